@@ -11,27 +11,46 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import col
 from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
 from morrow.readers.files.formats.text_lines import lines
-from morrow.readers.files.formats.text_values import parsed, text_dtype
+from morrow.readers.files.formats.text_values import MARK_IN_JSON, TEXT_TYPES, parsed, text_dtype
 from morrow.readers.files.registry import FileReader
-from morrow.readers.files.source import Chunk, FileSource
+from morrow.readers.files.source import Chunk, FileSource, member_types
+
+FRACTION = r'("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+))'
+"""Texts, and numbers with a fraction or an exponent beside them."""
+AFTER_A_MEMBER = r"[:\[,]\s*-?\d+[.eE]"
+EDGE = "\x01"
+"""No text of JSON has it, but as an escape."""
 
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yields chunks of about 16 MiB of text."""
     document = pl.Struct({each.name: text_dtype(each.type) for each in fields})
-    columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
+    has_texts = any(_holds_texts(each.type) for each in fields)
     for chunk in lines(source, source.given.get(JSON_LINE_DELIMITER)):
-        if fields:
-            rows = chunk.str.json_decode(dtype=document)
-            if len(rows) != len(chunk):  # Polars joins the lines by commas
-                raise CorruptFile(source.path, "a line holds not one JSON object")
-            yield Chunk(len(chunk), rows.struct.unnest().select(columns))
-        else:
+        if not fields:
             yield Chunk(len(chunk), pl.DataFrame())
+            continue
+        marks = has_texts and bool(chunk.str.contains(AFTER_A_MEMBER).any())
+        rows = (_marked(chunk) if marks else chunk).str.json_decode(dtype=document)
+        if len(rows) != len(chunk):  # Polars joins the lines by commas
+            raise CorruptFile(source.path, "a line holds not one JSON object")
+        columns = [parsed(col(each.name), each.type, source.path, marks=marks).alias(each.name) for each in fields]
+        yield Chunk(len(chunk), rows.struct.unnest().select(columns))
+
+
+def _holds_texts(type_: DataType) -> bool:
+    return isinstance(type_, TEXT_TYPES) or any(map(_holds_texts, member_types(type_)))
+
+
+def _marked(chunk: pl.Series) -> pl.Series:
+    """Makes marked texts of numbers with a fraction or an exponent, which Polars would shorten: Java has them as
+    doubles, ``1.0`` and ``1000.0`` for ``1e3``."""
+    edged = chunk.str.replace_all(FRACTION, f"${{1}}{EDGE}${{2}}{EDGE}").str.replace_all(EDGE * 2, "", literal=True)
+    return edged.str.replace_all(f"{EDGE}([^{EDGE}]+){EDGE}", f'"{MARK_IN_JSON}${{1}}"')
 
 
 READER = FileReader(decode=decode_json)

@@ -16,6 +16,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.names import member
 from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.real_text import real_texts
 
 DATE_FORMAT = "%Y-%m-%d"
 TIME_FORMAT = "%H:%M:%S%.f"
@@ -23,6 +24,10 @@ TIMESTAMP_FORMAT = "%Y-%m-%d %H:%M:%S%.f"
 BOOLEANS = {"true": True, "false": False}
 
 TEXT_TYPES = (t.CharType, t.VarCharType)
+
+
+MARK, MARK_IN_JSON = "\x01number ", r"\u0001number "
+"""Before the text of a number that JSON has in place of a text."""
 
 
 def text_dtype(type_: t.DataType) -> pl.DataType:
@@ -36,34 +41,45 @@ def text_dtype(type_: t.DataType) -> pl.DataType:
     return pl.String()
 
 
-def parsed(text: pl.Expr, type_: t.DataType, where: str) -> pl.Expr:
+def parsed(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = False) -> pl.Expr:
     """Parses values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
+
+    With `marks` text may begin with `MARK`: it is that of a number.
 
     Raises:
         Unsupported: TIMESTAMP_LTZ, and types that Paimon's text formats cannot write.
     """
     if isinstance(type_, t.RowType):
         names = [m.name for m in type_.fields]
-        members = [parsed(member(text, m.name, names), m.type, where).alias(m.name) for m in type_.fields]
+        members = [parsed(member(text, m.name, names), m.type, where, marks=marks).alias(m.name) for m in type_.fields]
         return pl.when(text.is_not_null()).then(pl.struct(members))
     if isinstance(type_, (t.ArrayType, t.VectorType)):
-        return text.list.eval(parsed(pl.element(), type_.element, where)).cast(polars_dtype(type_))
+        return text.list.eval(parsed(pl.element(), type_.element, where, marks=marks)).cast(polars_dtype(type_))
     if isinstance(type_, t.MapType):
-        return _entries(text, type_, where)
+        return _entries(text, type_, where, marks=marks)
     parser = _PARSERS.get(type(type_))
     if parser is None:
         raise Unsupported(f"the type {type_} in a text format", where=where)
+    if marks:
+        text = _as_doubles(text) if isinstance(type_, TEXT_TYPES) else text.str.strip_prefix(MARK)
     return parser(text, type_)
 
 
-def _entries(text: pl.Expr, type_: t.MapType, where: str) -> pl.Expr:
+def _as_doubles(text: pl.Expr) -> pl.Expr:
+    """Returns text, and for marked numbers what Java writes for the double."""
+    number = text.str.strip_prefix(MARK).cast(pl.Float64, strict=False)
+    written = number.map_batches(lambda series: real_texts(series, t.DoubleType()), return_dtype=pl.String())
+    return pl.when(text.str.starts_with(MARK)).then(written).otherwise(text)
+
+
+def _entries(text: pl.Expr, type_: t.MapType, where: str, *, marks: bool) -> pl.Expr:
     if not isinstance(type_.key, (*TEXT_TYPES, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)):
         # Java writes keys of other types in their internal form and cannot read them back itself.
         raise Unsupported(f"the map key type {type_.key} in a text format", where=where)
     plain = pl.List(pl.Struct({"key": pl.String(), "value": text_dtype(type_.value)}))
     entry = pl.struct(
         parsed(pl.element().struct.field("key"), type_.key, where).alias("key"),
-        parsed(pl.element().struct.field("value"), type_.value, where).alias("value"),
+        parsed(pl.element().struct.field("value"), type_.value, where, marks=marks).alias("value"),
     )
     return text.cast(plain).list.eval(entry)
 

@@ -109,6 +109,27 @@ def test_nested_json(tmp_path: Path) -> None:
     ]
 
 
+def test_json_numbers_as_texts_are_doubles_of_java(tmp_path: Path) -> None:
+    text = t.VarCharType()
+    fields = [
+        NAME,
+        t.DataField(2, "x", t.DoubleType()),
+        t.DataField(3, "n", t.ArrayType(element=text)),
+        t.DataField(4, "r", t.RowType(fields=(t.DataField(5, "s", text),))),
+        t.DataField(6, "m", t.MapType(key=text, value=text)),
+    ]
+    lines = [
+        r'{"name": 1.0, "x": 1.5, "n": [-0.0, 1e3, 7, "a: 1.0", null], "r": {"s": 12345678.5}, "m": {"1.0": 2.50}}',
+        r'{"name": "say \"x\": 1.0, \\", "x": 2, "n": [1E400], "r": {"s": "y"}, "m": {}}',
+        r'{"name": 12345678901234567890, "r": null}',
+    ]
+    assert scan([source(tmp_path / "f.json", "".join(f"{line}\n" for line in lines))], fields).collect().rows() == [
+        ("1.0", 1.5, ["-0.0", "1000.0", "7", "a: 1.0", None], {"s": "1.23456785E7"}, [{"key": "1.0", "value": "2.5"}]),
+        ('say "x": 1.0, \\', 2.0, ["Infinity"], {"s": "y"}, []),
+        ("12345678901234567890", None, None, None, None),
+    ]
+
+
 @pytest.mark.parametrize("text", ['{"id":1},{"id":2}\n', "\n"])
 def test_a_line_of_json_is_one_object(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptFile, match="not one JSON object"):

@@ -67,9 +67,13 @@ def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
         _rows(file, None)  # raises what is wrong
     import pyarrow as pa
     import pyarrow.dataset as ds
+    from pyarrow import csv
 
+    from morrow.cli.text_rows import CSV_TEXTS
+
+    form = ds.CsvFileFormat(convert_options=csv.ConvertOptions(**CSV_TEXTS)) if reader == "csv" else reader
     try:
-        schema = ds.dataset(file, format=reader).schema
+        schema = ds.dataset(file, format=form).schema
     except pa.ArrowInvalid as error:
         raise InvalidArgument(f"{file}: {error}") from error
     return catalog.create_table(name, schema=schema, primary_keys=primary_key)
@@ -183,29 +187,15 @@ def _dataset(form: str) -> Callable[[Path, pa.Schema], object]:
 
 
 def _csv(file: Path, schema: pa.Schema) -> object:
-    from pyarrow import csv
+    from morrow.cli.text_rows import read_csv
 
-    return csv.open_csv(file, convert_options=csv.ConvertOptions(column_types=schema, strings_can_be_null=True))
+    return read_csv(file, schema)
 
 
 def _json(file: Path, schema: pa.Schema) -> object:
-    import pyarrow as pa
-    from pyarrow import json
+    from morrow.cli.text_rows import read_json
 
-    with file.open("rb") as text:
-        if text.read(64).lstrip()[:1] == b"[":
-            raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
-    # JSON has no dates and times: Arrow's reader takes them as text, which is what they are cast from. Which column
-    # may not be null is told by the write, which names it.
-    read = pa.schema(
-        pa.field(field.name, pa.string() if pa.types.is_temporal(field.type) else field.type) for field in schema
-    )
-    rows = json.read_json(file, parse_options=json.ParseOptions(explicit_schema=read))
-    for field in schema:
-        if pa.types.is_temporal(field.type) and field.name in rows.column_names:
-            at = rows.column_names.index(field.name)
-            rows = rows.set_column(at, field.name, rows.column(at).cast(field.type))
-    return rows
+    return read_json(file, schema)
 
 
 _READERS: dict[str, Callable[[Path, pa.Schema], object]] = {

@@ -23,6 +23,7 @@ SCANS = "Full scans in an object store, each request answered after 30 ms"
 ROUNDS = 5
 FILES, FILES_OF_A_COMMIT = 1_000, 50
 ROWS_OF_A_SCAN, FILES_OF_A_SCAN = 6_000_000, 12
+ROWS_WITH_KEYS = 600_000
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,40 @@ def test_a_full_scan(benchmark: BenchmarkFixture, server: S3Server, first: bool)
 
     server.latency = LATENCY
     what = f"{ROWS_OF_A_SCAN:,} rows in {FILES_OF_A_SCAN} files, " + ("opened and read" if first else "again")
-    drop = morrow.clear_caches if first else None
+    drop = (lambda: morrow.clear_caches(folder=True)) if first else None
     scan = ("Polars", timed(plain))
     compare(benchmark, SCANS, what, full, baseline=scan, bound=Bound(1.2), before=drop)
+    server.latency = 0
+
+
+@pytest.mark.parametrize("deletions", [False, True], ids=["merged on read", "deletion vectors"])
+def test_a_full_scan_with_keys(benchmark: BenchmarkFixture, server: S3Server, deletions: bool) -> None:
+    server.latency = 0
+    how = "deletion vectors" if deletions else "merged on read"
+    options = {"deletion-vectors.enabled": "true"} if deletions else {"num-sorted-run.compaction-trigger": "100"}
+    catalog = morrow.Catalog(f"s3://{BUCKET}/scan {how}", storage_options=server.options)
+    columns = "id BIGINT NOT NULL, p INT NOT NULL, v STRING, amount DOUBLE"
+    table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options={"bucket": "4", **options})
+    table.upsert(rows(0, ROWS_WITH_KEYS))
+    for number in range(3):
+        table.upsert(rows(number * ROWS_WITH_KEYS // 6, ROWS_WITH_KEYS // 4))
+    urls = [table._metadata.store.url(file.path) for file in table.scan().plan.files]
+
+    def plain() -> pl.DataFrame:
+        return pl.scan_parquet(urls, storage_options=server.options).collect()
+
+    def full() -> None:
+        assert opened(server, table).to_polars().height == ROWS_WITH_KEYS
+
+    server.latency = LATENCY
+    what = f"{ROWS_WITH_KEYS:,} keys in {len(urls)} files, {how}, opened and read"
+    compare(
+        benchmark,
+        SCANS,
+        what,
+        full,
+        baseline=("Polars", timed(plain)),
+        bound=Bound(1.2),
+        before=lambda: morrow.clear_caches(folder=True),
+    )
     server.latency = 0

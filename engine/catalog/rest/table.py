@@ -123,7 +123,7 @@ class RestTable(TableOwner):
         try:
             self.client.post(*self._path(branch), body={"changes": made})
         except Refusal as refusal:
-            if refusal.unclear and self._has_schema(branch, schema):
+            if refusal.may_be_done and self._has_schema(branch, schema):
                 return True
             if self._metadata(branch).schema_ids()[-1] >= schema.id:
                 return False  # it was made of a schema that is not the newest any more

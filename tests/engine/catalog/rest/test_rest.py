@@ -217,6 +217,10 @@ def test_a_commit_that_was_done_keeps_its_files_whatever_the_answer_says(server:
     server.trouble = ([CUT_AFTER, (401, {})], lambda _, path: path.endswith("/commit"))
     table.upsert({"id": [2], "v": ["y"]})
     assert not server.trouble[0]
+    server.trouble = ([fault], lambda method, _: method == "POST")
+    if fault != GARBAGE:
+        table.alter.add_column("n", "INT")
+        assert (table.schema.names, server.trouble[0]) == (["id", "v", "n"], [])
     morrow.clear_caches()
     assert sorted(table.scan().to_polars()["id"]) == [1, 2]
     assert [each.id for each in table.snapshots()] == [1, 2]

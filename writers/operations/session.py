@@ -89,7 +89,7 @@ class WriteSession:
             self._writer.forget()
             raise
         if done is not None:
-            self._go_on(messages, done, base.id if base else 0)
+            self._go_on(messages, done, base)
         elif messages:
             self._was_committed(number, messages)
         self._unclear.pop(number, None)
@@ -120,15 +120,16 @@ class WriteSession:
 
     def _check_not_rolled_back(self, base: Snapshot | None) -> None:
         """Checks that no rollback removed the files in which keys are looked up, though a tag may keep them."""
-        if base is None or not LookupStrategy.of(self.target).needed:
-            return
+        if base is not None and LookupStrategy.of(self.target).needed and self._is_rolled_back(base):
+            raise self._overtaken("was rolled back", base)
+
+    def _is_rolled_back(self, base: Snapshot) -> bool:
         metadata = self.target.metadata
         there = metadata.snapshot_or_none(base.id)
         if there == base:
-            return
+            return False
         earliest = metadata.earliest_snapshot_id()
-        if there is not None or earliest is None or earliest < base.id:  # else it has expired, which does no harm
-            raise self._overtaken("was rolled back", base)
+        return there is not None or earliest is None or earliest < base.id  # else it has expired, which does no harm
 
     def _overtaken(self, what: str, base: Snapshot) -> CommitConflict:
         return CommitConflict(
@@ -143,16 +144,21 @@ class WriteSession:
             self.commits.abort(messages)
         self._writer.forget()
 
-    def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, known: int) -> None:
+    def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, base: Snapshot | None) -> None:
         """Keeps the known state of buckets if all snapshots since are the session's own and none was rolled back."""
+        known = base.id if base else 0
         compacted = any(message.compact_before or message.compact_after for message in messages)
         foreign = done.id <= known or (compacted and done.commit_kind != COMPACT)
         for snapshot_id in range(known + 1, done.id):
             if not foreign:
                 between = self.target.metadata.snapshot_or_none(snapshot_id)
                 foreign = between is None or between.commit_user != self.target.commit_user
+        if not foreign and base is not None and self._writer.places_keys:
+            foreign = self._is_rolled_back(base)
         self._known = done
-        if foreign and not self._prepared:
+        if not foreign:
+            self._writer.go_on_from(done)
+        elif not self._prepared:
             self._writer.forget()
             self._known = None
 

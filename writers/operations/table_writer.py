@@ -51,6 +51,7 @@ class TableWriter:
         self._mode = bucket_mode(target)
         self._check_partition = partition_check(target)
         self._base: _Base | None = None
+        self._continued: Snapshot | None = None
         self._writers: dict[Placement, BucketWriter] = {}
         self._totals: dict[Placement, int] = {}
         self._sizes: dict[Placement, int] = {}
@@ -125,13 +126,22 @@ class TableWriter:
 
     @property
     def _routed_on(self) -> str | None:
-        given = self._mode in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION) and not self._overwrite
-        return version_of(self.base) if given else None
+        given = self.places_keys and not self._overwrite
+        return version_of(self._continued or self.base) if given else None
+
+    @property
+    def places_keys(self) -> bool:
+        """Whether keys are given buckets one by one, which the router remembers."""
+        return self._mode in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
+
+    def go_on_from(self, snapshot: Snapshot) -> None:
+        """Says that the writer's own commits have led from its base to this snapshot: what it knows holds there."""
+        self._continued = snapshot
 
     def forget(self) -> None:
         """Makes the next write restore buckets anew, because the table has changed under this writer."""
         self.close()
-        self._base, self._goes_on = None, False
+        self._base, self._continued, self._goes_on = None, None, False
 
     def close(self) -> None:
         """Drops buffered rows, and deletes files that no prepared message names."""

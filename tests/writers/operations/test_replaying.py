@@ -50,6 +50,22 @@ def test_new_keys_of_two_writers(tmp_path: Path, changelog: str) -> None:
         assert told == ["old", "first", "second", "last"]
 
 
+def test_keys_of_a_commit_that_was_rolled_back(tmp_path: Path) -> None:
+    """The writer goes on: it still knows the buckets of keys that the table has lost."""
+    t = dynamic(tmp_path)
+    t.upsert(frame(range(3), "old"))
+    with t.writer() as writer:
+        writer.write(frame(range(20), "gone"))
+        writer.commit()
+        t.rollback(snapshot=1)
+        for ids in (range(3, 24), range(30)):
+            writer.write(frame(ids, "new"))
+            writer.commit()
+            assert rows_of(t) == {**dict.fromkeys(range(3), "old"), **dict.fromkeys(ids, "new")}
+    t.upsert(frame(range(30), "last"))
+    assert rows_of(t) == dict.fromkeys(range(30), "last")
+
+
 def test_keys_that_were_overwritten_meanwhile(tmp_path: Path) -> None:
     """Overwriting fills the buckets anew: key 25 was in the third bucket and is in the first one now."""
     t = dynamic(tmp_path)

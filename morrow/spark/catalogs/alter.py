@@ -28,6 +28,7 @@ from morrow.engine.schema.changes import (
 from morrow.spark.catalogs.defaults import default_text
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.read import load
+from morrow.spark.source.secret_options import check_no_secrets
 from morrow.spark.types.to_paimon import check_collations, paimon_type
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _moved(told: Mapping[str, Any]) -> SchemaChange:
 
 
 def _option(told: Mapping[str, Any]) -> SchemaChange:
+    check_no_secrets([told["key"]])
     if told["key"] in FIXED:
         raise Unsupported(f"ALTER TABLE with {FIXED[told['key']]}")
     return SetTableComment(told["value"]) if told["key"] == COMMENT else SetOption(told["key"], told["value"])
@@ -108,6 +110,11 @@ def _option(told: Mapping[str, Any]) -> SchemaChange:
 
 def _no_option(told: Mapping[str, Any]) -> SchemaChange:
     return SetTableComment(None) if told["key"] == COMMENT else RemoveOption(told["key"])
+
+
+def _check_properties(_place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Refuses secrets before the statement is a plan, which Spark shows with them in its events."""
+    check_no_secrets(question["properties"])
 
 
 _CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
@@ -124,4 +131,4 @@ _CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
 }
 """By the verb of a change in `Questions.java`."""
 
-ANSWERS = {"alter table": _alter}
+ANSWERS = {"alter table": _alter, "check properties": _check_properties}

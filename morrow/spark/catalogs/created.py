@@ -10,6 +10,7 @@ from morrow.engine.format import types as t
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.reading.expressions import quoted
+from morrow.spark.source.secret_options import without_secrets
 from morrow.spark.types.to_spark import default_sql, spark_type
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def statement(name: Sequence[str], table: Table) -> str:
         parts.append(f"PARTITIONED BY ({', '.join(map(_name, table.partition_keys))})")
     if table.comment is not None:
         parts.append(f"COMMENT {_text(table.comment)}")
-    own: Mapping[str, str] = described.properties(table)
+    own: Mapping[str, str] = without_secrets(described.properties(table))
     options = [f"{_text(key)} = {_text(own[key])}" for key in sorted(own) if key not in NOT_SHOWN]
     if options:
         parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(options) + ")")

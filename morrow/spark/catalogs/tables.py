@@ -15,6 +15,7 @@ from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read import load
+from morrow.spark.source.secret_options import check_no_secrets
 from morrow.spark.types.to_paimon import check_collations, paimon_fields
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def _made(place: Place, question: Question, name: str) -> None:
     properties = question["properties"]
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
+    check_no_secrets(own, full)
     provider = properties.get("provider", "").lower()
     if provider != FILE_FORMAT.default and (_is_format(provider) or (_is_of_files(properties) and provider in FORMATS)):
         own.setdefault(FILE_FORMAT.key, provider)

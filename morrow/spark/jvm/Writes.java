@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
+import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -72,10 +74,20 @@ public class Writes extends Rule {
         if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
             refuseView((UnresolvedRelation) plan);
         }
+        if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
+            checkProperties((SetTableProperties) plan);
+        }
         if (plan instanceof InsertIntoStatement || (plan instanceof V2WriteCommand && !(plan instanceof RowLevelWrite))) {
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? made(plan) : plan;
+    }
+
+    private void checkProperties(SetTableProperties command) {
+        Place place = place(((UnresolvedTable) command.table()).multipartIdentifier());
+        if (place != null) {
+            place.catalog.ask(Questions.of("check properties", "properties", new ArrayList(javaMap(command.properties()).keySet())));
+        }
     }
 
     /** Refuses options of a temporary view of Morrow's, which Spark ignores. */

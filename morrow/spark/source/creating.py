@@ -16,6 +16,7 @@ from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import metadata_of
+from morrow.spark.source.secret_options import check_no_secrets
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.writing.evolving import evolve
 from morrow.writers.operations.overriding import OF_A_WRITE
@@ -54,6 +55,7 @@ def ensure_table(
             raise AlreadyExists(f"{metadata.where}: there is a table; add to it by .mode('append')")
         _check_options(metadata.latest_schema(), others, metadata.where)
         return
+    check_no_secrets(sink.table, metadata.where)
     try:
         columns = _columns(schema, sink.kinds)
         own = _in_case(sink.table, [field.name for field in columns])

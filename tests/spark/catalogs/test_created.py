@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
+import morrow
 from tests.spark.catalogs.conftest import Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = r"""CREATE TABLE pm.db.t (
   a BIGINT NOT NULL COMMENT 'it\'s \\ x',
@@ -43,9 +50,35 @@ def test_what_a_table_does_not_keep_is_refused(sql: Sql) -> None:
         ("ALTER TABLE pm.db.u ADD COLUMN c STRING COLLATE UNICODE", "collation UNICODE"),
         ("ALTER TABLE pm.db.u SET LOCATION '/x'", "SET LOCATION"),
         ("ALTER TABLE pm.db.u REPLACE COLUMNS (a INT)", "REPLACE COLUMNS"),
+        ("ALTER TABLE pm.db.u DROP COLUMNS (a, s)", "dropping all columns"),
         ("DROP TABLE pm.db.`u$snapshots`", "no table of its own"),
         ("DROP TABLE pm.sys.all_tables", "no table of its own"),
     ):
         with pytest.raises(Exception, match=words):
             sql(statement)
     assert sql("SHOW TABLES IN pm.db") == [("db", "u", False)]
+
+
+def test_secrets_are_no_properties_of_tables(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.t (token STRING) TBLPROPERTIES ('fields.token.default-value' = 'a')")
+    executions = spark._jsparkSession.sharedState().statusStore()
+    before = executions.executionsCount()
+    for statement in (
+        "ALTER TABLE pm.db.t SET TBLPROPERTIES ('s3.secret-key' = 'hidden')",
+        "CREATE TABLE pm.db.u (a INT) TBLPROPERTIES ('jdbc.password' = 'hidden')",
+        "CREATE TABLE pm.db.u OPTIONS (token 'hidden') AS SELECT 1 AS a",
+    ):
+        with pytest.raises(Exception, match="keeps no secrets") as raised:
+            sql(statement)
+        assert "hidden" not in str(raised.value)
+        if statement.startswith("ALTER"):
+            assert executions.executionsCount() == before  # its plan would show the value
+    morrow.spark.register(spark)
+    rows, new = spark.range(1).write.format("morrow").option("s3.secret-key", "hidden"), tmp_path / "new"
+    with pytest.raises(Exception, match="keeps no secrets"):
+        rows.mode("append").save(str(new))
+    morrow.open(str(tmp_path / "db.db" / "t")).alter.set_options(
+        {"s3.secret-key": "hidden"}
+    )  # as others may have made it
+    ((shown,),) = sql("SHOW CREATE TABLE pm.db.t")
+    assert "'s3.secret-key' = '***'" in shown and "'fields.token.default-value' = 'a'" in shown

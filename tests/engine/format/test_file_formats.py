@@ -28,6 +28,7 @@ ELSEWHERE = {
     "engine/options/declared/": "defaults of options",
     "readers/files/page_checks.py": "only Parquet has checksums of pages",
     "morrow/spark/reading/choice.py": "Spark's own scan reads Parquet",
+    "morrow/spark/catalogs/tables.py": "a hint names one",
     "morrow/procedures/databases.py": "a folder of Parquet files is migrated",
     "readers/execution/plain_sql.py": "plain DuckDB reads Parquet with the numbers of rows",
     "writers/keyed/postpone.py": "postponed rows are Avro",

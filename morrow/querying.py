@@ -288,8 +288,8 @@ def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> 
         if any(variable in str(error) for variable in query.variables):
             hint = "tables are handed over as variables, which this connection does not look for"
             raise InvalidArgument(f"{hint}: SET python_enable_replacements = true") from error
-        problem = _problem(error)
-        raise TableNotFound(f"the query: {problem}; tables of the catalog are written database.table") from error
+        hint = "tables of the catalog are written database.table, and connection.register names a DataFrame"
+        raise TableNotFound(f"the query: {_problem(error)}; {hint}") from error
     except (duckdb.Error, TypeError) as error:
         raise InvalidArgument(f"the query: {_problem(error)}") from error
 

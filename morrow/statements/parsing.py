@@ -98,8 +98,9 @@ def _begun(words: Words) -> Statement:
     if first == "WITH" and (inner := _changed_by_with(words)):
         raise Unsupported(f"WITH in front of {inner}", hint="write WITH in front of the SELECT inside of it")
     if first in READING or first in ("(", "DESCRIBE", "DESC"):
+        text = words.rest() if words.at else words.text
         words.at = len(words.tokens)
-        return Query(words.text)
+        return Query(text)
     raise InvalidArgument(f"{words}: no statement begins with {first!r}")
 
 

@@ -56,6 +56,7 @@ class Attachment:
             self._function, self._plan, ["varchar"], "varchar", null_handling="special", side_effects=True
         )
         self._execute(f"ATTACH ':memory:' AS {self._database}")
+        self._number = self._numbered()
         try:
             self.refresh()
         except BaseException:
@@ -142,8 +143,27 @@ class Attachment:
         import duckdb
 
         if title == self._catalog.warehouse and not self._is_gone:
-            with suppress(duckdb.ConnectionException):  # the connection was closed
-                self.refresh()
+            # The connection was closed, or a table cannot be a view: what changed in the catalog is done all the same.
+            with suppress(duckdb.ConnectionException, MorrowError):
+                if self.is_there():
+                    self.refresh()
+                else:
+                    _forget(self)
+
+    def is_there(self) -> bool:
+        """Returns whether the database is still attached: DETACH takes it away, and others may have its name then.
+
+        Raises:
+            duckdb.ConnectionException: the connection was closed.
+        """
+        return self._number is not None and self._numbered() == self._number
+
+    def _numbered(self) -> int | None:
+        """Returns DuckDB's number of the database of this name."""
+        query = "SELECT database_oid FROM duckdb_databases() WHERE database_name = ?"
+        with self._handoffs.cursor() as cursor:
+            found = cursor.execute(query, [self.name]).fetchone()
+        return None if found is None else int(found[0])
 
     def _schema(self, database: str) -> str:
         return f"{self._database}.{quote_identifier(database)}"
@@ -177,7 +197,8 @@ class Attachment:
 
         with self._lock:
             with suppress(duckdb.Error), self._handoffs.cursor() as cursor:  # an error: the connection was closed
-                cursor.execute(f"DETACH DATABASE IF EXISTS {self._database}")
+                if self.is_there():
+                    cursor.execute(f"DETACH DATABASE {self._database}")
                 self._handoffs.close()
             with suppress(duckdb.Error):
                 self._connection.remove_function(self._function)
@@ -194,6 +215,8 @@ def attach(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | st
     with connection.cursor() as cursor:
         if cursor.execute(query, [name]).fetchone() is not None:
             raise InvalidArgument(f"the connection has a database {name!r} already")
+    for gone in _named(connection, name):  # detached by SQL
+        _forget(gone)
     made = Attachment(connection, catalog, name)
     with _lock:
         if not _attached:
@@ -212,17 +235,24 @@ def _detach_all() -> None:
 
 def attachment(connection: duckdb.DuckDBPyConnection | None, name: str) -> Attachment:
     """Returns the attachment of this name. Raises `InvalidArgument` where there is none."""
-    connection = checked_connection(connection)
-    with _lock:
-        found = [each for each in _attached if each.name.lower() == name.lower() and each.is_on(connection)]
+    found = _named(checked_connection(connection), name)
     if not found:
         raise InvalidArgument(f"the connection has no warehouse attached as {name!r}")
     return found[-1]
 
 
+def _named(connection: duckdb.DuckDBPyConnection, name: str) -> list[Attachment]:
+    with _lock:
+        return [each for each in _attached if each.name.lower() == name.lower() and each.is_on(connection)]
+
+
+def _forget(gone: Attachment) -> None:
+    """Removes what an attachment needs, whose database may be gone already."""
+    with _lock, suppress(ValueError):
+        _attached.remove(gone)
+    gone.detach()
+
+
 def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
     """Removes an attached warehouse; see `morrow.duckdb.detach`."""
-    found = attachment(connection, name)
-    with _lock:
-        _attached.remove(found)
-    found.detach()
+    _forget(attachment(connection, name))

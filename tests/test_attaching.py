@@ -94,6 +94,22 @@ def test_detaching_leaves_nothing(con: duckdb.DuckDBPyConnection, catalog: morro
     morrow.duckdb.detach(con, "pm")
 
 
+def test_detached_by_sql(con: duckdb.DuckDBPyConnection, catalog: morrow.Catalog) -> None:
+    con.sql("SELECT * FROM pm.db.t").fetchall()
+    con.execute("DETACH pm; ATTACH ':memory:' AS pm")
+    catalog.sql("CREATE TABLE db.w AS SELECT 1 AS a")  # the catalog changes, the database of another is left alone
+    assert con.sql("SELECT database_name FROM duckdb_databases() WHERE NOT internal ORDER BY 1").fetchall() == [
+        ("memory",),
+        ("pm",),
+    ]
+    assert con.sql("SELECT 1 FROM duckdb_schemas() WHERE database_name = 'pm' AND schema_name = 'db'").fetchall() == []
+    con.execute("DETACH pm")
+    morrow.duckdb.attach(con, catalog.warehouse, "pm")
+    con.execute("DETACH pm")
+    morrow.duckdb.attach(con, catalog.warehouse, "pm")
+    assert con.sql("SELECT a FROM pm.db.w").fetchall() == [(1,)]
+
+
 def test_names_that_duckdb_takes_for_one(catalog: morrow.Catalog) -> None:
     catalog.sql("CREATE TABLE db.T (a INT)")
     with duckdb.connect() as connection:

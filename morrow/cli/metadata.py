@@ -19,6 +19,7 @@ from morrow.cli.tables import render
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import one_line, shown, without_secrets
+from morrow.engine.wording import plural
 
 """Options of this kind hold credentials, which do not belong on a screen or in a log."""
 
@@ -163,7 +164,7 @@ def _lines(record: dict[str, Any], terminal: bool) -> Iterator[str]:
         if latest is None
         else (
             f"snapshot   {latest['id']} ({latest['kind']}, {latest['time'].isoformat()}), "
-            f"{latest['total_records']:,} records before merging"
+            f"{plural(latest['total_records'], 'record')} before merging"
         )
     )
     yield f"tags       {record['tags']}, branches {record['branches']} besides main"

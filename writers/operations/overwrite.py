@@ -18,6 +18,8 @@ from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.overwriting import Partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
+from morrow.writers.files import Placement
+from morrow.writers.files.stored import StoredFiles
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.growing import SchemaMode, grown
@@ -35,6 +37,9 @@ from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.rows.sources import Source, source_of
 from morrow.writers.target import WriteTarget
+
+KEY_ROWS = 1 << 18
+"""Rows of a file whose keys are read at a time."""
 
 
 @recorded(Operation.OVERWRITE)
@@ -76,16 +81,14 @@ def overwrite(
     source = _with_partition(target, source_of(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
     commits = maintained(target)
-    keys: list[pl.DataFrame] = []
     try:
-        writer.write_frames(_noted(target, incoming(target, source, kinds=kinds, missing=missing), keys))
+        writer.write_frames(incoming(target, source, kinds=kinds, missing=missing))
         messages = writer.prepare_commit()
     finally:
         writer.close()
 
     def commit(*, partitions: Partitions, premise: Premise | None = None) -> Snapshot | None:
-        if keys and partitions != "all":
-            premise = _keys_stay(target, keys, partitions, premise)
+        premise = keys_stay(target, messages, partitions, premise)
         return commits.overwrite(messages, partitions=partitions, premise=premise)
 
     with cleaned_up(commits, messages):
@@ -143,22 +146,19 @@ def truncate(target: WriteTarget) -> Snapshot | None:
     return maintained(target).truncate()
 
 
-def _noted(target: WriteTarget, frames: Iterable[pl.DataFrame], keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yields the frames, and notes their keys where a key may be in any partition."""
-    for frame in frames:
-        if target.schema.cross_partition:
-            keys.append(frame.select(cols(target.schema.trimmed_primary_keys)).unique())
-        yield frame
+def keys_stay(
+    target: WriteTarget, messages: Sequence[CommitMessage], partitions: Partitions, premise: Premise | None
+) -> Premise | None:
+    """Returns the premise of an overwrite, `premise` where a key belongs to one partition alone.
 
-
-def _keys_stay(
-    target: WriteTarget, keys: Sequence[pl.DataFrame], partitions: Partitions, premise: Premise | None
-) -> Premise:
-    """Returns the premise that no partition that stays has one of these keys, as the newest snapshot has it.
+    Where it may be in any: that no partition that stays has a key of the written rows, as the newest snapshot has it.
 
     Raises:
         InvalidArgument: one has: the key would be in two partitions.
     """
+    keys = list(_keys_of(target, messages)) if target.schema.cross_partition and partitions != "all" else []
+    if not keys:
+        return premise
     newest = target.metadata.latest_snapshot() if premise is None else premise.read
     places = KeyPlaces(target, newest)
     unique = pl.concat(keys).unique()
@@ -173,6 +173,14 @@ def _keys_stay(
                 f"{shown(str(values))}, which stays, and would be in two; delete it there, or overwrite that one, too"
             )
     return Premise(newest)
+
+
+def _keys_of(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator[pl.DataFrame]:
+    """Yields the keys of written rows that are not committed yet."""
+    for message in messages:
+        stored = StoredFiles(target, Placement.of(message), message.new_files)
+        for rows in stored.batches(message.new_files, KEY_ROWS):
+            yield rows.select(cols(target.schema.trimmed_primary_keys)).unique()
 
 
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:

@@ -26,10 +26,11 @@ from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.overwriting import Partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.overwrite import replace_matching
+from morrow.writers.operations.overwrite import keys_stay, replace_matching
 from morrow.writers.operations.partitions import PartitionSpec, is_in
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
@@ -139,13 +140,17 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
             repeats=commit.identifier is not None,
             premise=commit.premise,
         )
-    replaced = partial(
-        commits.overwrite,
-        messages,
-        identifier=commit.number,
-        watermark=commit.watermark,
-        properties=commit.properties,
-    )
+
+    def replaced(*, partitions: Partitions, premise: Premise | None = None) -> Snapshot | None:
+        return commits.overwrite(
+            messages,
+            partitions=partitions,
+            identifier=commit.number,
+            watermark=commit.watermark,
+            properties=commit.properties,
+            premise=keys_stay(target, messages, partitions, premise),
+        )
+
     with cleaned_up(commits, messages, commit.number):
         if isinstance(commit.replaced, Filter):
             return replace_matching(target, messages, commit.replaced, replaced)

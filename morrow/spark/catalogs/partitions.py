@@ -16,6 +16,7 @@ from morrow.spark.catalogs.place import Opens, Place, Question, full_name
 from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.rewriting import placed
 from morrow.spark.catalogs.words import name_of
+from morrow.spark.types.told import partition_value_of
 from morrow.writers.operations.format_table import empty_partitions
 from morrow.writers.operations.partitions import greatest, listed
 from morrow.writers.target import WriteTarget
@@ -66,9 +67,8 @@ def drop_of_table(place: Opens, question: Question, _rows: DataFrame | None = No
         table.drop_partition(*_named(question, table.partition_keys))
 
 
-def _named(question: Question, keys: Sequence[str]) -> list[dict[str, str | None]]:
-    told = ([None if value[0] == "null" else value[1] for value in values] for values in question["partitions"])
-    return [dict(zip(keys, values, strict=True)) for values in told]
+def _named(question: Question, keys: Sequence[str]) -> list[dict[str, object]]:
+    return [dict(zip(keys, map(partition_value_of, values), strict=True)) for values in question["partitions"]]
 
 
 ANSWERS = {"partitions": _partitions, "max partition": _greatest, "drop partitions": _drop}

@@ -16,7 +16,7 @@ from morrow.spark.catalogs.place import Opens, Place, Question
 from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.format_tables.writing import write as write_folder
-from morrow.spark.types.told import column_of, predicates
+from morrow.spark.types.told import column_of, partition_value_of, predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
 from morrow.writers.operations.format_table import Replaced, empty_partitions, replacing
@@ -100,9 +100,9 @@ def _condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField]
     return conjunction(*(part for parts in found for part in parts))
 
 
-def _partition(told: dict[str, list[str]]) -> dict[str, str | None]:
-    """Returns values of partition columns as text, which is parsed as their types."""
-    return {column_of(name): None if value[0] == "null" else value[1] for name, value in told.items()}
+def _partition(told: dict[str, list[str]]) -> dict[str, object]:
+    """Returns values of partition columns by their names."""
+    return {column_of(name): partition_value_of(value) for name, value in told.items()}
 
 
 def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:

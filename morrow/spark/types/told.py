@@ -62,6 +62,13 @@ def value_of(told: Sequence[str]) -> Any:
     return None if told[0] == "null" else PARSERS[told[0]](told[1])
 
 
+def partition_value_of(told: Sequence[str]) -> object:
+    """Returns a value of a partition column: a time as a datetime, others as text, which is parsed as its type."""
+    if told[0] == "null":
+        return None
+    return dt.datetime.fromisoformat(told[1]) if told[0] in ("timestamp", "instant") else told[1]
+
+
 def column_of(told: str) -> str:
     """Returns the name of a column, which Spark quotes where it has dots; members of rows are no columns."""
     if told.startswith("`") and told.endswith("`") and len(told) > 1:

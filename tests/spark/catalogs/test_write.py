@@ -143,3 +143,16 @@ def test_partitions_are_replaced_by_conditions(sql: Sql) -> None:
         with pytest.raises(Exception, match=words):
             sql(f"INSERT INTO pm.db.p REPLACE WHERE {condition} SELECT 5, 'y', 2")
     assert sorted(sql("SELECT id FROM pm.db.p")) == [(1,), (4,), (6,), (22,)]
+
+
+def test_partitions_of_times_and_booleans(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.p (id INT, a TIMESTAMP, b TIMESTAMP_NTZ, c BOOLEAN) PARTITIONED BY (a, b, c)")
+    rows = "(1, TIMESTAMP'2024-11-03 01:30:00', TIMESTAMP_NTZ'1969-12-31 23:59:59.123456', true), (2, NULL, NULL, NULL)"
+    sql(f"INSERT INTO pm.db.p VALUES {rows}")
+    times = "a = '2024-11-03 01:30:00', b = '1969-12-31 23:59:59.123456'"
+    sql(f"INSERT OVERWRITE pm.db.p PARTITION ({times}, c) SELECT 3, true")
+    assert sql("SELECT id, c FROM pm.db.p ORDER BY id") == [(2, None), (3, True)]
+    with pytest.raises(Exception, match=r"PARTITION \(c = true\), whose type"):
+        sql(f"INSERT OVERWRITE pm.db.p PARTITION ({times}, c = true) SELECT 4")
+    sql(f"ALTER TABLE pm.db.p DROP PARTITION ({times}, c = true)")
+    assert sql("SELECT id FROM pm.db.p") == [(2,)]

@@ -97,7 +97,7 @@ def test_a_table_that_is_there_by_its_location(session: SparkSession, people: mo
 
 def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_path: Path) -> None:
     session.sql(
-        "CREATE TABLE made (id BIGINT, v VARCHAR(5) DEFAULT 'new' COMMENT 'a''b', x INT) USING morrow "
+        "CREATE TABLE made (id BIGINT, v VARCHAR(5) DEFAULT 'new' COMMENT \"a'b\", x INT) USING morrow "
         f"PARTITIONED BY (x) COMMENT 'mine' LOCATION '{tmp_path}/made' "
         "TBLPROPERTIES ('primary-key' = 'id,x', 'bucket' = '1')"
     )

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, TableNotFound
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.telling import shown
 from morrow.procedures.registry import PROCEDURES
 from morrow.querying import related
+from morrow.readers.system.catalog_tables import NAMES
 from morrow.statements.context import Context
 from morrow.statements.statement import Describe, DescribeDatabase, Show
 from morrow.writers.operations.partitions import listed, partition_filter
@@ -49,8 +51,12 @@ def _databases(context: Context, statement: Show) -> pa.Table:
 
 
 def _tables(context: Context, statement: Show) -> pa.Table:
-    database = context.database_of(statement.name)
-    names = _fitting(context.catalog.tables(database), statement.like)
+    if statement.name == (SYSTEM_DATABASE,):
+        database, tables = SYSTEM_DATABASE, list(NAMES)
+    else:
+        database = context.database_of(statement.name)
+        tables = context.catalog.tables(database)
+    names = _fitting(tables, statement.like)
     return _texts(database=[database] * len(names), table=names)
 
 

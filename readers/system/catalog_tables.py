@@ -8,7 +8,7 @@ Java.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -167,6 +167,7 @@ _TABLES = (
 CATALOG_TABLES: Mapping[str, CatalogTable] = {table.name: table for table in _TABLES}
 ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partitions"}
 """Paimon's own names for them in its database ``sys``."""
+NAMES: Sequence[str] = sorted({*CATALOG_TABLES, *ALIASES})
 
 
 def catalog_table(name: str) -> CatalogTable:

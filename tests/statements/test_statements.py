@@ -143,8 +143,8 @@ def test_what_the_catalog_tells(catalog: morrow.Catalog, tmp_path: Path) -> None
     assert rows(catalog, "SELECT id FROM paimon_incremental_query('t', 1, 1)") == []
     assert "bucket" in str(rows(catalog, "SHOW TBLPROPERTIES t"))
     assert "snapshot   1" in str(rows(catalog, "EXPLAIN DELETE FROM t WHERE id = 1"))
-    ((part, plan),) = catalog.sql("/* why */ EXPLAIN SELECT id FROM t WHERE id = $id", {"id": 7}).fetchall()
-    assert (part, "id" in plan and "7" in plan) == ("the query", True)
+    ((part, plan),) = catalog.sql("/* why */ EXPLAIN SELECT id FROM t WHERE id = $id", {"id": 1}).fetchall()
+    assert (part, "READ_PARQUET" in plan and "id" in plan) == ("the query", True)
     file = tmp_path / "it's.parquet"
     quoted = str(file).replace("'", "''")
     assert rows(catalog, f"COPY (SELECT * FROM t VERSION AS OF 1) TO '{quoted}' (FORMAT parquet)") == [(2,)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.readers.system.catalog_tables import ALIASES, CATALOG_TABLES
+from morrow.readers.system.catalog_tables import NAMES
 from morrow.spark.catalogs.place import Place, Question, is_database_name
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 def _tables(place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
     if question["database"] == SYSTEM_DATABASE:
-        return sorted({*CATALOG_TABLES, *ALIASES})
+        return list(NAMES)
     return place.catalog.tables(question["database"])
 
 

@@ -6,6 +6,8 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 import polars as pl
 
@@ -27,9 +29,18 @@ from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 """With extra files and embedded index, the columns that identify the file of an entry."""
 
+RESOLVED = (*IDENTITY, "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH", "_KIND", "_ROW_COUNT")
+"""Columns that tell which files are live."""
+
+MANY = 500_000
+"""Entries of a snapshot beyond which they are not cached: they would push each other out."""
+
+DECODED_AT_ONCE = 100_000
+"""Of so many entries at a time the columns are held that are not asked for."""
+
 
 class LiveEntries(msgspec.Struct, frozen=True):
-    """`frame`: one row per live file, columns of `decode_manifest`; the counts are for explain."""
+    """`frame`: one row per live file, columns of `decode_manifest`, or those asked for; the counts are for explain."""
 
     frame: pl.DataFrame
     manifests: int
@@ -42,8 +53,11 @@ def live_entries(
     snapshot: Snapshot,
     schema: TableSchema,
     partition_predicate: Predicate = ALWAYS,
+    columns: Collection[str] | None = None,
 ) -> LiveEntries:
     """Returns the files of `snapshot` whose partition may satisfy `partition_predicate`.
+
+    The frame has at least these columns of entries; without `columns`, all of them.
 
     Raises:
         CorruptFile: metadata that contradicts itself (sizes, counts, duplicate files).
@@ -56,14 +70,14 @@ def live_entries(
         kept = listed if overlapping.all() else listed.filter(overlapping)
     if not kept.height:
         return LiveEntries(no_entries(), listed.height, 0, 0)
-    entries = _entries(metadata, kept, schema, partition_predicate, whole=snapshot if kept is listed else None)
+    entries = _entries(metadata, kept, schema, partition_predicate, columns, whole=snapshot if kept is listed else None)
     if kept["_NUM_DELETED_FILES"].sum():
         live = resolved(entries)
         if not _is_balanced(entries, live) and kept is not listed:
             # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
             # that deletes it is read.
             kept = listed
-            entries = _entries(metadata, listed, schema, partition_predicate, whole=snapshot)
+            entries = _entries(metadata, listed, schema, partition_predicate, columns, whole=snapshot)
             live = resolved(entries)
         _check_balanced(entries, live, metadata.where, snapshot)
         entries = live
@@ -95,17 +109,29 @@ def _entries(
     manifests: pl.DataFrame,
     schema: TableSchema,
     partition_predicate: Predicate,
+    columns: Collection[str] | None,
     *,
     whole: Snapshot | None,
 ) -> pl.DataFrame:
     """Returns the entries of manifests whose partition may match; `whole` is the snapshot if these are all it has."""
     rechunk = manifests["_FILE_SIZE"].sum() < WORTH_THREADS
-    entries = pl.concat(manifest_entries(metadata, manifests), rechunk=rechunk)
+    entries = pl.concat(_decoded(metadata, manifests, columns), rechunk=rechunk)
     if whole is not None:
         _check_total(entries, metadata.where, whole)
     if partition_predicate == ALWAYS:
         return entries
     return entries.filter(partition_matches(entries, schema, partition_predicate, metadata.where))
+
+
+def _decoded(metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None) -> list[pl.DataFrame]:
+    """Returns the entries of manifests; of very many, the columns asked for and those that tell which are live."""
+    named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
+    if columns is None or named[-1] <= MANY:
+        return manifest_entries(metadata, manifests)
+    # Statistics are most of the metadata; they are left behind piece by piece.
+    narrow = sorted({*RESOLVED, *columns})
+    pieces = manifests.with_columns((named // DECODED_AT_ONCE).alias(ROW)).partition_by(ROW, include_key=False)
+    return [each.select(narrow) for piece in pieces for each in manifest_entries(metadata, piece, caches=False)]
 
 
 def _deletes(entries: pl.DataFrame) -> int:

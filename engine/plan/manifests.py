@@ -83,10 +83,15 @@ def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame |
     return frame
 
 
-def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
-    """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list."""
+def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame, *, caches: bool = True) -> list[pl.DataFrame]:
+    """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list.
+
+    Unless it `caches`, those that were not in the cache do not come into it.
+    """
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
-    frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
+    files = list(zip(paths, kept["_FILE_SIZE"].to_list()))
+    found = decoded_files(metadata, files, decode_manifests, caches=caches)
+    frames = [found[file] for file in files]
     counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
     for path, frame, added, deleted in counts:
         deletes = int(np.count_nonzero(frame["_KIND"].to_numpy() == DELETE))
@@ -111,9 +116,9 @@ def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -
 
 
 def decoded_files(
-    metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False
+    metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False, caches: bool = True
 ) -> dict[Stored, pl.DataFrame]:
-    """Returns the frame of each file: from the cache, or decoded into it.
+    """Returns the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
 
     With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
     """
@@ -123,7 +128,8 @@ def decoded_files(
     for file in [file for file, frame in frames.items() if frame is None]:
         kept = kept_manifest(metadata.store, *file)
         if kept is not None:
-            METADATA_CACHE.put(keys[file], kept, int(kept.estimated_size()) + len(file[0]))
+            if caches:
+                METADATA_CACHE.put(keys[file], kept, int(kept.estimated_size()) + len(file[0]))
             frames[file] = kept
     missing = [file for file, frame in frames.items() if frame is None]
 
@@ -148,7 +154,8 @@ def decoded_files(
     else:
         made = []
     for file, entries in itertools.chain.from_iterable(made):
-        METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
+        if caches:
+            METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
         frames[file] = entries
         keep_manifest(metadata.store, *file, entries)
     return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}

@@ -27,8 +27,10 @@ ROW = "_ROW"
 def with_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
     """Adds `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
 
-    Where no file has any, the entries stay as they are.
+    Where no file has any, or statistics were not asked for, the entries stay as they are.
     """
+    if "_VALUE_STATS" not in entries.columns:
+        return entries
     is_orc = entries["_FILE_NAME"].str.contains(ORC)
     if not is_orc.any():
         return entries

@@ -13,7 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, DateType
 from morrow.engine.frames import kept
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
@@ -32,10 +32,8 @@ from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKi
 from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, members_of, schema_ids_of, sectioned
 from morrow.engine.values import replace
 
-ASSEMBLED = (
-    *("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH"),
-    *(*DESCRIBED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR),
-)
+STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
+ASSEMBLED = (*STORED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""
 
 
@@ -96,7 +94,8 @@ def visible_entries(
     """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors."""
     assert request.snapshot is not None
     partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
-    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part)
+    needed = None if _reads_statistics(request) else (*STORED, *KEY_BOUNDS)
+    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, needed)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
     frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:
@@ -110,6 +109,11 @@ def visible_entries(
         frame = kept(frame, visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors
+
+
+def _reads_statistics(request: ScanRequest) -> bool:
+    """Returns whether statistics of values matter: to filters, and to dates in ORC files."""
+    return request.filter.predicate != ALWAYS or any(isinstance(f.type, DateType) for f in request.schema.fields)
 
 
 def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]) -> pl.DataFrame:

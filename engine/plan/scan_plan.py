@@ -24,7 +24,7 @@ MOST_SHOWN = 20
 """Columns that the repr of a plan names."""
 
 
-class DeletionRef(msgspec.Struct, frozen=True, gc=False):
+class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The location of the deletion vector of a data file; `cardinality` is null in files of old versions."""
 
     path: str
@@ -33,7 +33,7 @@ class DeletionRef(msgspec.Struct, frozen=True, gc=False):
     cardinality: int | None = None
 
 
-class DataFile(msgspec.Struct, frozen=True, gc=False):
+class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A data file to read.
 
     `delete_rows` is null when its writer did not count retractions; `modern_dates` are the DATE columns of an ORC file,

@@ -12,6 +12,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
 from morrow.engine.io.local import LocalStore
+from morrow.engine.plan import entries
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -29,12 +30,12 @@ def changed(file: DataFile, **members: Any) -> DataFile:
     return replace(file, record={**file.record, **members})
 
 
-def live(table: TableFactory, predicate: Predicate = ALWAYS) -> LiveEntries:
+def live(table: TableFactory, predicate: Predicate = ALWAYS, columns: list[str] | None = None) -> LiveEntries:
     morrow.clear_caches()
     metadata = TableMetadata(LocalStore(), str(table.path))
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
-    return live_entries(metadata, snapshot, metadata.latest_schema(), predicate)
+    return live_entries(metadata, snapshot, metadata.latest_schema(), predicate, columns)
 
 
 def names(table: TableFactory, predicate: Predicate = ALWAYS) -> list[str]:
@@ -54,6 +55,24 @@ def test_files_of_all_commits_in_their_order(table: TableFactory) -> None:
 
     assert names(table) == [file.name for file in files]
     assert (live(table).manifests, live(table).manifests_read, live(table).files) == (3, 3, 3)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_very_many_entries_are_decoded_piece_by_piece(
+    table: TableFactory, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(entries, "MANY", 1)
+    monkeypatch.setattr(entries, "DECODED_AT_ONCE", at_once)
+    files = []
+    for i in range(5):
+        files.append(table.write_file(rows(i)))
+        table.commit()
+    table.delete_file(files[1])
+    table.commit("COMPACT")
+    found = live(table, columns=["_MIN_KEY"])
+
+    assert found.frame["_FILE_NAME"].to_list() == [file.name for file in files if file is not files[1]]
+    assert set(found.frame.columns) == {*entries.RESOLVED, "_MIN_KEY"}
 
 
 def test_a_deleted_file_is_gone(table: TableFactory) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
-from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.snapshot import Snapshot
@@ -20,6 +19,7 @@ from morrow.engine.options import TableOptions, WriteOptions, parse_write_option
 from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.newest import look
+from morrow.engine.plan.partition_folders import folder_to_write
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,7 @@ class WriteTarget:
         return self._folder_of(self.partition_values(partition)) if self.partition_fields else ""
 
     def _folder_of(self, values: Sequence[Value | None]) -> str:
-        return partition_path(
-            values,
-            [f.type for f in self.partition_fields],
-            self.schema.partition_keys,
-            default_name=self.options.partition_default_name,
-            legacy_name=self.options.legacy_partition_name,
-        )
+        return folder_to_write(self.metadata, self.schema, self.options, values)
 
 
 def _new_user(write: WriteOptions) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import EPOCH, Value
+from morrow.engine.format.java_floats import double_text, float_text
 from morrow.engine.format.types import (
     BigIntType,
     BinaryType,
@@ -60,6 +61,7 @@ def partition_path(
     default_name: str = DEFAULT_PARTITION_NAME,
     legacy_name: bool = True,
     time_zone: dt.tzinfo = dt.UTC,
+    shortest_floats: bool = False,
 ) -> str:
     """Returns the folder of a partition, relative to the table; "" for a table without partition keys.
 
@@ -70,6 +72,8 @@ def partition_path(
         default_name: the option ``partition.default-name``.
         legacy_name: the option ``partition.legacy-name``.
         time_zone: for TIMESTAMP_LTZ without legacy names: Java writes these in the time zone of the writing process.
+        shortest_floats: FLOAT and DOUBLE have the digits of Java 19 and newer (``2.0E23``), not those of Java 8 to 18
+            (``1.9999999999999998E23``).
 
     Raises:
         Unsupported: a type whose names are not defined: BINARY with legacy names (Java writes an object's address),
@@ -77,7 +81,7 @@ def partition_path(
     """
     folders = []
     for value, kind, name in zip(values, types, names, strict=True):
-        text = None if value is None else _to_text(value, kind, legacy_name, time_zone)
+        text = None if value is None else _to_text(value, kind, legacy_name, time_zone, shortest_floats)
         if text is None or re.fullmatch(_BLANK, text):
             text = default_name
         folders.append(f"{escape_path_name(name)}={escape_path_name(text)}")
@@ -94,8 +98,10 @@ def unescape_path_name(text: str) -> str:
     return re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
 
 
-def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzinfo) -> str:
+def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzinfo, shortest_floats: bool) -> str:
     text = (_LEGACY_TEXTS if legacy_name else _TEXTS).get(type(kind))
+    if shortest_floats:
+        text = _SHORTEST_TEXTS.get(type(kind), text)
     if text is None:
         naming = f"partition.legacy-name={str(legacy_name).lower()}"
         raise Unsupported(f"{kind} as a partition key with {naming}", hint="Paimon has no stable folder name for it")
@@ -128,24 +134,28 @@ def _decimal_text(value: Decimal, _: DataType) -> str:
 
 
 def _float_text(value: float, _: DataType) -> str:
-    return _java_float(np.float32(value))
+    return float_text(value)
 
 
 def _double_text(value: float, _: DataType) -> str:
-    return _java_float(np.float64(value))
+    return double_text(value)
 
 
-def _java_float(value: np.float32 | np.float64) -> str:
-    """Prints a float as Java does: plain from 0.001 to 10 million, else 1.5E10.
+def _shortest_float_text(value: float, _: DataType) -> str:
+    return _shortest(np.float32(value))
+
+
+def _shortest_double_text(value: float, _: DataType) -> str:
+    return _shortest(np.float64(value))
+
+
+def _shortest(value: np.float32 | np.float64) -> str:
+    """Prints a float as Java does since 19: plain from 0.001 to 10 million, else 1.5E10.
 
     It has the fewest digits that read back as the same value, at least two.
     """
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if np.signbit(value) else "0.0"
+    if not np.isfinite(value) or value == 0:
+        return double_text(float(value))
     if PLAIN_NOTATION_FROM <= abs(float(value)) < PLAIN_NOTATION_BELOW:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
@@ -243,3 +253,5 @@ _LEGACY_TEXTS: dict[type[DataType], Text] = {
     TimestampType: _local_date_time_text,
     LocalZonedTimestampType: _local_date_time_text,
 }
+
+_SHORTEST_TEXTS: dict[type[DataType], Text] = {FloatType: _shortest_float_text, DoubleType: _shortest_double_text}

@@ -11,13 +11,13 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, known_format
-from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.frames import distinct
 from morrow.engine.names import MODERN_DATES
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.partition_folders import found_folders
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 from morrow.engine.plan.sections import bucket_numbers
 
@@ -103,30 +103,12 @@ def _bucket_folders(
     """Returns the folder of each row of `buckets` (columns _PARTITION, _BUCKET)."""
     stored = buckets["_PARTITION"].to_list()
     values = dict(zip(stored, partition_values(schema, buckets, where=metadata.where)))
-    names = {one: _partition_folder(metadata, schema, options, value) for one, value in values.items()}
+    names = found_folders(metadata, schema, options, values)
     folders = [
         bucket_dir(metadata.root, names[one], bucket, options.data_directory)
         for one, bucket in zip(stored, buckets["_BUCKET"].to_list())
     ]
     return pl.Series(folders, dtype=pl.String)
-
-
-def _partition_folder(
-    metadata: TableMetadata, schema: TableSchema, options: TableOptions, value: tuple[Value | None, ...]
-) -> str:
-    """Returns ``k=v/...`` of one partition, empty for unpartitioned tables."""
-
-    def named(legacy: bool) -> str:
-        types = [schema.by_name[name].type for name in schema.partition_keys]
-        default = options.partition_default_name
-        return partition_path(value, types, schema.partition_keys, default_name=default, legacy_name=legacy)
-
-    if options.legacy_partition_name or not schema.partition_keys:
-        return named(legacy=True)
-    # Paimon 0.9 wrote legacy names whatever partition.legacy-name said: the folder on disk decides.
-    folder, old = named(legacy=False), named(legacy=True)
-    parts = (part for part in (metadata.root, options.data_directory, folder) if part)
-    return folder if folder == old or metadata.store.is_dir("/".join(parts)) else old
 
 
 def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:

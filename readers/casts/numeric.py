@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.engine.format.java_floats import double_text
 from morrow.readers.casts.base import Cast, like, numbers, over_distinct
-from morrow.readers.casts.floats import double_text
 
 MAX_DECIMAL128 = 38
 MAX_DECIMAL256 = 76

@@ -2,7 +2,7 @@
 
 From 1E-3 up to where whole numbers are no longer all distinct, Java's digits are the fewest that read back, as are
 Polars'; only their form differs (``1.0E7`` for ``10000000.0``). For other values Java 8 to 17 sometimes writes more
-digits: those go through the long division of `morrow.readers.casts.floats`, once for each value.
+digits: those go through the long division of `morrow.engine.format.java_floats`, once for each value.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from morrow.engine.format.java_floats import double_text, float_text
 from morrow.readers.casts.base import Cast, numbers, over_distinct, sized_text
-from morrow.readers.casts.floats import double_text, float_text
 from morrow.readers.casts.numeric import unscaled_integers
 from morrow.readers.casts.temporal import clock_times
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.java_floats import double_text, float_text
 from morrow.engine.format.type_json import from_json
 from morrow.readers.casts import arrow_cast, cast_expression, is_allowed, polars_cast
 from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
-from morrow.readers.casts.floats import double_text, float_text
 
 Stamps = (t.TimestampType, t.LocalZonedTimestampType)
 Nested = (t.ArrayType, t.MapType, t.RowType)

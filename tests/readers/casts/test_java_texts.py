@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_row
+from morrow.engine.format.java_floats import double_text, float_text
 from morrow.engine.format.schema import TableSchema
-from morrow.readers.casts.floats import double_text, float_text
 from morrow.readers.casts.java_text import (
     java_order,
     joined_texts,

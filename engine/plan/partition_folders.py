@@ -1,0 +1,78 @@
+"""Folders of partitions: which of the names that their writers may have given them is the one on disk.
+
+A partition has one name, but for two cases:
+
+- Paimon 0.9 wrote legacy names whatever ``partition.legacy-name`` said.
+- Java 19 prints some FLOAT and DOUBLE values with fewer digits than Java 8 to 18 (2.0E23, 1.9999999999999998E23): those
+  of many digits, beyond what a float counts exactly. As older Javas name them is what most tables have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from morrow.engine.format.binary_row import Value
+from morrow.engine.format.partition_path import partition_path
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.metadata import TableMetadata
+
+Values: TypeAlias = Sequence[Value | None]
+
+
+def found_folders(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, partitions: Mapping[bytes, Values]
+) -> dict[bytes, str]:
+    """Returns ``k=v/...`` of each partition (empty for tables without keys) as the disk has it.
+
+    Only partitions with several possible names are looked for, in a store far away many at once.
+    """
+    names = {one: _names(schema, options, values) for one, values in partitions.items()}
+    doubtful = [one for one, several in names.items() if len(several) > 1]
+    found = zip(doubtful, metadata.each(partial(_first_there, metadata, options), [names[one] for one in doubtful]))
+    return {one: several[0] for one, several in names.items()} | dict(found)
+
+
+def folder_to_write(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
+    """Returns the folder for new files of a partition: that of older Javas, unless there is only that of a newer."""
+    name, *others = _float_names(schema, options, values, options.legacy_partition_name)
+    for other in others:
+        if _is_there(metadata, options, other) and not _is_there(metadata, options, name):
+            return other
+    return name
+
+
+def _names(schema: TableSchema, options: TableOptions, values: Values) -> list[str]:
+    """Returns all names that a partition may have, the likeliest first."""
+    legacy = options.legacy_partition_name
+    names = _float_names(schema, options, values, legacy)
+    # Bytes have no legacy name that could be found again.
+    if not legacy and not any(isinstance(schema.by_name[key].type, BYTES) for key in schema.partition_keys):
+        names += _float_names(schema, options, values, True)
+    return list(dict.fromkeys(names))
+
+
+def _float_names(schema: TableSchema, options: TableOptions, values: Values, legacy: bool) -> list[str]:
+    types = [schema.by_name[key].type for key in schema.partition_keys]
+    default = options.partition_default_name
+    named = partial(partition_path, values, types, schema.partition_keys, default_name=default, legacy_name=legacy)
+    if not any(isinstance(type_, FLOATS) for type_ in types):
+        return [named()]
+    return list(dict.fromkeys((named(), named(shortest_floats=True))))
+
+
+def _first_there(metadata: TableMetadata, options: TableOptions, names: Sequence[str]) -> str:
+    *likely, last = names
+    return next((name for name in likely if _is_there(metadata, options, name)), last)
+
+
+def _is_there(metadata: TableMetadata, options: TableOptions, name: str) -> bool:
+    parts = (part for part in (metadata.root, options.data_directory, name) if part)
+    return metadata.store.is_dir("/".join(parts))
+
+
+FLOATS = (FloatType, DoubleType)
+BYTES = (BinaryType, VarBinaryType)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets import router_for
 from morrow.writers.buckets.restored import BucketState, restored, restored_partitions
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -50,6 +51,7 @@ def delete_where(
     Raises:
         Unsupported: a table whose rows have ids.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
+        CommitConflict: others have changed the table, and the snapshot has expired.
     """
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter):
@@ -99,12 +101,13 @@ class RowChanges:
         """Yields the live rows for which the filter is true, file by file in batches; skips files without a match."""
         target = self._target
         request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
-        plan = make_plan(target.metadata, request)
-        known = self._restored(plan)
-        for section in plan.sections:
-            masks = live_masks(plan, section, target.store)
-            for file, rows in matching_rows(plan, section, masks, target.store):
-                yield Found(*known[_name(file)], rows)
+        with self._reading():
+            plan = make_plan(target.metadata, request)
+            known = self._restored(plan)
+            for section in plan.sections:
+                masks = live_masks(plan, section, target.store)
+                for file, rows in matching_rows(plan, section, masks, target.store):
+                    yield Found(*known[_name(file)], rows)
 
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
         """Deletes rows by their positions in files, which are named by their paths and in the plan of the filter.
@@ -112,8 +115,10 @@ class RowChanges:
         A position may be given several times. Raises `InvalidArgument`: a file that is not in the plan.
         """
         target = self._target
-        plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, self._snapshot, (), filter))
-        known, planned = self._restored(plan), {file.path for section in plan.sections for file in section.files}
+        with self._reading():
+            plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, self._snapshot, (), filter))
+            known = self._restored(plan)
+        planned = {file.path for section in plan.sections for file in section.files}
         for path, dead in positions.items():
             if path not in planned:
                 raise InvalidArgument(f"{target.where}: rows of {path}, which is none of its files")
@@ -127,13 +132,18 @@ class RowChanges:
 
     def append(self, rows: pl.DataFrame) -> None:
         """Adds rows: frames of the table's columns, as `writers.rows.incoming` returns them."""
-        for place, part in self._router.route(rows):
-            self._check_buckets(place)
-            self._writer(place).write(part)
+        with self._reading():
+            for place, part in self._router.route(rows):
+                self._check_buckets(place)
+                self._writer(place).write(part)
         self._bound_memory()
 
     def messages(self) -> list[CommitMessage]:
         """Returns the changes as messages, durable; only `close` may follow."""
+        with self._reading():
+            return self._messages()
+
+    def _messages(self) -> list[CommitMessage]:
         dead = {place: files for place, files in self._dead.items() if files}
         if not self._target.write.deletion_vectors:
             for place, files in dead.items():
@@ -157,6 +167,9 @@ class RowChanges:
         TableCommit(self._target).abort(list(self._prepared.values()))
         self._writers.clear()
         self._prepared.clear()
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self._target.metadata, self._snapshot)
 
     def _restored(self, plan: ScanPlan) -> dict[str, tuple[Placement, DataFileMeta]]:
         """Returns the metadata of the files of a plan by their name."""

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
+from morrow.engine.errors import FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.telling import logger
 from morrow.writers.append.bucket_compaction import BucketCompaction, Compacted
 from morrow.writers.append.buffer import RowBuffer
 from morrow.writers.buckets.restored import BucketState
+from morrow.writers.commit.expired_base import is_living_version
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -26,6 +29,8 @@ figures: one query finds them for the small files of many buckets.
 """
 MOST_BYTES = 16 << 20
 """The most bytes of rows that are described together: they are copied."""
+
+log = logger(__name__)
 
 
 class AppendWriter:
@@ -84,9 +89,7 @@ class AppendWriter:
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002  # compaction runs here
         """Returns the files written and compacted since the last call."""
         self._flush()
-        if self._compaction is not None:
-            self._compaction.step()
-        compacted = self._compaction.take() if self._compaction is not None else Compacted()
+        compacted = self._compacted()
         message = CommitMessage(
             partition=self._place.partition,
             bucket=self._place.bucket,
@@ -107,6 +110,26 @@ class AppendWriter:
         self._new = []
         if self._compaction is not None:
             self._compaction.close()
+
+    def _compacted(self) -> Compacted:
+        """Compacts one step; nothing where files of the bucket have gone, which others have compacted and expired."""
+        compaction = self._compaction
+        if compaction is None:
+            return Compacted()
+        try:
+            compaction.step()
+            return compaction.take()
+        except FileMissing as error:
+            if self._is_based_on_living():
+                raise
+            log.info("%s: compaction is left to a later writer: %s", self._target.where, error)
+            compaction.close()
+            self._compaction = None
+            return Compacted()
+
+    def _is_based_on_living(self) -> bool:
+        base, version = self._state.snapshot_id, self._state.version
+        return base is not None and version is not None and is_living_version(self._target.metadata, base, version)
 
     def _flush(self) -> None:
         files = self._buffer.flush()

@@ -14,12 +14,12 @@ from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.buckets.restored import BucketState, of_buckets, restored_partitions
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.expired_base import compacting
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.keyed.postpone import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
-from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.partitions import matching_partitions, partition_filter
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import commit_once

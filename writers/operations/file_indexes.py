@@ -29,11 +29,11 @@ from morrow.engine.plan.planner import file_columns
 from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.commit.expired_base import compacting
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.stored import StoredFiles
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.partitions import AnyOf, matching_partitions, partition_filter
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import commit_once

@@ -21,6 +21,7 @@ from morrow.engine.plan.predicate import Value as Literal
 from morrow.readers.casts import arrow_cast
 from morrow.readers.expressions import polars as expressions
 from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.target import WriteTarget
 
@@ -89,8 +90,13 @@ def greatest(target: WriteTarget) -> str:
 
 
 def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
-    """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
-    stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
+    """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true.
+
+    Raises:
+        CommitConflict: others have changed the table, and the snapshot has expired.
+    """
+    with reading(target.metadata, snapshot):
+        stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
     return matching(target, stored, filter)
 
 

@@ -18,11 +18,11 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import logger
 from morrow.writers.buckets.restored import restored
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.expired_base import compacting
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement
 from morrow.writers.keyed.lookup import LookupStrategy
 from morrow.writers.keyed.writer import compact_bucket
-from morrow.writers.operations.expired_base import compacting
 
 MOST_TRIES = 20
 """A faster compaction includes our files of level 0, so that seldom more than two tries are needed."""

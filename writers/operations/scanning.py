@@ -13,6 +13,7 @@ from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import execute
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget
 
@@ -31,9 +32,14 @@ def plan_where(
 def rows_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yields the rows for which the filter is true, all columns unless given, in bounded memory."""
-    for batch in execute.to_batches(plan_where(target, snapshot, filter, columns), target.store):
-        yield pa.Table.from_batches([batch])
+    """Yields the rows for which the filter is true, all columns unless given, in bounded memory.
+
+    Raises:
+        CommitConflict: others have changed the table, and the snapshot has expired. Others: as reading does.
+    """
+    with reading(target.metadata, snapshot):
+        for batch in execute.to_batches(plan_where(target, snapshot, filter, columns), target.store):
+            yield pa.Table.from_batches([batch])
 
 
 def checked(target: WriteTarget, rows: pa.Table) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.request import ScanRequest
 from morrow.writers.commit import tally
 from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.commit.premise import Premise
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.automatic import maintained
@@ -41,7 +42,8 @@ def serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise], D
     def once() -> Done:
         tally.begin()
         premise = Premise(readable(target), filter)
-        check_alone(target, premise.read, filter)
+        with reading(target.metadata, premise.read):
+            check_alone(target, premise.read, filter)
         return attempt(premise)
 
     return retried(target, once)
@@ -68,7 +70,8 @@ def readable(target: WriteTarget) -> Snapshot | None:
         latest = target.metadata.latest_snapshot()
         if latest is None:
             return None
-        places = hidden_places(target, latest)
+        with reading(target.metadata, latest):
+            places = hidden_places(target, latest)
         if not places:
             return latest
         recompacted_places(maintained(target), places, latest)

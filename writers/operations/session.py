@@ -12,12 +12,12 @@ from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.conflicts import AlreadyCommitted
+from morrow.writers.commit.expired_base import is_living
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.routes import Misplaced
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.keyed.lookup import LookupStrategy
-from morrow.writers.operations.expired_base import is_living
 from morrow.writers.operations.recompaction import recompacted
 from morrow.writers.operations.replaying import can_replay, replayed
 from morrow.writers.operations.retrying import retried
@@ -47,7 +47,7 @@ class WriteSession:
     def prepare(self) -> list[CommitMessage]:
         """Finishes the files of the rows written since the last call; returns their messages and releases the files,
         which outlive the session."""
-        with self._cleaned_up():
+        with self._cleaned_up(), self._based_on(self._known or self._writer.base):
             messages = self._writer.prepare_commit()
         self._prepared += messages
         return messages

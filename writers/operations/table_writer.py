@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
 import msgspec
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, SnapshotExpired
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
@@ -22,6 +22,7 @@ from morrow.writers.buckets.bucket_writer import BucketWriter
 from morrow.writers.buckets.postponed import PartitionBucketsRouter, with_buckets
 from morrow.writers.buckets.restored import BucketState, restored
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.routes import version_of
 from morrow.writers.files import Placement
@@ -66,15 +67,19 @@ class TableWriter:
         return self.write_frames(incoming(self.target, data, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
-        """Takes rows that are checked already: frames as `writers.rows.incoming` returns them."""
+        """Takes rows that are checked already: frames as `writers.rows.incoming` returns them.
+
+        Raises:
+            CommitConflict: others have changed the table, and the snapshot that writing goes on from has expired.
+        """
         taken = 0
         for rows in frames:
-            base = self._restored_base()
-            routed = list(base.router.route(rows))
-            self._open([place for place, _ in routed])
-            for place, part in routed:
-                self._writers[place].write(part)
-                self._bound_memory(place)
+            with self._on_base():
+                routed = list(self._restored_base().router.route(rows))
+                self._open([place for place, _ in routed])
+                for place, part in routed:
+                    self._writers[place].write(part)
+                    self._bound_memory(place)
             taken += rows.height
         return taken
 
@@ -157,8 +162,18 @@ class TableWriter:
             if snapshot is not None and self._mode is BucketMode.UNAWARE and not self.target.store.is_local:
                 # The commit will need them: they are read while rows are written.
                 self._reading = ahead(self.target.store, partial(manifests_of, self.target.metadata, snapshot))
-            self._base = _Base(snapshot, router_for(self.target, snapshot, overwrite=self._overwrite))
+            with reading(self.target.metadata, snapshot):
+                self._base = _Base(snapshot, router_for(self.target, snapshot, overwrite=self._overwrite))
         return self._base
+
+    @contextmanager
+    def _on_base(self) -> Iterator[None]:
+        """Turns missing files into a conflict, for a block that goes on from the base, where that has expired."""
+        try:
+            yield
+        except (FileMissing, SnapshotExpired):
+            with reading(self.target.metadata, self.base):
+                raise
 
     def _open(self, places: Sequence[Placement]) -> None:
         """Makes the writers of buckets that have none yet, from one pass over the manifests."""

@@ -18,6 +18,7 @@ from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.restored import restored
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.commit.expired_base import reading
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -38,7 +39,8 @@ def remove_unexisting_files(target: WriteTarget, *, dry_run: bool, parallelism: 
         snapshot = target.metadata.latest_snapshot()
         if snapshot is None:
             return []
-        missing = _missing(target, snapshot, threads)
+        with reading(target.metadata, snapshot):
+            missing = _missing(target, snapshot, threads)
         if missing and not dry_run:
             messages = _messages(target, snapshot, [entry for entry, _ in missing])
             commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)

@@ -73,12 +73,12 @@ def expire_snapshots(
     retention = retained(options.snapshots, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
     limit = at_most(max_deletes, options.limit, metadata.where)
-    if dry_run:
-        due = _due(metadata, options, retention, young, limit)
-        return 0 if due is None else len(due.gone)
     removed = 0
     for tries in range(1, MOST_TRIES + 1):
         try:
+            if dry_run:
+                due = _due(metadata, options, retention, young, limit)
+                return 0 if due is None else len(due.gone)
             for count in _expire(metadata, options, retention, young, limit):
                 removed += count
             break
@@ -133,7 +133,9 @@ def _due(metadata: TableMetadata, options: ExpireOptions, retention: Retention, 
         return None
     pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
     due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
-    end = next(snapshot_id for snapshot_id in ids if snapshot_id >= due)
+    end = next((snapshot_id for snapshot_id in ids if snapshot_id >= due), None)
+    if end is None:  # EARLIEST was read after the ids
+        raise _overtaken(metadata)
     return _Due(earliest, end, [snapshot_id for snapshot_id in ids if snapshot_id < end])
 
 
@@ -200,7 +202,11 @@ def _announce(metadata: TableMetadata, earliest: int, end: int) -> None:
 
 def _check_announced(metadata: TableMetadata, earliest: int, end: int) -> None:
     if metadata.earliest_snapshot_id() != earliest or not metadata.store.exists(metadata.paths.snapshot(end)):
-        raise SnapshotExpired(f"{metadata.where}: another expiry or a rollback came by meanwhile; try again")
+        raise _overtaken(metadata)
+
+
+def _overtaken(metadata: TableMetadata) -> SnapshotExpired:
+    return SnapshotExpired(f"{metadata.where}: another expiry or a rollback came by meanwhile; try again")
 
 
 def _retired_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:

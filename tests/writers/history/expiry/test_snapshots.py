@@ -17,6 +17,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.options.expiring import UNLIMITED, Retention
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.manifests import delta_manifests_of
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.values import replace
 from morrow.writers.commit import manifests
 from morrow.writers.history.branches.creation import create_branch
@@ -352,4 +353,23 @@ def test_snapshots_are_removed_some_at_a_time(tmp_path: Path, monkeypatch: pytes
             life.tag("t")
     assert life.expire() == 6
     assert life.files() == {"f3", "f6"}
+    life.check()
+
+
+def test_an_expiry_that_another_one_overtakes_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All snapshots that it has listed are gone by the time that it reads EARLIEST."""
+    life = Life(tmp_path)
+    life.write("a")
+    listed = life.metadata.snapshot_ids
+    waiting = [lambda: (life.write("b"), life.write("c"), life.expire())]
+
+    def ids_of_then(_metadata: TableMetadata) -> list[int]:
+        found = listed()
+        if waiting:
+            waiting.pop()()
+        return found
+
+    monkeypatch.setattr(TableMetadata, "snapshot_ids", ids_of_then)
+    assert life.expire() == 0
+    assert ids(life) == [3]
     life.check()

@@ -21,6 +21,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 ROUNDS = 7
 """Turns of a comparison, unless it asks for others."""
 
+QUICK = "MORROW_BENCH_QUICK"
+"""The variable of a quick run, which has `QUICK_ROUNDS` turns at most."""
+QUICK_ROUNDS = 3
+
 Clock = Callable[[], float]
 """Does something and returns how many seconds that took."""
 
@@ -123,6 +127,11 @@ class Baseline:
     bound: Bound | None = None
 
 
+def most_rounds(rounds: int) -> int:
+    """Returns how many of so many rounds are measured: all of them, but in a quick run."""
+    return min(rounds, QUICK_ROUNDS) if QUICK in os.environ else rounds
+
+
 def timed(action: Callable[[], object]) -> Clock:
     """Returns a clock around `action`; its result is dropped after the clock has stopped."""
 
@@ -203,6 +212,7 @@ def _turns(
         if before:
             before()
 
+    rounds = most_rounds(rounds)
     benchmark.pedantic(subject, setup=turn, rounds=rounds, iterations=1, warmup_rounds=warmup)
     stats = benchmark.stats
     assert stats is not None
@@ -221,7 +231,7 @@ def record(
 ) -> Measured:
     """Records what `clock` measures itself: seconds, or the unit of `bound`."""
     values: list[float] = []
-    benchmark.pedantic(lambda: values.append(clock()), rounds=rounds, iterations=1)
+    benchmark.pedantic(lambda: values.append(clock()), rounds=most_rounds(rounds), iterations=1)
     measured = Measured(section, what, subject=values, bound=bound, note=note)
     benchmark.extra_info.update(measured.info())
     return measured

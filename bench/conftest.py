@@ -1,4 +1,4 @@
-"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables and no peers.
+"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables, few rounds and no peers.
 
 `--quick --peers` measures peers too, on small tables.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bench import peers, tables
+from bench import compare, peers, tables
 from bench.peers import Peer
 from bench.tables import Table
 from morrow.engine.io import cache_folder
@@ -20,19 +20,23 @@ Peers = Callable[[str], Peer]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="tables a tenth of the size, no peers")
+    parser.addoption("--quick", action="store_true", help="tables a tenth of the size, few rounds, no peers")
     parser.addoption("--peers", action="store_true", help="peers in a quick run, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick") and not config.getoption("--peers"):
-        left_out = [item for item in items if item.get_closest_marker("peers")]
+    if config.getoption("--quick"):
+        marks = ("long",) if config.getoption("--peers") else ("long", "peers")
+        left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[cache_folder.SWITCH] = "off"  # first reads are first ones; `test_commits` measures the folder
+    if config.getoption("--quick"):
+        os.environ[compare.QUICK] = "1"
+    config.addinivalue_line("markers", "long: left out of quick runs, however small the tables")
     config.addinivalue_line("markers", "peers: needs the environments of `make bench-peers`")
 
 

@@ -12,12 +12,14 @@ Avro, so that all of them are sent to tasks; memory and CPU are those of the dri
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,8 @@ from morrow.engine.values import replace
 from morrow.writers.commit.manifests import ARITY, ManifestWriter
 from morrow.writers.commit.snapshots import SnapshotLog
 
+FORMATS = {False: "parquet", True: "avro"}
+"""The format of the files for a plan of Morrow's and one of Spark's, which asks whether Parquet files are there."""
 FILES, PARTITIONS, ROWS = 1_000_000, 100_000, 1000
 SCHEMA = "id BIGINT, p INT, a DOUBLE, s STRING"
 PIECE = 50_000
@@ -87,29 +91,43 @@ def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, parti
     )
 
 
-def measure(path: str) -> str:
-    """Plans a read of the table, and says what it took."""
-    imports, cpu, wall = _memory(), time.process_time(), time.perf_counter()
+@dataclass(frozen=True)
+class Taken:
+    """What planning took: seconds, and MiB at the most; `before` of them by importing, and by starting Spark."""
+
+    cpu: float
+    wall: float
+    memory: float
+    before: float
+    jvm: float = 0
+    tasks: int = 0
+
+
+def measure(path: str) -> Taken:
+    """Plans a read of the table."""
+    before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
     plan = morrow.open(path).scan().plan
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return (
-        f"{len(plan.files):,} files in {len({section.partition_row for section in plan.sections}):,} partitions: "
-        f"{cpu:.1f} s CPU, {wall:.1f} s, {_memory():,.0f} MiB (of them {imports:,.0f} MiB before)"
-    )
+    assert plan.files
+    return Taken(cpu, wall, _memory(), before)
 
 
-def measure_spark(path: str) -> str:
-    """Plans a read of the table by Spark, and says what it took."""
+def measure_spark(path: str) -> Taken:
+    """Plans a read of the table by Spark; `cpu` and `memory` are those of the driver's Python."""
     spark = morrow.spark.session(master="local[2]")
     gateway = spark.sparkContext._gateway.proc.pid
-    started, cpu, wall = _memory(), time.process_time(), time.perf_counter()
+    before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
     frame = morrow.spark.read(spark, path)
     frame._jdf.queryExecution().executedPlan()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return (
-        f"Spark, {frame.rdd.getNumPartitions():,} tasks: {cpu:.1f} s CPU, {wall:.1f} s, {_memory():,.0f} MiB "
-        f"(of them {started:,.0f} MiB before), JVM {_memory(gateway):,.0f} MiB"
-    )
+    return Taken(cpu, wall, _memory(), before, _memory(gateway), frame.rdd.getNumPartitions())
+
+
+def taken(path: str, *, spark: bool) -> Taken:
+    """Plans a read of the table in a process of its own."""
+    command = [sys.executable, "-m", "bench.planning", *(["--spark"] if spark else []), "--of", path]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return Taken(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def _memory(process: int | str = "self") -> float:
@@ -127,13 +145,17 @@ def main(given: Sequence[str]) -> None:
     parser.add_argument("--of", help="plan this table and make none")
     asked = parser.parse_args(given)
     if asked.of is not None:
-        print(measure_spark(asked.of) if asked.spark else measure(asked.of))
+        print(json.dumps(asdict(measure_spark(asked.of) if asked.spark else measure(asked.of))))
         return
     folder = HOME / "planning"
     try:
-        path = made(folder, asked.files, asked.partitions, "avro" if asked.spark else "parquet")
-        spark = ["--spark"] if asked.spark else []
-        subprocess.run([sys.executable, "-m", "bench.planning", *spark, "--of", path], check=True)
+        path = made(folder, asked.files, asked.partitions, FORMATS[asked.spark])
+        found = taken(path, spark=asked.spark)
+        spark = f"; JVM {found.jvm:,.0f} MiB, {found.tasks:,} tasks" if asked.spark else ""
+        print(
+            f"{asked.files:,} files in {asked.partitions:,} partitions: {found.cpu:.1f} s CPU, {found.wall:.1f} s, "
+            f"{found.memory:,.0f} MiB (of them {found.before:,.0f} MiB before){spark}"
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -29,8 +29,8 @@ from morrow.engine.format.deletion_vector import DeletionVector
 
 SECTION = "Deletion vector codec"
 RATES = (0.2, 0.5, 0.8)
-HUGE = 2_000_000_000
-SIZES = (2_000_000, 20_000_000, 200_000_000, *([HUGE] if "MORROW_BENCH_HUGE" in os.environ else []))
+LARGE, HUGE = 200_000_000, 2_000_000_000
+SIZES = (2_000_000, 20_000_000, LARGE, *([HUGE] if "MORROW_BENCH_HUGE" in os.environ else []))
 JAVA_PUBLISHED_MS = {  # (rows, rate): add, serialization, deserialization
     (2_000_000, 0.2): (43, 5, 26),
     (2_000_000, 0.5): (47, 3, 52),
@@ -49,7 +49,10 @@ BATCH = 1 << 24
 NAME = "data-0.parquet"
 Mask = npt.NDArray[np.bool_]
 
-each_cell = pytest.mark.parametrize(("rows", "rate"), [(rows, rate) for rows in SIZES for rate in RATES])
+each_cell = pytest.mark.parametrize(
+    ("rows", "rate"),
+    [pytest.param(rows, rate, marks=[pytest.mark.long] if rows >= LARGE else []) for rows in SIZES for rate in RATES],
+)
 
 
 def random_mask(rows: int, rate: float) -> Mask:
@@ -101,6 +104,7 @@ def test_mask_to_bytes(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
     take_down(benchmark, "mask to bytes", rows, rate, add + serialize, len(to_bytes(mask)))
 
 
+@pytest.mark.long
 def test_mask_to_bytes_against_a_bulk_add_of_numpy_positions(benchmark: BenchmarkFixture) -> None:
     """Calls pyroaring as most people would: `BitMap(positions)` with the positions as a numpy array."""
     rows, rate = 200_000_000, 0.8
@@ -133,6 +137,7 @@ print(status("VmHWM") - before)
 """Mask to bytes, the mask given up, and back again; the first mask itself (a byte a row) is part of the peak."""
 
 
+@pytest.mark.long
 def test_peak_memory_of_the_codec(benchmark: BenchmarkFixture) -> None:
     rows = SIZES[-1]
 

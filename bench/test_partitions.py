@@ -86,6 +86,7 @@ MANY = {
 """What there is much of -> primary key, partition keys, buckets, updates of a tenth of the keys."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", MANY)
 def test_many_sections_are_merged(benchmark: BenchmarkFixture, home: Path, what: str) -> None:
     keys, by, buckets, updates = MANY[what]

@@ -134,7 +134,7 @@ def test_files(benchmark: BenchmarkFixture, home: Path, divisor: int, count: int
     _read(benchmark, "Scale: full read of small files", count, "files", _small_files(home, count))
 
 
-@pytest.mark.parametrize("count", PARTITIONS)
+@pytest.mark.parametrize("count", [*PARTITIONS[:-1], pytest.param(PARTITIONS[-1], marks=pytest.mark.long)])
 def test_partitions(benchmark: BenchmarkFixture, home: Path, divisor: int, count: int) -> None:
     count = count // divisor
     table = _wide(home, count, 3, SMALL_ROWS)

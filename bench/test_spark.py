@@ -283,6 +283,7 @@ def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executors", EXECUTOR_COUNTS)
 def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) -> None:
     """Processes of their own with one core each."""
@@ -303,6 +304,7 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
     )
 
 
+@pytest.mark.long
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
     """Measures a full read and count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
     answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)

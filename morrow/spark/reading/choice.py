@@ -75,7 +75,7 @@ SPELLED_ALIKE = re.compile(r"[A-Za-z0-9._=,+~-]+")
 """File names that are the same in a URL, as Spark has them: masks may be matched by file name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The reader of a section of a plan: Spark's scan, or tasks for the reason in `obstacle`."""
 

@@ -88,7 +88,8 @@ def _part(
 ) -> Iterator[DataFrame]:
     plan = plan if plan.limit is None else replace(plan, sections=tuple(enough(plan, plan.sections)))
     listed = way.obstacle is None
-    place = place_of(store, next(iter(plan.files), None), way, spark)
+    first = next((file for section in plan.sections for file in section.files), None)
+    place = place_of(store, first, way, spark)
     chosen = [] if tasks_only else choices(plan, far=place.obstacle, listed=listed)
     native = [each.section for each in chosen if each.is_native]
     if native:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
+from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.local import LocalStore
 from tests.support.written import data_files, new_table, rows
 
@@ -196,3 +196,22 @@ def test_messages_are_committed_once(keys: list[str], tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="they were committed before"):
             again()
     assert table.scan().to_polars()["id"].to_list() == [1, 2]
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]], ids=["append", "keyed"])
+def test_what_was_prepared_for_a_table_that_was_dropped_is_not_committed_to_its_successor(
+    tmp_path: Path, keys: list[str]
+) -> None:
+    def made() -> morrow.Table:
+        return new_table(tmp_path, "id INT NOT NULL, v STRING", keys=keys, options={"bucket": 1, "bucket-key": "id"})
+
+    table = made()
+    table.append({"id": [1], "v": ["old"]})
+    with table.writer(commit_user="job") as writer:
+        writer.write({"id": [2], "v": ["old"]})
+        messages = writer.prepare()
+    morrow.Catalog(tmp_path).drop_table("db.t")
+    made().append({"id": [3], "v": ["new"]})
+    with pytest.raises(FileMissing, match="may have been dropped, and made anew"):
+        table.committer("job").commit(messages)
+    assert morrow.open(table.path).to_polars().rows() == [(3, "new")]

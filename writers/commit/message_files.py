@@ -60,14 +60,30 @@ class MessageFiles:
 
     def check_there(self, messages: Sequence[CommitMessage]) -> None:
         """Raises `FileMissing` where a file that these messages add is gone."""
+        paths: list[str] = []
         for message in messages:
             files = (*message.new_files, *message.changelog_files, *message.compact_after)
             indexes = (*message.new_index_files, *message.compact_new_index_files)
-            for path in (*self._data_paths(message, files), *self._index_paths(message, indexes)):
+            paths += (*self._data_paths(message, files), *self._index_paths(message, indexes))
+        for path, there in zip(paths, self._target.metadata.each(self._target.store.exists, paths), strict=True):
+            if not there:
+                raise FileMissing(
+                    path, hint="a file that waits to be committed was removed; write these rows once more"
+                )
+
+    def check_first(self, messages: Sequence[CommitMessage]) -> None:
+        """Raises `FileMissing` where the first file that these messages add is gone.
+
+        All of them are where the table was dropped: what another one made in its place would name files that it lacks.
+        """
+        for message in messages:
+            for path in self._data_paths(message, message.new_files[:1]):
                 if not self._target.store.exists(path):
                     raise FileMissing(
-                        path, hint="a file that waits to be committed was removed; write these rows once more"
+                        path,
+                        hint="the table may have been dropped, and made anew; open it, and write these rows once more",
                     )
+                return
 
     def _data_paths(self, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[str]:
         place = Placement.of(message)

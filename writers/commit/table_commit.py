@@ -252,6 +252,10 @@ class TableCommit:
             self._commit(batches[identifier], common, check_append_files=check_append_files, keep_empty=None)
         return len(waiting)
 
+    def check_first(self, messages: Sequence[CommitMessage]) -> None:
+        """Raises `FileMissing` where the files of messages are gone, by the first of them."""
+        self._files.check_first(messages)
+
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
         self._files.abort(messages)

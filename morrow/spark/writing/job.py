@@ -130,6 +130,7 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
     if was_committed(target, commit.identifier):  # by another driver, while the job ran
         commits.abort(messages)
         return None
+    commits.check_first(messages)
     if commit.replaced is None:
         return commit_once(
             commits,

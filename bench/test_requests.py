@@ -137,11 +137,23 @@ def test_a_full_scan(benchmark: BenchmarkFixture, server: S3Server, first: bool)
     server.latency = 0
 
 
-@pytest.mark.parametrize("deletions", [False, True], ids=["merged on read", "deletion vectors"])
-def test_a_full_scan_with_keys(benchmark: BenchmarkFixture, server: S3Server, deletions: bool) -> None:
+WITH_KEYS = {
+    "merged on read": {"num-sorted-run.compaction-trigger": "100"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+    "aggregation": {
+        "num-sorted-run.compaction-trigger": "100",
+        "merge-engine": "aggregation",
+        "fields.p.aggregate-function": "max",
+        "fields.v.aggregate-function": "last_non_null_value",
+        "fields.amount.aggregate-function": "sum",
+    },
+}
+
+
+@pytest.mark.parametrize("how", WITH_KEYS)
+def test_a_full_scan_with_keys(benchmark: BenchmarkFixture, server: S3Server, how: str) -> None:
     server.latency = 0
-    how = "deletion vectors" if deletions else "merged on read"
-    options = {"deletion-vectors.enabled": "true"} if deletions else {"num-sorted-run.compaction-trigger": "100"}
+    options = WITH_KEYS[how]
     catalog = morrow.Catalog(f"s3://{BUCKET}/scan {how}", storage_options=server.options)
     columns = "id BIGINT NOT NULL, p INT NOT NULL, v STRING, amount DOUBLE"
     table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options={"bucket": "4", **options})

@@ -95,3 +95,23 @@ def test_orphans_cost_pages_of_a_listing_not_requests_a_file(server: S3Server) -
     assert table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s") == 1
     assert len(server.asked) <= 45
     assert (table.scan(tag="old").count(), table.scan().count()) == (1, 2)
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+def test_the_files_of_all_buckets_are_asked_for_before_the_first_is_merged(server: S3Server, engine: str) -> None:
+    server.latency = 0
+    catalog = morrow.Catalog(f"s3://{BUCKET}/{engine}", storage_options=server.options)
+    options = {"bucket": "6", "merge-engine": engine, "num-sorted-run.compaction-trigger": "100"}
+    table = catalog.create_table("db.t", schema="id INT NOT NULL, v INT", primary_keys=["id"], options=options)
+    for _ in range(2):
+        table.upsert({"id": range(60), "v": range(60)})
+    morrow.clear_caches(folder=True)
+    opened = morrow.open(table.path, storage_options=server.options)
+    assert len(opened.scan().plan.files) == 12
+    server.asked.clear()
+    server.latency = LATENCY
+    assert opened.to_polars().height == 60
+    server.latency = 0
+    data = [(began, ended) for name, began, ended in server.asked if "/bucket-" in name]
+    assert len(data) == 12
+    assert max(began for began, _ in data) < min(ended for _, ended in data)

@@ -85,7 +85,7 @@ def _fetched_at_once(
             folds = is_folded(plan, section)
             known = section.kind is SectionKind.RAW or (not folds and known_merged(plan, section, store) is not None)
             (masked if known else merging).append(section)
-            if not folds and (known or _is_read_whole(plan, section)):
+            if known or (_is_read_whole(plan, section) and not (folds and _is_known(plan, section, store))):
                 source.expect(section.files)
         frames = fetched_rows(plan, masked, source)
 
@@ -134,6 +134,13 @@ def whole_section(
 def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
     merges = section.kind is SectionKind.MERGE and section.cut is None
     return merges and section.row_count <= MOST_ROWS and bool(plan.read_columns)
+
+
+def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    """Returns whether a section that folds, or an earlier state of it, is known: less than all of it may be read."""
+    from morrow.readers.merges.sections import is_known
+
+    return is_known(plan, section, store)
 
 
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:

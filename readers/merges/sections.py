@@ -20,11 +20,11 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks.marks import as_mask
 from morrow.readers.masks.section_keys import SectionKeys
-from morrow.readers.merges.kept import keep, known, no_rows, told
+from morrow.readers.merges.kept import keep, known, nearest_known, no_rows, told
 from morrow.readers.merges.merged import Merged
 from morrow.readers.merges.refolding import refolded, refolded_rows
 from morrow.readers.merges.section_merge import SectionMerge
-from morrow.readers.merges.version_masks import Rows, keep_masks, shared_keys, told_apart, version_masks
+from morrow.readers.merges.version_masks import Rows, keep_masks, known_masks, shared_keys, told_apart, version_masks
 from morrow.readers.merges.versions import versions_of
 
 WORKERS = 2
@@ -76,6 +76,14 @@ def refolded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.D
     cached already, or where too much has changed.
     """
     return refolded_rows(SectionMerge(plan, section, plan.read_columns, store))
+
+
+def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    """Returns whether merged rows or masks of the section, or of an earlier state of it, are cached."""
+    merge = SectionMerge(plan, section, plan.read_columns, store)
+    if known(merge, section) is not None or nearest_known(merge) is not None:
+        return True
+    return known_masks(plan, section, store) is not None
 
 
 def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:

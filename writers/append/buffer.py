@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -14,16 +14,13 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.io.system_errors import system_errors
 from morrow.writers.append.stream import FrameStream
 from morrow.writers.files import Placement, write_files
-from morrow.writers.files.kind import Described, FileKind
-from morrow.writers.files.write import write_blocks
+from morrow.writers.files.write import FEW_ROWS, Prepared, write_prepared
 from morrow.writers.target import WriteTarget
 
 STREAM_BYTES = 32 << 20
 """The size of buffered rows from which a bucket writes its files while rows still arrive."""
 MOST_STREAMS = 4
 """The most buckets of this process that do so at once: each holds blocks of a file and an encoder."""
-FEW_ROWS = 1000
-"""Fewer rows than this are described together with those of other buckets."""
 _STREAMS = BoundedSemaphore(MOST_STREAMS)
 
 
@@ -43,7 +40,7 @@ class RowBuffer:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._spilled: list[Path] = []
         self._numbers = count()
-        self._prepared: tuple[FileKind, Callable[[], Described]] | None = None
+        self._prepared: Prepared | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -92,9 +89,9 @@ class RowBuffer:
             return None
         return pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
 
-    def prepare(self, kind: FileKind, described: Callable[[], Described]) -> None:
+    def prepare(self, prepared: Prepared) -> None:
         """Sets how `few_rows` are flushed, unless more rows arrive."""
-        self._prepared = kind, described
+        self._prepared = prepared
 
     def flush(self) -> list[DataFileMeta]:
         """Writes all rows since the last flush to durable data files; returns none when there were no rows.
@@ -105,9 +102,9 @@ class RowBuffer:
             if self._stream is not None:
                 return self._stream.finish()
             if self._prepared is not None:
-                kind, described = self._prepared
-                blocks = (make() for make in (described,))
-                return write_blocks(self._target, self._place, kind, blocks, FileSource.APPEND, self._first_sequence)
+                return write_prepared(
+                    self._target, self._place, self._prepared, FileSource.APPEND, self._first_sequence
+                )
             return self._write(self._kept()) if self._waiting or self._spilled else []
         finally:
             self._reset()

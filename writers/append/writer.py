@@ -1,8 +1,6 @@
-"""The writer of one bucket of an append table, and descriptions of the small files of many buckets at once."""
+"""The writer of one bucket of an append table."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
@@ -16,19 +14,11 @@ from morrow.writers.commit.expired_base import is_living_version
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.kind import Described, FileKind
+from morrow.writers.files.write import Prepared
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1
 """The value of the option ``bucket`` of tables without buckets."""
-MOST_WRITERS = 512
-"""The most writers whose files are described together.
-
-Polars takes as long to find the bounds of ten rows as of ten thousand, and a file of few rows needs a dozen such
-figures: one query finds them for the small files of many buckets.
-"""
-MOST_BYTES = 16 << 20
-"""The most bytes of rows that are described together: they are copied."""
 
 log = logger(__name__)
 
@@ -76,9 +66,9 @@ class AppendWriter:
         """Returns the few rows of the next flush, see `RowBuffer.few_rows`."""
         return self._buffer.few_rows()
 
-    def prepare(self, kind: FileKind, described: Callable[[], Described]) -> None:
+    def prepare(self, prepared: Prepared) -> None:
         """Sets how few rows are flushed, see `RowBuffer.prepare`."""
-        self._buffer.prepare(kind, described)
+        self._buffer.prepare(prepared)
 
     def compact(self, full: bool) -> None:
         """Writes buffered rows and compacts: all that is worthwhile, or one step. Without buckets, does nothing."""
@@ -138,34 +128,6 @@ class AppendWriter:
         self._buffer.begin(self._next_sequence)
         if self._compaction is not None:
             self._compaction.add(files)
-
-
-def grouped(writers: Sequence[AppendWriter]) -> Iterator[list[AppendWriter]]:
-    """Yields the writers in groups that are worth describing together and small enough for it."""
-    group, held = list[AppendWriter](), 0
-    for writer in writers:
-        if group and (len(group) >= MOST_WRITERS or held + writer.buffered_bytes > MOST_BYTES):
-            yield group
-            group, held = [], 0
-        group.append(writer)
-        held += writer.buffered_bytes
-    if group:
-        yield group
-
-
-def describe_together(target: WriteTarget, writers: Sequence[AppendWriter]) -> None:
-    """Prepares the next file of each of these writers whose rows are few.
-
-    Raises:
-        InvalidArgument: rows of any of them that cannot be written.
-    """
-    few = [(writer, rows) for writer in writers if (rows := writer.few_rows()) is not None]
-    if len(few) < 2:
-        return
-    kind = FileKind.of(target, 0, changelog=False)
-    target.find_folders([writer.partition for writer, _ in few])
-    for (writer, _), described in zip(few, kind.describe_each([rows for _, rows in few]), strict=True):
-        writer.prepare(kind, described)
 
 
 def _is_numbered(target: WriteTarget) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
+import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
@@ -43,6 +44,8 @@ class Described:
     retractions: int = 0
     value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
     """The statistics of a file of this block alone, if they were computed together with those of other blocks."""
+    key_stats: SimpleStats | None = None
+    """As `value_stats`, of the key."""
 
     def without_body(self) -> Described:
         """Returns the part that is needed after the rows are in the file."""
@@ -109,7 +112,7 @@ class FileKind:
         return replace(found, sequences=(low, high), retractions=retractions)
 
     def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], Described]]:
-        """Returns `describe` of each of these frames, none of them empty, for a file each; for tables without keys.
+        """Returns `describe` of each of these frames, none of them empty, for a file each.
 
         The metadata of all frames comes from common queries, since with few rows a query costs more than its work. The
         returned functions only encode, which several threads may do.
@@ -121,14 +124,31 @@ class FileKind:
         self._check_nulls(groups.nulls)
         encoders = self.encoder.blocks(self.layout.stored(frame), heights)
         each, covered = stats.encoded_each(groups, columns, self._value_modes, self.format, dense=self.dense)
+        keyed = self._keys_each(frame, heights, groups)
         indexed = list(dict.fromkeys(index.column for index in self.indexes))
 
         def described(number: int) -> Described:
             rows = frames[number].select(cols(indexed)) if indexed else NO_COLUMNS
             value_stats = each[number], covered
-            return Described(encoders[number](), groups[number], (EMPTY_ROW, EMPTY_ROW), rows, value_stats=value_stats)
+            return Described(encoders[number](), groups[number], indexed=rows, value_stats=value_stats, **keyed[number])
 
         return [partial(described, number) for number in range(len(frames))]
+
+    def _keys_each(self, frame: pl.DataFrame, heights: Sequence[int], groups: stats.Groups) -> list[dict[str, Any]]:
+        """Returns the members of `Described` about the keys of consecutive groups of rows."""
+        keys = self.layout.keys
+        if not keys:
+            return [{"ends": (EMPTY_ROW, EMPTY_ROW)}] * len(heights)
+        ends = np.cumsum(heights, dtype=np.int64)
+        starts = ends - heights
+        first, last = (stats.key_rows(frame[rows], keys) for rows in (starts, ends - 1))
+        numbers, kinds = frame[SEQUENCE_NUMBER].to_numpy(), frame[VALUE_KIND].to_numpy()
+        low, high = (ufunc.reduceat(numbers, starts).tolist() for ufunc in (np.minimum, np.maximum))
+        retractions = np.add.reduceat(kinds & RETRACT_BIT, starts, dtype=np.int64).tolist()
+        key_stats, _ = stats.encoded_each(groups, keys, self._key_modes, self.format, dense=False)
+        members = ("ends", "sequences", "retractions", "key_stats")
+        columns = zip(zip(first, last), zip(low, high), retractions, key_stats, strict=True)
+        return [dict(zip(members, each, strict=True)) for each in columns]
 
     def _check_nulls(self, nulls: Mapping[str, Sequence[int]]) -> None:
         for column in self.layout.columns:
@@ -154,8 +174,7 @@ class FileKind:
                 "min_sequence_number": first_sequence,
                 "max_sequence_number": first_sequence + rows - 1,
             }
-        collected = stats.combine([block.collected for block in blocks], self.format)
-        key_stats, _ = stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)
+        key_stats = (len(blocks) == 1 and blocks[0].key_stats) or self._key_stats(blocks)
         return common | {
             "min_key": blocks[0].ends[0],
             "max_key": blocks[-1].ends[1],
@@ -167,6 +186,10 @@ class FileKind:
     def _value_stats(self, blocks: Sequence[Described]) -> tuple[SimpleStats, tuple[str, ...] | None]:
         collected = stats.combine([block.collected for block in blocks], self.format)
         return stats.encoded(collected, self.layout.columns, self._value_modes, self.format, dense=self.dense)
+
+    def _key_stats(self, blocks: Sequence[Described]) -> SimpleStats:
+        collected = stats.combine([block.collected for block in blocks], self.format)
+        return stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)[0]
 
     @cached_property
     def _value_modes(self) -> tuple[StatsMode, ...]:

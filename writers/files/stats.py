@@ -175,6 +175,14 @@ def key_row(row: pl.DataFrame, fields: Sequence[t.DataField]) -> bytes:
     return encode_value_row([row[field.name] for field in fields], [field.type for field in fields])
 
 
+def key_rows(rows: pl.DataFrame, fields: Sequence[t.DataField]) -> list[bytes]:
+    """Returns `key_row` of each row of a frame."""
+    kinds = [field.type for field in fields]
+    encoded = encode_columns([rows[field.name].to_arrow() for field in fields], kinds)
+    arity = struct.pack(">i", len(kinds))
+    return [arity + encoded.row(i) for i in range(rows.height)]
+
+
 def _is_known(type_: t.DataType, mode: StatsMode, format_: FileFormat) -> bool:
     """Returns whether the format has statistics of a column."""
     return mode.counts and (format_.counts_nested or not isinstance(type_, NESTED))

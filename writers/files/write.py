@@ -7,10 +7,11 @@ thread are in memory.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import chain, count
+from typing import TypeAlias
 
 import polars as pl
 
@@ -55,6 +56,21 @@ def write_files(
     kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
     with closing(in_threads(kind.describe, pieces(frames, kind.block_bytes))) as blocks:
         return write_blocks(target, place, kind, blocks, source, first_sequence)
+
+
+FEW_ROWS = 1000
+"""Fewer rows than this are described together with those of other buckets."""
+
+Prepared: TypeAlias = tuple[FileKind, Callable[[], Described]]
+"""Rows of one file, described together with those of other files (`FileKind.describe_each`)."""
+
+
+def write_prepared(
+    target: WriteTarget, place: Placement, prepared: Prepared, source: FileSource, first_sequence: int = 0
+) -> list[DataFileMeta]:
+    """Writes prepared rows to a data file of a bucket, as `write_files`."""
+    kind, describe = prepared
+    return write_blocks(target, place, kind, (make() for make in (describe,)), source, first_sequence)
 
 
 def write_blocks(

@@ -51,6 +51,11 @@ class SortBuffer:
     def is_spilled(self) -> bool:
         return bool(self._runs)
 
+    @property
+    def rows(self) -> int:
+        """The number of rows in memory."""
+        return sum(frame.height for frame in self._frames)
+
     def add(self, rows: pl.DataFrame) -> None:
         """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
         if not rows.height:

@@ -17,6 +17,7 @@ from morrow.writers.buckets.restored import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
+from morrow.writers.files.write import FEW_ROWS, Prepared, write_prepared
 from morrow.writers.keyed.buffer import SortBuffer
 from morrow.writers.keyed.compaction import Compactor
 from morrow.writers.keyed.lookup import LookupStrategy, rewriter_for
@@ -46,6 +47,7 @@ class MergeTreeWriter:
         previous = BucketState() if ignore_previous else state
         self._total_buckets = target.options.bucket if state.total_buckets is None else state.total_buckets
         self._buffer = SortBuffer(target, previous.max_sequence_number + 1)
+        self._prepared: Prepared | None = None
         vectors = DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
         self._vectors = vectors if target.write.deletion_vectors else None
         self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
@@ -72,8 +74,27 @@ class MergeTreeWriter:
         held = self.buffered_bytes + sum(file.file_size for file in files)
         return held <= SMALL_BYTES and not self._buffer.is_spilled
 
+    @property
+    def partition(self) -> bytes:
+        return self._place.partition
+
+    def few_rows(self) -> pl.DataFrame | None:
+        """Returns the merged rows of the next flush if they are few and in memory; None otherwise or without rows.
+
+        Raises: as `merge_versions`.
+        """
+        if self._buffer.is_spilled or not 0 < self._buffer.rows < FEW_ROWS:
+            return None
+        merged = list(self._buffer.merged())
+        return pl.concat(merged) if merged else None
+
+    def prepare(self, prepared: Prepared) -> None:
+        """Sets how `few_rows` are flushed, unless more rows arrive."""
+        self._prepared = prepared
+
     def write(self, rows: pl.DataFrame) -> None:
         """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
+        self._prepared = None
         self._buffer.add(wanted_kinds(self._target, rows))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
@@ -175,11 +196,18 @@ class MergeTreeWriter:
                 source=FileSource.APPEND,
                 changelog=True,
             )
-        files = write_files(self._target, self._place, self._buffer.merged(), level=0, source=FileSource.APPEND)
+        files = self._written()
         self._buffer.clear()
         self._done.new += files
         if self._compactor is not None:
             self._compactor.add(files)
+
+    def _written(self) -> list[DataFileMeta]:
+        """Writes the buffered rows, one of each key, to level 0."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            return write_prepared(self._target, self._place, prepared, FileSource.APPEND)
+        return write_files(self._target, self._place, self._buffer.merged(), level=0, source=FileSource.APPEND)
 
     def _compact(self, full: bool) -> None:
         try:

@@ -7,21 +7,23 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.values import replace
 from morrow.writers.files.kind import Described, FileKind
 from morrow.writers.target import WriteTarget
 from tests.support.hostile_names import in_avro
-from tests.writers.files.targets import DEEP, KINDS, frame, random_columns, random_rows, target
+from tests.writers.files.targets import DEEP, KINDS, frame, random_columns, random_rows, target, versions
 
 NAN, MINUS_NAN = float("nan"), -float("nan")
 EVERYWHERE = [
     kind for kind in KINDS if not isinstance(kind, (t.ArrayType, t.MapType, t.RowType, t.TimestampType, t.TimeType))
 ]
 """Types whose values every format takes."""
+NOT_KEYS = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
 
 
 def same(kind: FileKind, together: Described, alone: Described) -> None:
@@ -51,6 +53,28 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
         options["parquet.enable.dictionary"] = "false"
     table = target(tmp_path_factory.mktemp("t"), fields, options=options)
     check(table, data.draw(st.lists(random_rows(fields), min_size=1, max_size=5)))
+
+
+@settings(max_examples=max(settings().max_examples // 4, 10))
+@given(data=st.data())
+def test_any_versions_of_any_keys(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also with the bounds of keys, sequence numbers and retractions, which no order of rows is needed for."""
+    format_ = data.draw(st.sampled_from(["parquet", "parquet", "orc", "avro"]))
+    fields = data.draw(random_columns([*KINDS] if format_ == "parquet" else EVERYWHERE, in_avro))
+    keys = [f.name for f in fields if not isinstance(f.type, NOT_KEYS)][:3]
+    assume(keys)
+    fields = tuple(replace(f, type=f.type.with_nullable(f.name not in keys and f.type.nullable)) for f in fields)
+    options = {
+        "file.format": format_,
+        "metadata.stats-mode": data.draw(st.sampled_from(["truncate(2)", "full", "none"])),
+    }
+    if format_ == "parquet":
+        options["data-file.thin-mode"] = data.draw(st.sampled_from(["true", "false"]))
+    table = target(tmp_path_factory.mktemp("t"), fields, keys=keys, options=options)
+    rows = data.draw(st.lists(random_rows(fields), min_size=1, max_size=5))
+    numbers = data.draw(st.lists(st.integers(-5, 2**62), min_size=len(rows), max_size=len(rows)))
+    kinds = [data.draw(st.lists(st.integers(0, 3), min_size=each.height, max_size=each.height)) for each in rows]
+    check(table, [versions(each, kinds=kind, first=first) for each, kind, first in zip(rows, kinds, numbers)])
 
 
 FLOATS: list[list[Any]] = [

@@ -89,6 +89,9 @@ KEYED: list[dict[str, str]] = [
     {"bucket": "2"},
     {"bucket": "1", "deletion-vectors.enabled": "true"},
     {"bucket": "1", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "2"},
+    {"bucket": "1", "changelog-producer": "input", "file.format": "orc"},
+    {"bucket": "1", "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    {"bucket": "1", "merge-engine": "first-row"},
 ]
 
 
@@ -104,6 +107,7 @@ def test_buckets_with_keys_finished_together_are_those_finished_one_by_one(
         )
         for round in range(3):
             ids = list(range(round * 5, 60 + round * 5))
+            ids += ids[::3]  # several versions in one commit
             table.upsert({"id": ids, "p": [id % 9 for id in ids], "v": [id * 10 + round for id in ids]})
         table.compact(full=True)
         kinds = [snapshot.commit_kind for snapshot in table.snapshots()]

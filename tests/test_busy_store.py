@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import morrow
-from morrow.engine.errors import StorageError
+from morrow.engine.errors import MorrowError, StorageError
+from morrow.engine.values import replace
 from tests.support.s3_objects import Answer, Request
 from tests.support.s3_server import BUCKET, Cut, S3Server, running
 
@@ -89,3 +90,66 @@ def test_what_does_not_end_is_an_error(server: S3Server, monkeypatch: pytest.Mon
     monkeypatch.setattr(server, "trouble", lambda request: Cut(after=3) if part in request.key else None)
     with pytest.raises(StorageError, match="never"):
         morrow.open(table.path, storage_options=server.options).to_polars()
+
+
+def _as_told(server: S3Server, request: Request, **headers: str) -> Answer:
+    return server.objects.answer(replace(request, headers={**request.headers, **headers}))
+
+
+def _whole(server: S3Server, request: Request, answer: Answer) -> Answer:  # noqa: ARG001  # as all lies
+    return _as_told(server, request, range="")
+
+
+def _shifted(server: S3Server, request: Request, answer: Answer) -> Answer:
+    first, _, last = request.headers.get("range", "").removeprefix("bytes=").partition("-")
+    if not first or not last or int(first) < 7:
+        return answer
+    found = _as_told(server, request, range=f"bytes={int(first) - 7}-{int(last) - 7}")
+    return Answer(found.status, found.body, answer.headers)
+
+
+LIES: dict[str, Callable[[S3Server, Request, Answer], Answer]] = {
+    "a byte less": lambda _, __, answer: Answer(answer.status, answer.body[:-1], answer.headers),
+    "half of it": lambda _, __, answer: Answer(answer.status, answer.body[: len(answer.body) // 2], answer.headers),
+    "more": lambda _, __, answer: Answer(answer.status, answer.body + b"garbage", answer.headers),
+    "nothing": lambda _, __, answer: Answer(answer.status, b"", answer.headers),
+    "zeros": lambda _, __, answer: Answer(answer.status, bytes(len(answer.body)), answer.headers),
+    "an error as success": lambda _, __, ___: Answer(200, b"<Error><Code>InternalError</Code></Error>"),
+    "another tag": lambda _, __, answer: Answer(answer.status, answer.body, {**answer.headers, "ETag": '"1"'}),
+    "not there": lambda _, __, ___: Answer(404, b"<Error><Code>NoSuchKey</Code></Error>"),
+    "all in place of a range": _whole,
+    "another range": _shifted,
+}
+HARMLESS = ("another tag", "all in place of a range", "another range")
+"""Lies of which reads of these small files may take no notice."""
+PARTS = ("schema-0", "snapshot-", "LATEST", "manifest-list-", "manifest/manifest-", "bucket-0", "index-")
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_server_that_lies_is_not_believed(server: S3Server, monkeypatch: pytest.MonkeyPatch, lie: str) -> None:
+    catalog = morrow.Catalog(f"s3://{BUCKET}/lies {lie}", storage_options=server.options)
+    vectors = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    table = catalog.create_table("db.t", schema="id INT NOT NULL, v STRING", primary_keys="id", options=vectors)
+    for number in range(3):
+        table.append({"id": list(range(number, number + 3)), "v": [f"{number}"] * 3})
+    outcomes = set()
+    for part in PARTS:
+
+        def answer(request: Request, part: str = part) -> Answer | None:
+            if request.method != "GET" or part not in request.key:
+                return None
+            true = server.objects.answer(request)
+            return LIES[lie](server, request, true) if true.status in (200, 206) else true
+
+        morrow.clear_caches(folder=True)
+        monkeypatch.setattr(server, "trouble", answer)
+        for filter in (None, "id >= 0"):
+            try:
+                rows = morrow.open(table.path, storage_options=server.options).scan(filter=filter).to_polars().rows()
+            except MorrowError:
+                outcomes.add("error")
+            else:
+                outcomes.add("rows")
+                assert sorted(rows) == [(0, "0"), (1, "1"), (2, "2"), (3, "2"), (4, "2")], part
+    monkeypatch.setattr(server, "trouble", None)
+    assert outcomes >= ({"rows"} if lie in HARMLESS else {"error"})

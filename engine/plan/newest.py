@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from morrow.engine.errors import MorrowError
+from morrow.engine.errors import FileMissing, MorrowError
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
@@ -176,7 +176,11 @@ def _by_hint(metadata: TableMetadata, hint: int | None) -> Snapshot | None:
             found = None if found is None else found if after is None else _above(metadata, after)
         if found is not None:
             return found
-    for snapshot_id in reversed(metadata.snapshot_ids()):
+    ids = metadata.snapshot_ids()
+    for snapshot_id in reversed(ids):
         if (found := metadata.snapshot_or_none(snapshot_id)) is not None:
             return found
+    if ids:  # a table without rows has none; these are dropped just now, or kept from us
+        what_to_do = "it is listed, and not there; the table may have been dropped while it was read: open it again"
+        raise FileMissing(metadata.store.url(metadata.paths.snapshot(ids[-1])), hint=what_to_do)
     return None

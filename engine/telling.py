@@ -35,6 +35,8 @@ SECRET_WORDS = (
     r"api[-_.]?key|sas[-_.]?key|encryption[-_.]?key|customer[-_.]?key|master[-_.]?key|service[-_.]?account"
 )
 SECRET_NAME = rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization"
+OF_COLUMN = r"^(?:fields|file-index)\."
+"""Options in whose names columns stand: a column may be called token."""
 # Patterns as text: `re` compiles each when it is first used, which most processes never do.
 _USERINFO = r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@"
 _PARAMETER = rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
@@ -66,12 +68,12 @@ def remember(options: Mapping[str, str] | None = None, *, url: str = "") -> None
 
 def is_secret(name: str) -> bool:
     """Returns whether an option or environment variable of this name holds a secret."""
-    return re.search(SECRET_NAME, name) is not None
+    return re.search(SECRET_NAME, name) is not None and re.search(OF_COLUMN, name) is None
 
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns options for display, by name: values that are secrets by their name are hidden."""
-    return {key: HIDDEN if is_secret(key) else value for key, value in sorted(options.items())}
+    """Returns options for display, by name; values that are secrets by their name and passwords in URLs are hidden."""
+    return {key: HIDDEN if is_secret(key) else redacted(value) for key, value in sorted(options.items())}
 
 
 def shown(text: str) -> str:

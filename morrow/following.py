@@ -73,6 +73,9 @@ class Following:
     ) -> ChangeStream:
         """Follows the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
 
+        The columns are those that the table has when the stream begins, whatever they are called later; later ones are
+        left out.
+
         With the option ``scan.bounded.watermark`` it ends at the first snapshot with a greater watermark; with
         ``streaming.read.snapshot.delay`` it reads a snapshot only when it is that old.
 
@@ -89,7 +92,8 @@ class Following:
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
-            SnapshotExpired: while iterating, when the next snapshot has expired.
+            SnapshotExpired: while iterating, when the next snapshot has expired, or what was read was rolled back.
+            Unsupported: while iterating, when a column has another type by then; begin another stream.
         """
         from morrow.changes import make_request
         from morrow.stream import ChangeStream

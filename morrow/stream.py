@@ -27,6 +27,11 @@ STARTS = get_args(Start)
 POLL_SECONDS = 1.0
 
 
+def _commit(snapshot: Snapshot) -> tuple[object, ...]:
+    """Returns what tells commits of one id apart; it is the same in the changelog that is kept of a snapshot."""
+    return snapshot.commit_user, snapshot.commit_identifier, snapshot.time_millis
+
+
 def _seconds(interval: timedelta | None) -> float:
     return POLL_SECONDS if interval is None else interval.total_seconds()
 
@@ -62,6 +67,7 @@ class ChangeStream:
         self._poll = _seconds(said.interval) if poll is None else poll
         self._bound, self._delay = said.bound, said.delay
         self._full: Snapshot | None = None
+        self._before: Snapshot | None = None  # the snapshot before `next_snapshot`, where it is known
         self._is_over = False
         self.next_snapshot = FIRST_SNAPSHOT
         recorded = None
@@ -87,7 +93,7 @@ class ChangeStream:
             self.next_snapshot = start_of(self._metadata, None, timestamp, changelogs=changelogs) + 1
         elif (newest := self._metadata.latest_snapshot()) is not None:
             self._full = newest if start == FULL else None
-            self.next_snapshot = newest.id + 1
+            self._before, self.next_snapshot = newest, newest.id + 1
 
     def __iter__(self) -> ChangeStream:
         return self
@@ -105,8 +111,8 @@ class ChangeStream:
             if self._is_over:
                 raise StopIteration
             if snapshot is not None and not self._is_too_young(snapshot):
-                self.next_snapshot = snapshot.id + 1
                 part = planned.followed(self._metadata, self._request, snapshot)
+                self._before, self.next_snapshot = snapshot, snapshot.id + 1
                 if part is not None:
                     return Changes(self._metadata, self._request, [part], snapshot)
                 continue
@@ -126,15 +132,44 @@ class ChangeStream:
         """Returns the next snapshot, None when it does not exist yet.
 
         Raises:
-            SnapshotExpired: it has expired.
+            SnapshotExpired: it has expired, or a rollback undid what the stream has read.
         """
         try:
-            return snapshot_or_changelog(self._metadata, self.next_snapshot)
+            found = snapshot_or_changelog(self._metadata, self.next_snapshot)
         except SnapshotExpired as error:
             hint = "read the whole table anew, or keep snapshots for longer; a consumer_id keeps those not read yet"
             raise SnapshotExpired(f"{error}; {hint}") from error
         except SnapshotNotFound:
-            return None
+            found = None
+        self._check_line(found)
+        return found
+
+    def _check_line(self, following: Snapshot | None) -> None:
+        """Refuses to go on where the snapshot before the next one is not the one that was read.
+
+        Ids begin anew after a rollback: the stream would leave out those that others have taken, or wait for ever.
+        """
+        id_ = self.next_snapshot - 1
+        if id_ < FIRST_SNAPSHOT:
+            return
+        try:
+            now = snapshot_or_changelog(self._metadata, id_)
+        except SnapshotNotFound:
+            now = None
+        if now is not None:
+            if self._before is None or _commit(now) == _commit(self._before):
+                self._before = now
+                return
+        elif following is not None:
+            return  # it has expired, as the oldest do first
+        newest = self._metadata.latest_snapshot()
+        if now is None and (self._before is None if newest is None else newest.id >= id_):
+            return  # nothing was committed yet, or somebody was faster than these looks
+        there = "it has no snapshots" if newest is None else f"its newest snapshot is {newest.id}"
+        raise SnapshotExpired(
+            f"{self._metadata.where}: the snapshot {id_} up to which the stream has read is not there any more, and "
+            f"{there}: the table was rolled back, or made anew; read the whole table, and begin another stream"
+        )
 
     def commit(self) -> None:
         """Records that all changes returned so far have been processed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,14 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
+from morrow.engine.errors import (
+    ColumnNotFound,
+    InvalidArgument,
+    SnapshotExpired,
+    SnapshotNotFound,
+    TagNotFound,
+    Unsupported,
+)
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
@@ -256,6 +264,87 @@ def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
     stream.commit()
     assert (t.consumers.next_snapshot("c"), t.consumers.least()) == (3, 3)
     assert t.consumers.delete("c")
+
+
+@pytest.mark.parametrize("later", [0, 1, 2, 3])
+def test_a_stream_whose_snapshots_were_rolled_back_says_so(tmp_path: Path, later: int) -> None:
+    """However many commits have taken the ids anew: their rows would be left out."""
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    stream = t.stream(start="latest", wait=0)
+    write(t, ("+I", 2, "b"))
+    write(t, ("+I", 3, "c"))
+    assert len(list(stream)) == 2
+    t.rollback(1)
+    for k in range(later):
+        write(t, ("+I", 4 + k, "d"))
+    with pytest.raises(SnapshotExpired, match=r"snapshot 3 .* not there any more, .* was rolled back"):
+        list(stream)
+
+
+def test_a_stream_goes_on_where_the_table_was_rolled_back_to(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    stream = t.stream(start="latest", wait=0)
+    write(t, ("+I", 2, "b"))
+    t.rollback(1)
+    write(t, ("+I", 3, "c"))
+    assert [told(c) for c in stream] == [[("+I", 3, "c")]]
+
+
+@pytest.mark.parametrize("begin", [{"from_snapshot": 3}, {"consumer_id": "c"}])
+def test_a_stream_from_after_the_newest_snapshot_says_so(tmp_path: Path, begin: dict[str, Any]) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    assert list(t.stream(2, wait=0)) == []
+    write(t, ("+I", 2, "b"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    t.rollback(1)
+    with pytest.raises(SnapshotExpired, match=r"snapshot 2 .* not there any more, and its newest snapshot is 1"):
+        list(t.stream(wait=0, **begin))
+
+
+def test_a_stream_of_a_table_that_was_dropped_says_so(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    assert list(t.stream(wait=0)) == []
+    write(t, ("+I", 1, "a"))
+    stream = t.stream(start="latest", wait=0)
+    shutil.rmtree(t.path)
+    with pytest.raises(SnapshotExpired, match="it has no snapshots: the table was rolled back, or made anew"):
+        list(stream)
+
+
+def test_a_stream_goes_on_although_what_it_has_read_expires(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    stream = t.stream(start="latest", wait=0)
+    write(t, ("+I", 2, "b"))
+    t.expire_snapshots(retain_max=1, retain_min=1)
+    assert [told(c) for c in stream] == [[("+I", 2, "b")]]
+
+
+@pytest.mark.parametrize("asked", [{}, {"columns": ["k"], "filter": "v > 3"}])
+def test_a_type_that_changes_ends_a_stream_and_not_the_next_one(tmp_path: Path, asked: dict[str, Any]) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="k INT, v INT")
+    log.append({"k": [1], "v": [5]})
+    stream = log.stream(start="latest", wait=0, **asked)
+    log.alter.add_column("w", "INT").set_type("v", "BIGINT")
+    morrow.open(log.path).append({"k": [2], "v": [1 << 40], "w": [6]})
+    with pytest.raises(Unsupported, match="'v', which was INT when the stream began, as BIGINT"):
+        list(stream)
+    assert [c.count() for c in log.stream(2, wait=0, **asked)] == [1]
+
+
+def test_a_stream_keeps_its_columns(tmp_path: Path) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="k INT, v INT")
+    log.append({"k": [1], "v": [5]})
+    stream = log.stream(start="latest", wait=0)
+    log.alter.add_column("w", "INT").rename_column("v", "n")
+    morrow.open(log.path).append({"k": [2], "n": [7], "w": [6]})
+    assert [c.to_polars().rows() for c in stream] == [[("+I", 2, 7)]]
 
 
 def test_wrong_streams_say_what_is_wrong(tmp_path: Path) -> None:

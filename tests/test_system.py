@@ -153,6 +153,24 @@ def test_options_of_all_tables_and_of_the_catalog(catalog: morrow.Catalog, tmp_p
     assert catalog.system("catalog_options").to_polars().rows() == [("warehouse", str(tmp_path))]
 
 
+def test_secrets_that_are_stored_as_options_are_not_shown(tmp_path: Path) -> None:
+    """Not by tables of metadata, and not by statements; a column may be called token."""
+    catalog = morrow.Catalog(tmp_path)
+    secrets = {"s3.secret-key": "tAzt71ck", "auth-url": "https://anna:tAzt71ck@host/x"}
+    own = {"merge-engine": "aggregation", "fields.token.aggregate-function": "max"}
+    table = catalog.create_table("db.t", "k INT, token INT", primary_keys="k", options={"bucket": 1, **own, **secrets})
+    assert table.options.items() > secrets.items()
+    rows = dict(table.system("options").to_polars().rows())
+    assert rows == {"bucket": "1", **own, "s3.secret-key": "***", "auth-url": "https://***@host/x"}
+    told = [str(catalog.system(name).to_arrow().to_pylist()) for name in ("all_table_options", "db.t$schemas")]
+    statements = ("SHOW CREATE TABLE db.t", "SHOW TBLPROPERTIES db.t", "DESCRIBE EXTENDED db.t")
+    told += [str(catalog.sql(statement).fetchall()) for statement in statements]
+    for each in (*told, repr(table), repr(table.schemas()), table._repr_html_(), str(table.inspect())):
+        assert "tAzt71ck" not in each
+    for each in told:
+        assert "s3.secret-key" in each and "fields.token.aggregate-function" in each
+
+
 def test_what_a_catalog_has_not(catalog: morrow.Catalog) -> None:
     with pytest.raises(TableNotFound, match="did you mean 'all_tables'"):
         catalog.system("all_table")

@@ -16,11 +16,12 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
-from morrow.engine.format.types import DataField, VarCharType
+from morrow.engine.format.types import DataField, VarCharType, same_values
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from morrow.engine.options.words import ChangelogProducer
@@ -148,7 +149,11 @@ def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsho
 
     ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before;
     ``streaming-read-append-overwrite``: an overwrite of an append table is read as the rows it added.
+
+    Raises:
+        Unsupported: a column has another type by then.
     """
+    _check_types(metadata, request, snapshot)
     keyed = bool(request.schema.primary_keys)
     mode = mode_of(request, ChangesMode.AUTO, tags=False)
     option = STREAMING_READ_OVERWRITE if keyed else STREAMING_READ_APPEND_OVERWRITE
@@ -158,6 +163,23 @@ def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsho
         with planning(metadata, snapshot, of_changes=True):
             return _added(metadata, request, snapshot, delta_manifests_of(metadata, snapshot))
     return difference(metadata, request, metadata.snapshot(snapshot.id - 1), snapshot)
+
+
+def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> None:
+    """Refuses changed column types: a stream keeps its first columns, which values of a later type need not fit."""
+    if snapshot.schema_id <= request.schema.id:
+        return
+    newer = {field.id: field for field in metadata.schema(snapshot.schema_id).fields}
+    for name in sorted({*request.columns, *request.filter.columns}):
+        field = request.schema.by_name[name]
+        now = newer.get(field.id, field).type
+        if not same_values(now, field.type):
+            raise Unsupported(
+                f"the column {name!r}, which was {field.type.text()} when the stream began, as {now.text()}",
+                where=f"{metadata.where}, snapshot {snapshot.id}",
+                hint="stop, and begin again at this snapshot: a query of Spark with the same checkpoint, a consumer's "
+                "stream by its id",
+            )
 
 
 def full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> FullRows:

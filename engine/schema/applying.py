@@ -50,7 +50,7 @@ def changed_schema(
     changed = with_keys_of_options(draft.built(), where)
     if changed == schema:
         return schema
-    validate_schema(changed, where=where, options_set=options_set & set(changed.options))
+    validate_schema(changed, where=where, options_set=options_set & set(changed.options), before=schema)
     return replace(
         changed, id=schema.id + 1, version=NEWEST_SCHEMA_VERSION, time_millis=int(time.time() * MILLIS_PER_SECOND)
     )

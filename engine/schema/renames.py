@@ -26,6 +26,7 @@ NAMING = frozenset(
 )
 """Options whose values are column names separated by commas."""
 
+KEY_OF_MAP = "["
 GROUP_SUFFIX = f".{columns.SEQUENCE_GROUP.suffix}"
 
 
@@ -41,15 +42,23 @@ def _key(key: str, old: str, new: str) -> str:
     if key.startswith(INDEX_PREFIX):
         kind, _, rest = key[len(INDEX_PREFIX) :].partition(".")
         column, dot, option = rest.partition(".")
-        if dot and column == old:
-            return f"{INDEX_PREFIX}{kind}.{new}.{option}"
+        if dot and column.partition(KEY_OF_MAP)[0] == old:
+            return f"{INDEX_PREFIX}{kind}.{new}{column[len(old) :]}.{option}"
     return key
 
 
 def _value(key: str, value: str, old: str, new: str) -> str:
     is_group = key.startswith(FIELDS) and key.endswith(GROUP_SUFFIX)
     is_index = key.startswith(INDEX_PREFIX) and key.endswith(INDEX_COLUMNS)
-    return _names(value, old, new) if is_group or is_index or key in NAMING else value
+    if is_index:
+        return SEPARATOR.join(_indexed(part, old, new) for part in value.split(SEPARATOR))
+    return _names(value, old, new) if is_group or key in NAMING else value
+
+
+def _indexed(part: str, old: str, new: str) -> str:
+    """Renames a column that is indexed, as a whole or, ``map[key]``, the values of a key."""
+    column, bracket, key = part.partition(KEY_OF_MAP)
+    return f"{_names(column, old, new)}{bracket}{key}"
 
 
 def _names(text: str, old: str, new: str) -> str:

@@ -16,10 +16,12 @@ from morrow.changes import Changes, make_request
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
+from morrow.cli.paging import forbid
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.changes import Difference
 from morrow.engine.telling import shown
 from morrow.engine.wording import plural
@@ -120,35 +122,63 @@ def tail(
     follow: bool,
     form: Format,
 ) -> None:
-    """Write the last changed rows; with `follow` those of later snapshots as they come, until Ctrl-C."""
+    """Write the last changed rows; with `follow` those of later snapshots as they come, until Ctrl-C.
+
+    Raises:
+        InvalidArgument: an endless stream of Arrow. Others as `Table.stream`.
+    """
+    if follow and form is Format.ARROW:
+        raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")
     table = open_table(path, branch)
-    newest = table.snapshots()[-1:]
-    # Begun before the rows are read: what is committed meanwhile is not lost.
-    first = newest[0].id + 1 if newest else 1
-    rows = _last(table, columns, where, limit)
+    newest = metadata_of(table).latest_snapshot()
+    # Before the rows are read: what is committed meanwhile is not lost.
+    first = 1 if newest is None else newest.id + 1
+    rows = _last(table, newest, columns, where, limit)
+    forbid(follow)  # a pager would hold up what comes next
     if rows is not None:
         write_rows(rows.schema, rows.to_batches(), form, None)
     if not follow:
         return
-    if form is Format.ARROW:
-        raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")
+    names = None if rows is None else rows.column_names
     try:
-        for changes in table.stream(from_snapshot=first, columns=columns, filter=where):
-            found = changes.to_arrow()
+        for found in _followed(table, first, columns, where):
             if len(found):
-                write_rows(found.schema, found.to_batches(), form, None)
+                write_rows(found.schema, found.to_batches(), form, None, header=found.column_names != names)
+                names = found.column_names
     except KeyboardInterrupt:
         return
 
 
-def _last(table: morrow.Table, columns: Sequence[str] | None, where: str | None, limit: int) -> pa.Table | None:
+def _followed(table: morrow.Table, first: int, columns: Sequence[str] | None, where: str | None) -> Iterator[pa.Table]:
+    """Yields the changed rows of each snapshot from `first` on, in the columns that the table has by then."""
+    metadata = metadata_of(table)
+    while True:
+        began = metadata.latest_schema().id
+        try:
+            stream = table.stream(from_snapshot=first, columns=columns, filter=where)
+            for changes in stream:
+                if metadata.latest_schema().id != began:
+                    break
+                yield changes.to_arrow()
+                first = stream.next_snapshot
+            else:
+                return
+        except Unsupported:  # a column has another type
+            if metadata.latest_schema().id == began:
+                raise
+
+
+def _last(
+    table: morrow.Table, newest: Snapshot | None, columns: Sequence[str] | None, where: str | None, limit: int
+) -> pa.Table | None:
     """Returns the last `limit` changed rows, oldest first; None for a table without snapshots."""
+    if newest is None:
+        return None
     found: list[pa.Table] = []
-    for snapshot in reversed(table.snapshots()):
+    oldest = metadata_of(table).earliest_snapshot_id() or newest.id
+    for snapshot in range(newest.id, oldest - 1, -1):
+        found.append(table.changes(snapshot - 1, snapshot, columns=columns, filter=where).to_arrow())
         if sum(map(len, found)) >= max(limit, 1):
             break
-        found.append(table.changes(snapshot.id - 1, snapshot.id, columns=columns, filter=where).to_arrow())
-    if not found:
-        return None
     rows = pa.concat_tables(found[::-1])
     return rows.slice(max(len(rows) - limit, 0))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import typer
 
@@ -33,8 +33,9 @@ def write_rows(
     form: Format,
     output: Path | None = None,
     cap: int | None = None,
+    header: bool = True,
 ) -> None:
-    """Write the rows of `batches` in the form that was asked for.
+    """Write the rows of `batches` in the form that was asked for; `header` is that of CSV.
 
     One batch at a time is held, except that ``table`` and ``vertical`` hold their rows. With `cap`, these show that
     many rows and say so when there are more; the other forms take no notice of it.
@@ -50,7 +51,8 @@ def write_rows(
         if form in TABLES:
             _write_table(schema, counted(batches), out, cap, form is Format.VERTICAL)
         else:
-            WRITERS[form](schema, counted(batches, shown=shown), out)
+            write = WRITERS[form] if header else HEADLESS.get(form, WRITERS[form])
+            write(schema, counted(batches, shown=shown), out)
 
 
 @contextmanager
@@ -99,11 +101,17 @@ def _write_json(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     import polars as pl
 
-    from morrow.cli.text import texts
-
     # A row of its own: there may be no batch to write it with.
     header = pl.DataFrame([[name] for name in schema.names], schema=[str(i) for i in range(len(schema.names))])
     out.write(header.write_csv(include_header=False).encode())
+    _write_csv_rows(schema, batches, out)
+
+
+def _write_csv_rows(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import polars as pl
+
+    from morrow.cli.text import texts
+
     for batch in _small(batches):
         columns = {
             str(i): pl.Series(pl.from_arrow(texts(column)), dtype=pl.String) for i, column in enumerate(batch.columns)
@@ -111,11 +119,13 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Binary
         out.write(pl.DataFrame(columns).write_csv(include_header=False).encode())
 
 
-WRITERS: Mapping[Format, Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
+Write: TypeAlias = "Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]"
+WRITERS: Mapping[Format, Write] = {
     Format.JSON: _write_json,
     Format.CSV: _write_csv,
     Format.ARROW: _write_arrow,
 }
+HEADLESS: Mapping[Format, Write] = {Format.CSV: _write_csv_rows}
 
 
 def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

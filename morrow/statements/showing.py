@@ -12,7 +12,7 @@ import pyarrow as pa
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, TableNotFound
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
-from morrow.engine.telling import shown
+from morrow.engine.telling import shown, without_secrets
 from morrow.procedures.registry import PROCEDURES
 from morrow.querying import related
 from morrow.readers.system.catalog_tables import NAMES
@@ -94,7 +94,7 @@ def _partitions(context: Context, statement: Show) -> pa.Table:
 
 def _properties(context: Context, statement: Show) -> pa.Table:
     table = context.table(statement.name)
-    found = dict(sorted(_all_properties(table).items()))
+    found = without_secrets(_all_properties(table))
     if statement.like is not None:
         found = {statement.like: found.get(statement.like, "")} if statement.like in found else {}
     return _texts(key=list(found), value=list(found.values()))
@@ -143,7 +143,7 @@ def create_text(name: str, schema: TableSchema) -> str:
     if schema.comment is not None:
         parts.append(f"COMMENT {_text(schema.comment)}")
     if schema.options:
-        pairs = (f"  {_text(key)} = {_text(value)}" for key, value in sorted(schema.options.items()))
+        pairs = (f"  {_text(key)} = {_text(value)}" for key, value in without_secrets(schema.options).items())
         parts.append("TBLPROPERTIES (\n" + ",\n".join(pairs) + "\n)")
     return "\n".join(parts)
 
@@ -217,7 +217,7 @@ def _details(table: Table) -> list[tuple[str, str]]:
         "Partition Keys": ", ".join(table.partition_keys),
         "Schema": str(table._newest.id),
         "Snapshot": None if newest is None else str(newest.id),
-        "Options": ", ".join(f"{key}={value}" for key, value in sorted(table.options.items())),
+        "Options": ", ".join(f"{key}={value}" for key, value in without_secrets(table.options).items()),
     }
     return [(key, value) for key, value in details.items() if value]
 

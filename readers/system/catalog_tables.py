@@ -25,6 +25,7 @@ from morrow.engine.options import Options
 from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import without_secrets
 from morrow.readers.system.base import Fields, TableState, columns_of, frame_of, nearest
 from morrow.readers.system.partitions import partition_sums, real_buckets
 
@@ -149,7 +150,7 @@ def _table_options(catalog: Catalog) -> pl.DataFrame:
     rows = (
         (database, table, key, value)
         for database, table, metadata in _each_table(catalog)
-        for key, value in sorted(_options_of(metadata).items())
+        for key, value in without_secrets(_options_of(metadata)).items()
     )
     return frame_of(TABLE_OPTIONS_COLUMNS, rows)
 

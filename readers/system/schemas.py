@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.format.type_json import field_to_json
+from morrow.engine.telling import without_secrets
 from morrow.readers.casts.java_text import wall_clock
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
 
@@ -47,7 +48,7 @@ def _schemas(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
             _json([field_to_json(field) for field in schema.fields]),
             _json(schema.partition_keys),
             _json(schema.primary_keys),
-            _json(_in_hash_order(schema.options)),
+            _json(_in_hash_order(without_secrets(schema.options))),
             schema.comment,
             None,
         )
@@ -62,7 +63,7 @@ def _json(node: Any) -> str:
 
 
 def _options(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
-    return frame_of(OPTION_COLUMNS, _in_hash_order(state.newest_schema.options).items())
+    return frame_of(OPTION_COLUMNS, _in_hash_order(without_secrets(state.newest_schema.options)).items())
 
 
 def _aggregation_fields(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -93,3 +96,41 @@ def test_a_terminal_is_asked_before_a_table_is_dropped(rows: Path, answer: bytes
     done = on_terminal("drop", "db.t", typed=answer)
 
     assert (done.code, len(warehouse.tables("db"))) == (code, left), done
+
+
+def test_tail_follows_commits_and_changes_of_columns_until_ctrl_c(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="k INT, v INT")
+
+    def commit(**row: int) -> None:
+        morrow.open(log.path).append({name: [value] for name, value in row.items()})
+
+    def grow() -> None:
+        log.alter.set_type("v", "BIGINT").add_column("w", "INT")
+        commit(k=3, v=1 << 40, w=7)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    commit(k=1, v=5)
+    steps: Iterator[Callable[[], None]] = iter([lambda: commit(k=2, v=6), grow, lambda: commit(k=4), interrupt])
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: next(steps)())
+    monkeypatch.setattr("morrow.stream.time", clock)
+    done = run("tail", log.path, "-f", "--format", "csv")
+    assert (done.code, done.err) == (0, "")
+    assert done.lines == ["rowkind,k,v", "+I,1,5", "+I,2,6", "rowkind,k,v,w", "+I,3,1099511627776,7", "+I,4,,"]
+
+
+def test_tail_says_that_what_it_has_shown_was_rolled_back(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="k INT")
+    log.append({"k": [1]})
+    log.append({"k": [2]})
+    steps: Iterator[Callable[[], object]] = iter([lambda: log.rollback(1), lambda: log.append({"k": [3]})])
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: next(steps)())
+    monkeypatch.setattr("morrow.stream.time", clock)
+    done = run("tail", log.path, "-f", "--format", "json")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "the snapshot 2 up to which the stream has read is not there any more" in done.err

@@ -24,11 +24,18 @@ RULES: tuple[Callable[[Proposal], None], ...] = (
 )
 
 
-def validate_schema(schema: TableSchema, *, where: str, options_set: Iterable[str] | None = None) -> None:
+def validate_schema(
+    schema: TableSchema,
+    *,
+    where: str,
+    options_set: Iterable[str] | None = None,
+    before: TableSchema | None = None,
+) -> None:
     """Checks a schema before it is stored.
 
     Args:
         where: the table, for errors.
+        before: the schema that it changes; None for a new table.
         options_set: the options being set now; None for all of them. Options that another writer has stored are not
             refused again.
 
@@ -42,3 +49,4 @@ def validate_schema(schema: TableSchema, *, where: str, options_set: Iterable[st
     proposal = Proposal.of(schema, where)
     for rule in RULES:
         rule(proposal)
+    features.check_indexes(schema, where, before)

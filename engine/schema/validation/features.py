@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.format.file_index.wanted import PREFIX as INDEXES
+from morrow.engine.format.file_index.wanted import wanted_indexes
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BigIntType, BlobType, IntType, LocalZonedTimestampType, TimestampType
 from morrow.engine.options.declared.compaction import CLUSTERING_INCREMENTAL
 from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD
@@ -82,6 +86,31 @@ def upsert_key(proposal: Proposal) -> None:
     found = names(proposal.given.get(UPSERT_KEY))
     proposal.require_columns(found, "upsert key")
     proposal.require(not (found and proposal.keyed), f"{UPSERT_KEY} does not go with a primary key")
+
+
+def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = None) -> None:
+    """Checks that the indexes that options ask for can be built: else every write would be refused.
+
+    A table that had such indexes `before` may be changed all the same.
+
+    Raises:
+        InvalidArgument: an index of no column, or of one whose type has none.
+    """
+    if not any(key.startswith(INDEXES) for key in schema.options):
+        return
+    try:
+        wanted_indexes(schema.options, schema.fields)
+    except MorrowError as error:
+        if before is None or _has_indexes(before):
+            raise InvalidArgument(f"{where}: {error}; change or unset its {INDEXES}* options, too") from error
+
+
+def _has_indexes(schema: TableSchema) -> bool:
+    try:
+        wanted_indexes(schema.options, schema.fields)
+    except MorrowError:
+        return False
+    return True
 
 
 RULES = (record_expiration, row_tracking, incremental_clustering, sequence_numbers, upsert_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.types import BigIntType, CharType, IntType, SmallIntType, TinyIntType, VarCharType
 from morrow.engine.merge.field_options import check_new_field_names
 from morrow.engine.merge.registry import check_merge
 from morrow.engine.options.declared.columns import AGGREGATE_FUNCTION
@@ -17,6 +18,7 @@ from morrow.engine.options.declaring import FIELDS
 from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.schema.validation.proposal import Proposal
 
+KIND_TYPES = (CharType, VarCharType, TinyIntType, SmallIntType, IntType, BigIntType)
 GONE_FUNCTION = "count"
 """Paimon 0.7 and 0.8 had this function; later versions do not open such tables."""
 
@@ -85,10 +87,12 @@ def deletion_vectors(proposal: Proposal) -> None:
 
 
 def row_kind(proposal: Proposal) -> None:
-    """Checks that ``rowkind.field`` names a column."""
+    """Checks that ``rowkind.field`` names a column of text, or of the codes of kinds."""
     name = proposal.given.get(ROWKIND_FIELD)
     if name is not None:
         proposal.require_columns([name], "rowkind field")
+        kind = proposal.schema.by_name[name].type
+        proposal.require(isinstance(kind, KIND_TYPES), f"{ROWKIND_FIELD} {name!r} is {kind}, no STRING and no number")
 
 
 RULES = (field_options, sequence_field, merge_engine, changelog, deletion_vectors, row_kind)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.format import types as t
+from morrow.engine.telling import without_secrets
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.reading.expressions import quoted
-from morrow.spark.source.secret_options import without_secrets
 from morrow.spark.types.to_spark import default_sql, spark_type
 
 if TYPE_CHECKING:

@@ -39,7 +39,6 @@ from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of
-from morrow.spark.types.to_spark import without_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -222,23 +221,8 @@ class StreamPlanner:
     def _changes(self, snapshot_id: int) -> Changes | None:
         if snapshot_id not in self._planned:
             snapshot = self._snapshot(snapshot_id)
-            self._check_types(snapshot)
             self._planned[snapshot_id] = planned.followed(self._metadata, self._request, snapshot)
         return self._planned[snapshot_id]
-
-    def _check_types(self, snapshot: Snapshot) -> None:
-        """Refuses changed column types: a query keeps its first columns, which values of a later type need not fit."""
-        if snapshot.schema_id <= self._request.schema.id:
-            return
-        newer = {field.id: field for field in without_not_null(self._metadata.schema(snapshot.schema_id).fields)}
-        for field in without_not_null(self._columns):
-            now = newer.get(field.id, field).type
-            if now != field.type:
-                raise Unsupported(
-                    f"the column {field.name!r}, which was {field.type} when the stream began, as {now}",
-                    where=f"{self._metadata.where}, snapshot {snapshot.id}",
-                    hint="stop the query and start it again, with the same checkpoint",
-                )
 
     def _snapshot(self, snapshot_id: int) -> Snapshot:
         try:

@@ -180,6 +180,38 @@ def test_columns_that_options_need_stay() -> None:
         after(schema, c.DropColumn(("a",)))
 
 
+AGGREGATED = {"bucket": 1, "merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}
+INDEXED = {"bucket": 1, "file-index.bsi.columns": "a"}
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "problem"),
+    [
+        (AGGREGATED, c.SetType(("a",), t.VarCharType()), "sum folds numeric types, and column 'a' is STRING"),
+        (AGGREGATED, c.DropColumn(("a",)), "names 'a', which is no column"),
+        (INDEXED, c.SetType(("a",), t.DoubleType()), "a bsi index on the column 'a' of type DOUBLE is not supported"),
+        (INDEXED, c.DropColumn(("a",)), "bsi.columns names the column 'a'; .* change or unset"),
+        (INDEXED, c.SetOption("file-index.bsi.columns", "nope"), "names the column 'nope'"),
+        ({"bucket": 1, "rowkind.field": "a"}, c.SetType(("a",), t.DoubleType()), "is DOUBLE, no STRING and no number"),
+    ],
+)
+def test_no_change_leaves_a_table_that_cannot_be_read_or_written(
+    options: dict[str, object], change: c.SchemaChange, problem: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        after(table(options=options), change)
+
+
+def test_what_needs_a_column_goes_with_it() -> None:
+    changes = c.RemoveOption("file-index.bsi.columns"), c.DropColumn(("a",))
+    assert names(after(table(options=INDEXED), *changes)) == "id dt r"
+
+
+def test_a_table_whose_indexes_cannot_be_built_may_be_changed_all_the_same() -> None:
+    schema = replace(table(), options={"bucket": "2", "file-index.bsi.columns": "nope"})
+    assert names(after(schema, c.DropColumn(("a",)))) == "id dt r"
+
+
 def test_a_default_must_fit_the_new_type() -> None:
     schema = table("id INT, dt STRING, a STRING DEFAULT 'x'")
     with pytest.raises(InvalidArgument, match="the default value 'x' is no INT"):

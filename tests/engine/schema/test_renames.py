@@ -22,6 +22,8 @@ from morrow.engine.schema.renames import renamed_options
         ({"fields.n.nested-key": "a"}, {"fields.n.nested-key": "a"}),
         ({"file-index.bloom-filter.columns": "a,b"}, {"file-index.bloom-filter.columns": "x,b"}),
         ({"file-index.bloom-filter.a.fpp": "0.1"}, {"file-index.bloom-filter.x.fpp": "0.1"}),
+        ({"file-index.bloom-filter.columns": "a[k], b[a]"}, {"file-index.bloom-filter.columns": "x[k], b[a]"}),
+        ({"file-index.bloom-filter.a[k].fpp": "0.1"}, {"file-index.bloom-filter.x[k].fpp": "0.1"}),
         ({"file.format": "a", "comment": "a"}, {"file.format": "a", "comment": "a"}),
         ({"bucket-key": "aa,ba"}, {"bucket-key": "aa,ba"}),
     ],

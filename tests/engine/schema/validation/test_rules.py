@@ -39,6 +39,8 @@ def check(table: dict[str, Any], options: str, columns: str = COLUMNS) -> None:
         ),
         (KEYED, "merge-engine=partial-update fields.s.sequence-group=a,b sequence.field=s"),
         (KEYED, "rowkind.field=dt"),
+        (KEYED, "rowkind.field=a"),
+        (KEYED, "file-index.bloom-filter.columns=a file-index.bloom-filter.a.items=200"),
         (KEYED, "table-read.sequence-number.enabled=true streaming-read-overwrite=true"),
         (PARTITIONED, "bucket=2 bucket-key=id partition.expiration-time=7d sequence.field=s"),
         (MOVING, "merge-engine=deduplicate"),
@@ -95,6 +97,9 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         # Options of columns
         (APPEND, "fields.nope.stats-mode=none", "names 'nope', which is no column"),
         (KEYED, "rowkind.field=nope", "the rowkind field 'nope' is no column"),
+        (KEYED, "rowkind.field=s", r"'s' is TIMESTAMP\(3\), no STRING and no number"),
+        (KEYED, "file-index.bloom-filter.columns=nope", "bloom-filter.columns names the column 'nope'"),
+        (KEYED, "file-index.bitmap.columns=l", "a bitmap index on the column 'l' of type ARRAY<INT>"),
         (KEYED, "sequence.field=nope", "the sequence field 'nope' is no column"),
         (APPEND, "sequence.field=nope", "the sequence field 'nope' is no column"),
         (KEYED, "sequence.field=s,s", "names 's' twice"),

@@ -33,7 +33,7 @@ from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.live import cached_merged, keep_merged, live_masks
 from morrow.readers.masks.packing import INTEGERS, KeyPacking
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, oldest_first
-from morrow.readers.masks.superseded import winners
+from morrow.readers.masks.superseded import as_masks, winners
 from morrow.readers.merges.version_masks import is_folded
 
 LEAST_SECTIONS = 8
@@ -224,7 +224,8 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
             pieces.setdefault(number, {})[file] = live[start : start + height]
             start += height
         for number, masks in pieces.items():
-            keep_merged(self.plan, self.sections[number], self.store, [masks[file] for file in sorted(masks)])
+            found = as_masks([masks[file] for file in sorted(masks)])
+            keep_merged(self.plan, self.sections[number], self.store, found)
         return pl.Series(live)
 
     def _check_bounds(self, keys: pl.DataFrame) -> None:

@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.execution.fetched_reads import fetched_rows, is_fetched
 from morrow.readers.execution.joined_reads import joinable, joined_rows
 from morrow.readers.execution.widths import width_of
 from morrow.readers.files.fetched import fetching
+from morrow.readers.files.registry import is_scanned
+from morrow.readers.masks.apart import rows_apart
 from morrow.readers.masks.halving import cuts, halves
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.masks.superseded import Live, live_rows
+from morrow.readers.masks.superseded import Live, as_masks, live_rows
 from morrow.readers.merges.version_masks import is_folded, known_masks
 
 WORKERS = 2
@@ -146,20 +146,33 @@ def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     """Returns the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
-    read = keys.read_whole(plan.read_columns)
-
+    read = keys.read_whole(_read_first(keys))
     threads = WORKERS if section.row_count >= THREADED_ROWS else 1
     deciding = _each(keys.deciding, read, threads=threads)
     rows = cuts(deciding, keys.key_fields[0])
 
-    def newest(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
-        live = live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
-        return live, [frame.select(cols(plan.read_columns)).filter(series_of(mask)) for frame, mask in zip(part, live)]
+    def live(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> Live:
+        return live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
 
-    parts = _each(newest, halves(read, rows), halves(deciding, rows), threads=threads)
-    by_file = dict(zip(oldest_first(section), map(np.concatenate, zip(*(live for live, _ in parts)))))
+    parts = _each(live, halves(read, rows), halves(deciding, rows), threads=threads)
+    masks = as_masks([np.concatenate(pieces) for pieces in zip(*parts)])
+    (found,) = rows_apart(keys, plan.read_columns, [masks], read)
+    by_file = dict(zip(oldest_first(section), masks))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
-    return pl.concat([frame for _, frames in parts for frame in frames])
+    return found
+
+
+def _read_first(keys: SectionKeys) -> list[str]:
+    """Returns the columns to read before it is known which rows live: all that are wanted, or those that decide.
+
+    Where files are near, and have a scan, the rest follows in a stream that holds live rows only.
+    """
+    names = keys.plan.read_columns
+    near = keys.store.is_local and all(is_scanned(file.format, file.path) for file in keys.files)
+    if not near or keys.section.row_count < THREADED_ROWS:
+        return list(names)
+    deciding = {field.name for field in keys.deciding_fields}
+    return [name for name in names if name in deciding]
 
 
 def _each(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:

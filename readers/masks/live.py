@@ -25,7 +25,7 @@ from morrow.readers.masks.refresh import (
     patched,
     remember,
 )
-from morrow.readers.masks.superseded import Live, as_masks, live_rows, superseded_masks
+from morrow.readers.masks.superseded import live_rows, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
@@ -79,9 +79,9 @@ def cached_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[M
     return found
 
 
-def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) -> None:
-    """Caches the masks of a MERGE section that a read computed: the live rows of each file."""
-    _kept(plan, section, store, as_masks(live))
+def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> None:
+    """Caches the masks of a MERGE section that a read computed, one for each file."""
+    _kept(plan, section, store, tuple(masks))
 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:

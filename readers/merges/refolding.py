@@ -7,23 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
 from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
-from morrow.readers.files.file_errors import reading_files
-from morrow.readers.files.file_frames import file_frame
-from morrow.readers.files.registry import is_scanned
-from morrow.readers.files.virtual_columns import depend_on_file
-from morrow.readers.masks import Mask, long_mask
+from morrow.readers.masks import Mask
+from morrow.readers.masks.apart import rows_apart
 from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import file_keys
 from morrow.readers.masks.refresh import Changed, changed
-from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.masks.section_keys import oldest_first
 from morrow.readers.merges.kept import keep, known, nearest_known, told
 from morrow.readers.merges.merged import Merged
 from morrow.readers.merges.section_merge import SectionMerge
-from morrow.readers.merges.version_masks import ChangedVersions, Rows, VersionMasks, masks_after, version_masks
+from morrow.readers.merges.version_masks import ChangedVersions, Rows, masks_after, version_masks
 
 
 def refolded(merge: SectionMerge) -> Merged | None:
@@ -54,7 +50,12 @@ def refolded_rows(merge: SectionMerge) -> pl.DataFrame | None:
     changes = ChangedVersions.of(found)
     masks = masks_after(found, changes)
     shared = np.split(changes.shared, np.cumsum(found.heights)[:-1])
-    single, picked = _read_apart(merge, found.keys, masks, wanted, _masks(found, shared))
+    alone = [masks.single[i] for i in oldest_first(merge.section)]
+    changing: list[Mask] = [
+        uniform(False, file.row_count) if mask is None else mask
+        for file, mask in zip(found.keys.files, _masks(found, shared))
+    ]
+    single, picked = rows_apart(found.keys, merge.names, [alone, changing])
     new = []
     if picked.height:
         deciding = _with(merge, found, inputs).filter(series_of(changes.shared))
@@ -103,31 +104,3 @@ def _masks(found: Changed, shared: Sequence[Rows]) -> list[Mask]:
         mask = uniform(False, file.row_count) if kept.any() else None
         masks.append(None if mask is None else mask.scatter(pl.Series(rows[kept]), True))
     return masks
-
-
-def _read_apart(
-    merge: SectionMerge, keys: SectionKeys, masks: VersionMasks, fields: Sequence[DataField], picked: Sequence[Mask]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Reads the files once, the oldest first: returns the rows whose keys have one version, and those of `picked`."""
-    single = [masks.single[i] for i in oldest_first(merge.section)]
-    none: list[Mask] = [uniform(False, file.row_count) if m is None else m for file, m in zip(keys.files, picked)]
-    shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
-    one_by_one = len(shapes) > 1 or depend_on_file(merge.plan, fields)
-    numbers = range(len(keys.files))
-    groups = [[number] for number in numbers] if one_by_one else [list(numbers)]
-    parts: tuple[list[pl.LazyFrame], list[pl.LazyFrame]] = [], []
-    with reading_files(merge.plan, [merge.section], tuple(fields), merge.store):
-        for group in groups:
-            files = [keys.files[number] for number in group]
-            frame = file_frame(merge.plan, merge.section, files, fields, merge.store)
-            if not is_scanned(files[0].format, files[0].path):
-                frame = frame.collect().lazy()  # a decoder would run for each of the two
-            for chosen, rows in zip((single, none), parts):
-                mask = long_mask(files, [chosen[number] for number in group])
-                rows.append(frame if mask is None else frame.filter(pl.lit(mask)))
-        # A stream gives rows to both as it reads them, and holds no others.
-        alone, together = pl.collect_all([pl.concat(rows) for rows in parts], engine="streaming")
-    for chosen, height in ((single, alone.height), (none, together.height)):
-        if height != sum(file.row_count if m is None else int(m.sum()) for file, m in zip(keys.files, chosen)):
-            raise CorruptFile(keys.files[0].path, f"{height} rows in it and others, not those of the manifests")
-    return alone, together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import msgspec
 import numpy as np
@@ -116,26 +116,23 @@ def _of_long_run(known: LongRun) -> Versions:
     """Returns the versions where short runs update a long one: the long run's row is the oldest of its key."""
     older = known.found >= 0
     short = known.counts
-    counts = (short + older).astype(np.min_scalar_type(int(short.max(initial=0)) + 1))
-    several = np.flatnonzero(counts > 1)
-    heights = heights_of(counts[several])
-    first = np.cumsum([0, *heights])
-    place = np.empty(len(counts), np.int32)
-    place[several[by_falling(counts[several])]] = np.arange(len(several), dtype=np.int32)
-    rows = np.empty(first[-1], np.uint32)
-    single = np.ones(known.length + len(known.order), bool)
-    updated = np.flatnonzero(older)
-    replaced = known.found[updated]
-    rows[place[updated]] = replaced
-    single[replaced] = False
-    left, number = several, 0
-    while len(left):
-        row = known.order[known.starts[left] + number]
-        rows[first[older[left] + number] + place[left]] = row
-        single[row] = False
-        number += 1
-        left = left[short[left] > number]
-    return Versions(single, Rounds(rows, heights))
+    most = int(short.max(initial=0)) + 1
+    counts = (short + older).astype(np.min_scalar_type(most))
+    # Keys of as many versions keep their order: what is gathered for them lies side by side.
+    by_count = [np.flatnonzero(counts == number) for number in range(most, 0, -1)]
+    several = np.concatenate(by_count[:-1] or [by_count[0][:0]])
+    reaching = list(accumulate(map(len, by_count[:-1])))[::-1]
+    heights = tuple(height for height in (*reaching[:1], *reaching) if height)
+    single = np.zeros(known.length + len(known.order), bool)
+    single[: known.length] = True
+    single[known.found.take(np.flatnonzero(older))] = False
+    single[known.order.take(known.starts.take(by_count[-1]))] = True
+    has_older = older.take(several)
+    starts = known.starts.take(several)
+    before = starts - has_older
+    oldest = np.where(has_older, known.found.take(several), known.order.take(starts))
+    newer = [known.order.take(before[:height] + number) for number, height in enumerate(heights) if number]
+    return Versions(single, Rounds(np.concatenate([oldest, *newer]).astype(np.uint32), heights))
 
 
 def _counted(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:

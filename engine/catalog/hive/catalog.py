@@ -61,7 +61,7 @@ def opened(settings: Settings) -> HiveCatalog:
         Unsupported: what Morrow's client does not do, such as Kerberos. StorageError: the metastore does not answer.
     """
     options = hive_options(settings)
-    metastore = Metastore(options.uris, options.timeout, tells_user=options.tells_user)
+    metastore = Metastore(options.uris, options.timeout, tells_user=options.tells_user, wire=options.wire)
     is_hive_3 = metastore.knows("get_catalogs")
     store = resolve(options.warehouse, settings.storage_options(options.warehouse), settings.verify)[0]
     locks = None

@@ -12,12 +12,14 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, cast
 
+from morrow.engine.catalog.hive.wire import Wire
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.extras import needing
 from morrow.engine.io.hadoop_options import USER
 from morrow.engine.telling import shown
 
 SCHEME = "thrift://"
+PLAIN = Wire()
 DEFAULT_PORT = 9083
 MOST_IDLE = 4
 """The most connections that are kept while nobody uses them."""
@@ -47,8 +49,8 @@ class UnknownMethod(StorageError):
 class Metastore:
     """The servers of one metastore, which stand in for each other. Several threads may use it; it can be pickled."""
 
-    def __init__(self, uris: str, timeout: float, *, tells_user: bool = True) -> None:
-        self.where = uris
+    def __init__(self, uris: str, timeout: float, *, tells_user: bool = True, wire: Wire = PLAIN) -> None:
+        self.where, self._wire = uris, wire
         self._addresses = addresses(uris)
         self._timeout, self._tells_user = timeout, tells_user
         self._idle: list[tuple[Any, Any]] = []
@@ -112,18 +114,13 @@ class Metastore:
     def _connect(self) -> tuple[Any, Any]:
         with needing("Hive's metastore", "pymetastore", "hive"):
             from pymetastore.hive_metastore.ThriftHiveMetastore import Client
-        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-        from thrift.transport.TSocket import TSocket
-        from thrift.transport.TTransport import TBufferedTransport
 
         problem: Exception | None = None
         for host, port in self._addresses:
-            socket = TSocket(host, port)
-            socket.setTimeout(self._timeout * 1000)
-            transport = TBufferedTransport(socket)
+            transport = self._wire.transport(host, port, self._timeout)
             try:
                 transport.open()
-                client = Client(TBinaryProtocol(transport))
+                client = Client(self._wire.protocol(transport))
                 if self._tells_user:
                     name = user()
                     client.set_ugi(name, [name])

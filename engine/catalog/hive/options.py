@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from morrow.engine.catalog.hive.wire import Wire, trusted_of
 from morrow.engine.catalog.settings import (
     LOCK_ACQUIRE_TIMEOUT,
     LOCK_CHECK_MAX_SLEEP,
@@ -40,15 +41,25 @@ WAREHOUSE_DIR = honoured("hive.metastore.warehouse.dir", TEXT, "", "Warehouse, w
 TIMEOUT = honoured("hive.metastore.client.socket.timeout", TEXT, "600s", "Longest wait for an answer")
 SET_UGI = honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metastore who asks")
 SASL = honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
-SSL = honoured("hive.metastore.use.SSL", BOOL, False, "TLS, which Morrow's client does not do")
+MODE = honoured(
+    "hive.metastore.client.thrift.transport.mode", TEXT, "binary", "HTTP, which Morrow's client does not do"
+)
+SSL = honoured("hive.metastore.use.SSL", BOOL, False, "Talks to the metastore by TLS")
+TRUSTSTORE = honoured("hive.metastore.truststore.path", TEXT, "", "Certificates that are trusted: PEM, or Java's JKS")
+PASSWORD = honoured("hive.metastore.truststore.password", TEXT, "", "Password of the trust store")
+FRAMED = honoured("hive.metastore.thrift.framed.transport.enabled", BOOL, False, "Talks in frames")
+COMPACT = honoured("hive.metastore.thrift.compact.protocol.enabled", BOOL, False, "Talks in thrift's compact protocol")
 DECLARED = (
     *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, FORMAT_TABLES, ALTER_TABLE_CASCADE, SKIP_STATS),
-    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, SSL),
+    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT),
+    idle(
+        "a trust store tells its kind itself", "hive.metastore.truststore.type", TEXT, None, "Kind of the trust store"
+    ),
     idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
     idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
     idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
 )
-OF_SITE = (URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, SSL)
+OF_SITE = (URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT)
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 
@@ -68,6 +79,7 @@ class HiveOptions:
     location_in_properties: bool
     makes_external: bool
     has_format_tables: bool
+    wire: Wire
     of_changes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -88,15 +100,19 @@ def hive_options(settings: Settings) -> HiveOptions:
 
     Raises:
         InvalidArgument: one that is missing, unknown, or has a value of no meaning; a file that cannot be read.
-        Unsupported: Kerberos, TLS, a lock of another kind.
+        Unsupported: Kerberos, HTTP, a lock or a trust store of another kind.
     """
     settings.checked(DECLARED)
     of_site = _site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
     known = {option.key for option in OF_SITE}
     given = settings.updated({**{k: v for k, v in of_site.items() if k in known}, **settings.raw}).given
-    for option in (SASL, SSL):
-        if given.get(option):
-            raise Unsupported(f"{option}=true", where="Hive's metastore", hint="Morrow talks to it in plain thrift")
+    if given.get(SASL):
+        hint = "Morrow's client has no Kerberos; name a metastore, or a REST catalog before it, that does without"
+        raise Unsupported(f"{SASL}=true", where="Hive's metastore", hint=hint)
+    if (mode := given.get(MODE)) != MODE.default:
+        raise Unsupported(
+            f"{MODE}={mode!r}", where="Hive's metastore", hint="Morrow's client has no HTTP; name a port of thrift"
+        )
     if (kind := given.get(LOCK_TYPE)) not in ("", METASTORE):
         raise Unsupported(f"lock.type={kind!r} in a Hive catalog", hint="leave it out: its lock is the metastore's")
     uris = given.get(URI).strip() or given.get(URIS).strip()
@@ -116,6 +132,12 @@ def hive_options(settings: Settings) -> HiveOptions:
         given.get(LOCATION_IN_PROPERTIES),
         given.get(TABLE_TYPE) == "external",
         given.get(FORMAT_TABLES),
+        Wire(
+            given.get(SSL),
+            given.get(FRAMED),
+            given.get(COMPACT),
+            trusted_of(given.get(TRUSTSTORE), given.get(PASSWORD)) if given.get(SSL) else b"",
+        ),
         {
             **({"CASCADE": "true"} if given.get(ALTER_TABLE_CASCADE) else {}),
             "DO_NOT_UPDATE_STATS": str(given.get(SKIP_STATS)).lower(),

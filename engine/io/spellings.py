@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io import hadoop_options
+from morrow.engine.io.s3_options import ALGORITHM, KEY, PROXY, encryption, proxy
 from morrow.engine.telling import did_you_mean, remember
 
 OWN_PREFIXES = ("aws_", "google_", "azure_")
@@ -56,6 +57,10 @@ S3_NAMES = {
     **dict.fromkeys(("session-token", "session.token"), "aws_session_token"),
     **dict.fromkeys(("region", "endpoint.region", "endpoint-region"), "aws_region"),
 }
+S3_KNOWN = (
+    *(*S3_NAMES, "endpoint", "path.style.access", "connection.ssl.enabled", "requester.pays.enabled"),
+    *(*PROXY, *ALGORITHM, *KEY),
+)
 S3_TUNING = re.compile(
     r"(connection\.(maximum|timeout|establish\.timeout|keepalive|ttl|acquisition\.timeout|request\.timeout|idle\.time)"
     r"|attempts\.maximum|retry\..+|fast\.upload.*|multipart\..+|threads\..+|buffer\.dir|block\.size|readahead\.range"
@@ -79,6 +84,9 @@ GOOGLE_NAMES = {
     "project.id": "",
     "impl": "",
 }
+AZURE_CLIENT = ("account.oauth2.client.id", "account.oauth2.client.secret", "account.oauth2.client.endpoint")
+AZURE_OAUTH = re.compile(r"account\.(oauth\.provider\.type|oauth2\.client\.(?:id|secret|endpoint))(?:\.|$)")
+AZURE_LOGINS = ("sharedkey", "sas", "oauth")
 
 
 def is_store_option(key: str) -> bool:
@@ -129,12 +137,14 @@ def _s3(options: Mapping[str, str], bucket: str) -> dict[str, str]:
             found |= _provider(key, value)
         elif name.startswith("assumed.role.") or name == "assumed-role":
             raise _no_role(key)
-        elif name not in ("endpoint", "connection.ssl.enabled") and not S3_TUNING.fullmatch(name):
-            raise _unknown(key, prefix_of(key), (*S3_NAMES, "endpoint", "path.style.access", "connection.ssl.enabled"))
+        elif name == "requester.pays.enabled":
+            found["aws_request_payer"] = str(_is_true(key, value)).lower()
+        elif name not in S3_KNOWN and not S3_TUNING.fullmatch(name):
+            raise _unknown(key, prefix_of(key), S3_KNOWN)
     if "endpoint" in given:
         secure = "connection.ssl.enabled" not in given or _is_true(*given["connection.ssl.enabled"])
         found["aws_endpoint_url"] = _with_scheme(given["endpoint"][1], secure)
-    return found
+    return {**found, **encryption(given), **proxy(given)}
 
 
 def _provider(key: str, value: str) -> dict[str, str]:
@@ -198,7 +208,7 @@ def _google(options: Mapping[str, str], bucket: str) -> dict[str, str]:  # noqa:
 
 
 def _azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
-    """Translates ``fs.azure.account.key[.<account>.dfs.core.windows.net]`` and the tokens of containers."""
+    """Translates ``fs.azure.account.key[.<account>.dfs.core.windows.net]``, tokens of containers, clients of OAuth."""
     account = bucket.rpartition("@")[2].partition(".")[0] if "@" in bucket else ""
     found = {"azure_storage_account_name": account} if account else {}
     for key, value in options.items():
@@ -212,9 +222,29 @@ def _azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
                 found["azure_storage_account_name"] = of.partition(".")[0]
         elif name.startswith("sas."):
             found["azure_storage_sas_key"] = value
-        elif kind != "auth" and name != "impl":
-            raise _unknown(key, AZURE_PREFIX, ("account.key", "sas.fixed.token"))
+        elif (oauth := AZURE_OAUTH.match(name)) is not None:
+            found |= _azure_client(oauth[1], key, value)
+        elif kind == "auth":
+            if value.strip().lower() not in AZURE_LOGINS:
+                raise Unsupported(f"the option {key} = {value}", hint="known are SharedKey, SAS and OAuth")
+        elif name != "impl":
+            raise _unknown(key, AZURE_PREFIX, ("account.key", "sas.fixed.token", *AZURE_CLIENT))
     return found
+
+
+def _azure_client(name: str, key: str, value: str) -> dict[str, str]:
+    """Translates an option of a client that logs in by OAuth 2.0 with a secret."""
+    if name == "oauth.provider.type":
+        if not value.endswith("ClientCredsTokenProvider"):
+            raise Unsupported(f"the option {key} = {value}", hint="take ClientCredsTokenProvider, a key or a token")
+        return {}
+    if name != "oauth2.client.endpoint":
+        return {f"azure_client_{name.rpartition('.')[2]}": value}
+    parts = urlsplit(value)
+    tenant = parts.path.strip("/").partition("/")[0]
+    if not parts.hostname or not tenant:
+        raise InvalidArgument(f"the option {key!r} is https://HOST/TENANT/oauth2/token, not {value!r}")
+    return {"azure_tenant_id": tenant, "azure_authority_host": f"{parts.scheme}://{parts.netloc}"}
 
 
 _OF_SCHEME: dict[str, Callable[[Mapping[str, str], str], dict[str, str]]] = {

@@ -12,7 +12,8 @@ import pytest
 import morrow
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.spellings import store_options
-from tests.support.s3_server import BUCKET, s3_server
+from tests.support.s3_objects import Request
+from tests.support.s3_server import BUCKET, running, s3_server
 
 SCHEMA = "id INT NOT NULL, v STRING"
 
@@ -44,6 +45,41 @@ SCHEMA = "id INT NOT NULL, v STRING"
             "s3://lake/w",
             {"fs.s3a.endpoint": "https://a", "fs.s3a.bucket.lake.endpoint": "https://b", "fs.s3a.threads.max": "9"},
             {"aws_endpoint_url": "https://b"},
+        ),
+        (
+            "s3://lake/w",
+            {
+                "fs.s3a.encryption.algorithm": "SSE-KMS",
+                "fs.s3a.encryption.key": "arn:k",
+                "s3.requester.pays.enabled": "true",
+            },
+            {"aws_server_side_encryption": "aws:kms", "aws_sse_kms_key_id": "arn:k", "aws_request_payer": "true"},
+        ),
+        (
+            "s3://lake/w",
+            {
+                "fs.s3a.server-side-encryption-algorithm": "AES256",
+                "fs.s3a.proxy.host": "p",
+                "fs.s3a.proxy.port": "8080",
+            },
+            {"aws_server_side_encryption": "AES256", "proxy_url": "http://p:8080"},
+        ),
+        (
+            "abfss://c@account.dfs.core.windows.net/w",
+            {
+                "fs.azure.account.auth.type.account.dfs.core.windows.net": "OAuth",
+                "fs.azure.account.oauth.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
+                "fs.azure.account.oauth2.client.id": "me",
+                "fs.azure.account.oauth2.client.secret.account.dfs.core.windows.net": "hush",
+                "fs.azure.account.oauth2.client.endpoint": "https://login.example.com/tenant/oauth2/token",
+            },
+            {
+                "azure_storage_account_name": "account",
+                "azure_client_id": "me",
+                "azure_client_secret": "hush",
+                "azure_tenant_id": "tenant",
+                "azure_authority_host": "https://login.example.com",
+            },
         ),
         ("s3://lake/w", {"fs.oss.endpoint": "of another store", "aws_region": "eu"}, {"aws_region": "eu"}),
         (
@@ -80,9 +116,15 @@ def test_options_are_translated(location: str, given: dict[str, str], expected: 
         ("s3://b", {"s3.path-style-access": "yes"}, "true or false"),
         ("s3://b", {"fs.s3a.assumed.role.arn": "arn:x"}, "assume the role with AWS's tools"),
         ("s3://b", {"fs.s3a.aws.credentials.provider": "my.Own"}, "give keys"),
+        ("s3://b", {"fs.s3a.encryption.algorithm": "CSE-KMS"}, "known are AES256, SSE-S3, SSE-KMS"),
+        ("s3://b", {"fs.s3a.encryption.key": "k"}, "counts beside encryption.algorithm only"),
+        ("s3://b", {"fs.s3a.proxy.host": "p"}, "'proxy.port' is the number of a port"),
         ("oss://b", {"fs.oss.acessKeyId": "x"}, "not known"),
         ("gs://b", {"fs.gs.nope": "x"}, "not known"),
         ("abfss://c@a", {"fs.azure.nope": "x"}, "not known"),
+        ("abfss://c@a", {"fs.azure.account.auth.type": "Custom"}, "SharedKey, SAS and OAuth"),
+        ("abfss://c@a", {"fs.azure.account.oauth.provider.type": "x.MsiTokenProvider"}, "ClientCredsTokenProvider"),
+        ("abfss://c@a", {"fs.azure.account.oauth2.client.endpoint": "tenant"}, "HOST/TENANT"),
     ],
 )
 def test_what_is_not_understood_is_refused(location: str, given: dict[str, str], message: str) -> None:
@@ -112,6 +154,37 @@ def test_tables_are_written_and_read_by_these_names(paimons_names: dict[str, str
     found = morrow.open(f"{place}/db.db/t", storage_options=paimons_names)
     assert found.scan().to_polars().rows() == [(1, "a")]
     assert found.scan().to_duckdb().fetchall() == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "kept"),
+    [
+        ("AES256", "", {"": "AES256"}),
+        ("SSE-KMS", "arn:k", {"": "aws:kms", "-aws-kms-key-id": "arn:k"}),
+        ("SSE-C", "a2V5IG9mIHRoaXJ0eS10d28gYnl0ZXMsIHNlY3JldCE=", {"-customer-algorithm": "AES256"}),
+    ],
+)
+def test_every_object_that_is_written_is_encrypted_as_asked(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, key: str, kept: dict[str, str]
+) -> None:
+    seen: list[Request] = []
+    with running() as server:
+        monkeypatch.setattr(server, "trouble", seen.append)
+        options = {"fs.s3a.encryption.algorithm": algorithm, "s3.requester.pays.enabled": "true"}
+        options |= {"fs.s3a.encryption.key": key} if key else {}
+        catalog = morrow.Catalog(f"s3://{BUCKET}/w", storage_options={**server.options, **options})
+        table = catalog.create_table("db.t", schema=SCHEMA, primary_keys="id", options={"bucket": 1})
+        for number in range(2):
+            table.upsert({"id": [1, number], "v": ["a", "b"]})
+        table.compact(full=True)
+        assert sorted(table.to_polars().rows()) == [(0, "b"), (1, "b")]
+    puts = [request for request in seen if request.method == "PUT"]
+    assert len(puts) > 10
+    for request in puts:
+        for name, value in kept.items():
+            assert request.headers.get(f"x-amz-server-side-encryption{name}") == value, request.key
+    assert {request.headers.get("x-amz-request-payer") for request in seen} == {"requester"}
+    assert key == "" or key not in repr(catalog)
 
 
 def test_memory_is_shared_by_its_name() -> None:

@@ -21,9 +21,8 @@ from morrow.readers.execution.fetched_reads import fetched_rows, is_fetched
 from morrow.readers.execution.joined_reads import joinable, joined_rows
 from morrow.readers.execution.widths import width_of
 from morrow.readers.files.fetched import fetching
-from morrow.readers.files.registry import is_scanned
-from morrow.readers.masks.apart import rows_apart
-from morrow.readers.masks.halving import cuts, halves
+from morrow.readers.masks.apart import read_first, rows_apart
+from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Live, as_masks, live_rows
@@ -122,7 +121,8 @@ def whole_section(
     whole = (lambda _: store) if source is None else source
     if is_folded(plan, section):
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
-        from morrow.readers.merges.sections import folded_section, refolded_section
+        from morrow.readers.merges.sections import refolded_section
+        from morrow.readers.merges.whole import folded_section
 
         refolded = refolded_section(plan, section, store)
         if refolded is not None:
@@ -146,7 +146,7 @@ def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     """Returns the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
-    read = keys.read_whole(_read_first(keys))
+    read = keys.read_whole(read_first(keys, plan.read_columns))
     threads = WORKERS if section.row_count >= THREADED_ROWS else 1
     deciding = _each(keys.deciding, read, threads=threads)
     rows = cuts(deciding, keys.key_fields[0])
@@ -154,25 +154,12 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     def live(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> Live:
         return live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
 
-    parts = _each(live, halves(read, rows), halves(deciding, rows), threads=threads)
+    parts = _each(live, pieces(read, rows), pieces(deciding, rows), threads=threads)
     masks = as_masks([np.concatenate(pieces) for pieces in zip(*parts)])
-    (found,) = rows_apart(keys, plan.read_columns, [masks], read)
+    (found,) = rows_apart(keys, [(plan.read_columns, masks)], read)
     by_file = dict(zip(oldest_first(section), masks))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
     return found
-
-
-def _read_first(keys: SectionKeys) -> list[str]:
-    """Returns the columns to read before it is known which rows live: all that are wanted, or those that decide.
-
-    Where files are near, and have a scan, the rest follows in a stream that holds live rows only.
-    """
-    names = keys.plan.read_columns
-    near = keys.store.is_local and all(is_scanned(file.format, file.path) for file in keys.files)
-    if not near or keys.section.row_count < THREADED_ROWS:
-        return list(names)
-    deciding = {field.name for field in keys.deciding_fields}
-    return [name for name in names if name in deciding]
 
 
 def _each(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:

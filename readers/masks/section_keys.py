@@ -30,7 +30,7 @@ from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
-from morrow.readers.masks.halving import cuts, halves
+from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
 from morrow.readers.masks.told_keys import told_keys
@@ -226,8 +226,8 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Splits all rows of the files into parts that share no key, to be processed at once; see `halving.cuts`."""
-        return halves(frames, cuts(frames, self.key_fields[0]))
+        """Splits all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
+        return pieces(frames, cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""

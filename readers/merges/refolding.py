@@ -55,7 +55,7 @@ def refolded_rows(merge: SectionMerge) -> pl.DataFrame | None:
         uniform(False, file.row_count) if mask is None else mask
         for file, mask in zip(found.keys.files, _masks(found, shared))
     ]
-    single, picked = rows_apart(found.keys, merge.names, [alone, changing])
+    single, picked = rows_apart(found.keys, [(merge.names, alone), (merge.names, changing)])
     new = []
     if picked.height:
         deciding = _with(merge, found, inputs).filter(series_of(changes.shared))

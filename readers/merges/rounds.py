@@ -6,7 +6,9 @@ head of the state, and the rest of the state is finished. There are at most as m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -17,7 +19,7 @@ Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 """The state after one more version: from the state and the versions of as many keys, row beside row."""
 
 
-class Rounds(msgspec.Struct, frozen=True):
+class Rounds(msgspec.Struct, frozen=True, dict=True):
     """`rows` are the numbers of the rows, one round after another; `heights` the number of keys of each round."""
 
     rows: npt.NDArray[np.integer]
@@ -35,6 +37,34 @@ class Rounds(msgspec.Struct, frozen=True):
         heights = heights_of(counts)
         rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
         return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rounds]) -> Rounds:
+        """Returns the rounds of the keys of all parts, which share none."""
+        most = max((len(part.heights) for part in parts), default=0)
+        # Keys of n versions are those between two heights of every round of their part.
+        several = [
+            [(part, part.having_more_than(n), part.having_more_than(n - 1)) for part in parts]
+            for n in range(most, 0, -1)
+        ]
+        spans = [[(part, low, high) for part, low, high in each if low < high] for each in several]
+        rows = [
+            part.rows[part.starts[number] + low : part.starts[number] + high]
+            for number in range(most)
+            for each in spans[: most - number]
+            for part, low, high in each
+        ]
+        heights = tuple(sum(part.having_more_than(number) for part in parts) for number in range(most))
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each round begins in `rows`."""
+        return list(accumulate(self.heights, initial=0))
+
+    def having_more_than(self, versions: int) -> int:
+        """Returns how many keys have more versions than so many."""
+        return self.heights[versions] if versions < len(self.heights) else 0
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
         """Folds all rounds: one row per key, keys with more versions first.

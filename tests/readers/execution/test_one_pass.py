@@ -12,8 +12,9 @@ import pytest
 import morrow
 from morrow.engine.io.local import LocalStore
 from morrow.readers.execution import one_pass
-from morrow.readers.masks import clear_mask_cache, halving, live_masks
+from morrow.readers.masks import apart, clear_mask_cache, cutting, live_masks
 from morrow.readers.masks.section_keys import SectionKeys
+from morrow.readers.merges import whole
 from tests.support.table_factory import TableFactory
 
 COLUMNS = [("id", "INT"), ("name", "STRING"), ("n", "INT")]
@@ -41,11 +42,13 @@ def expected() -> list[tuple[int, str, int]]:
     return [(i, f"{'new' if i in new else 'old'} {i}", i) for i in range(120)]
 
 
-@pytest.mark.parametrize("cut", [False, True], ids=["in one part", "in two parts"])
+@pytest.mark.parametrize("cut", [False, True], ids=["in one part", "in parts"])
 def test_the_rows_are_those_of_a_masked_scan(table: morrow.Table, monkeypatch: pytest.MonkeyPatch, cut: bool) -> None:
     if cut:
-        monkeypatch.setattr(halving, "WORTH_CUTTING", 0)
-        monkeypatch.setattr(halving, "SAMPLED", 1)
+        monkeypatch.setattr(cutting, "WORTH_CUTTING", 0)
+        monkeypatch.setattr(cutting, "SAMPLED", 1)
+        monkeypatch.setattr(whole, "PART_ROWS", 10)
+        monkeypatch.setattr(apart, "WORTH_ROWS", 0)
     assert sorted(table.scan().to_polars().rows()) == expected()  # in one pass
     assert sorted(table.scan().to_polars().rows()) == expected()  # with the masks that were kept
     monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
@@ -71,8 +74,8 @@ def test_the_masks_that_are_kept_are_those_that_would_be_computed(tmp_path: Path
 def test_parts_share_no_key_and_unsorted_files_are_not_cut(
     table: morrow.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(halving, "WORTH_CUTTING", 0)
-    monkeypatch.setattr(halving, "SAMPLED", 1)
+    monkeypatch.setattr(cutting, "WORTH_CUTTING", 0)
+    monkeypatch.setattr(cutting, "SAMPLED", 1)
     plan = table.scan().plan
     (section,) = plan.sections
     keys = SectionKeys.of(plan, section, LocalStore())
@@ -86,8 +89,8 @@ def test_parts_share_no_key_and_unsorted_files_are_not_cut(
 def test_masks_are_worked_out_in_parts_also_for_text(
     lengths: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(halving, "WORTH_CUTTING", 0)
-    monkeypatch.setattr(halving, "SAMPLED", 1)
+    monkeypatch.setattr(cutting, "WORTH_CUTTING", 0)
+    monkeypatch.setattr(cutting, "SAMPLED", 1)
     factory = TableFactory(tmp_path / "t", [("k", "STRING"), ("v", "STRING")], primary_keys=["k"])
     keys = sorted(str(i).zfill(lengths[i % 2]) for i in range(20))
     # The least and the greatest key are of one length: only the keys themselves show that others are longer.

@@ -13,7 +13,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.engine.io.local import LocalStore
-from morrow.readers.execution import one_pass
+from morrow.readers.masks import apart
 from morrow.readers.masks.apart import rows_apart
 from morrow.readers.masks.section_keys import SectionKeys
 from tests.support.table_factory import TableFactory
@@ -23,7 +23,7 @@ COLUMNS = [("a", "STRING"), ("id", "INT"), ("*", "INT"), ("p", "STRING")]
 
 @pytest.fixture(autouse=True)
 def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(one_pass, "THREADED_ROWS", 0)  # as sections of many rows are read
+    monkeypatch.setattr(apart, "WORTH_ROWS", 0)  # as sections of many rows are read
     morrow.clear_caches()
     yield
     morrow.clear_caches()
@@ -48,17 +48,16 @@ def test_several_choices_are_made_in_one_read(factory: TableFactory) -> None:
     held = [pl.DataFrame({"id": [1, 2, 3]}), pl.DataFrame({"id": [2, 4]})]
     alone, first, all_rows = rows_apart(
         keys,
-        ["*", "id", "a", "p"],
         [
-            [pl.Series([True, False, True]), pl.Series([False, True])],
-            [pl.Series([True, False, False]), pl.Series([False, False])],
-            [None, None],
+            (["*", "id", "a", "p"], [pl.Series([True, False, True]), pl.Series([False, True])]),
+            (["a"], [pl.Series([True, False, False]), pl.Series([False, False])]),
+            (["a", "id"], [None, None]),
         ],
         held,
     )
     assert alone.rows() == [(-1, 1, "old 1", "x"), (-3, 3, "old 3", "x"), (-4, 4, "new 4", "x")]
-    assert first.rows() == [(-1, 1, "old 1", "x")]
-    assert all_rows["a"].to_list() == ["old 1", "old 2", "old 3", "new 2", "new 4"]
+    assert first.rows() == [("old 1",)]
+    assert all_rows.rows() == [("old 1", 1), ("old 2", 2), ("old 3", 3), ("new 2", 2), ("new 4", 4)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_a_column_of_fewer_rows_than_the_keys_is_an_error(factory: TableFactory)
     path = Path(keys.files[0].path)
     pq.write_table(pq.read_table(path).slice(0, 2), path)
     with pytest.raises(CorruptFile):
-        rows_apart(keys, ["a", "id"], [[pl.Series([True, False, True]), None]], held)
+        rows_apart(keys, [(["a", "id"], [pl.Series([True, False, True]), None])], held)
 
 
 class _Unchecked(LocalStore):

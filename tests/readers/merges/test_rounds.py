@@ -6,6 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from morrow.readers.merges.rounds import Rounds
 from morrow.readers.merges.versions import versions_of
 
 
@@ -35,3 +36,18 @@ def test_a_fold_in_rounds_is_a_fold_of_each_key(keys: list[int]) -> None:
     for key, text in zip(keys, texts, strict=True):
         expected[key] = expected.get(key, "") + text
     assert sorted(folded(keys, texts)) == sorted(text for key, text in expected.items() if keys.count(key) > 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=20), max_size=4))
+def test_rounds_of_parts_that_share_no_key_are_joined(parts: list[list[int]]) -> None:
+    keys = [(number, key) for number, part in enumerate(parts) for key in part]
+    starts = [sum(map(len, parts[:number])) for number in range(len(parts))]
+    each = [versions_of(pl.DataFrame({"k": part}, schema={"k": pl.Int64}), pl.DataFrame(), ()).rounds for part in parts]
+    rounds = Rounds.joined([Rounds(part.rows + start, part.heights) for part, start in zip(each, starts, strict=True)])
+    state = pl.DataFrame({"text": pl.repeat("", rounds.keys, dtype=pl.String, eager=True)})
+    texts = pl.DataFrame({"new": [f"{number}," for number in range(len(keys))]}, schema={"new": pl.String})
+    expected: dict[tuple[int, int], str] = {}
+    for number, key in enumerate(keys):
+        expected[key] = expected.get(key, "") + f"{number},"
+    found = rounds.run(texts[pl.Series(rounds.rows, dtype=pl.Int64)], state, joined)["text"].to_list()
+    assert sorted(found) == sorted(text for key, text in expected.items() if keys.count(key) > 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 import morrow
-from morrow.engine.errors import MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.telling import shown
 
 PROMPT, MORE = "morrow> ", "   ...> "
@@ -25,7 +25,7 @@ WORDS = (
 
 
 def talk(run: Callable[[str], None], catalog: morrow.Catalog | None, names: Sequence[str]) -> None:
-    """Runs the statements of standard input, each of which ends in a line with a semicolon at its end.
+    """Runs the statements of standard input, each of which ends with a semicolon that no string or comment holds.
 
     On a terminal an error is told and the next statement read; in a file or pipe it ends the command. The end of the
     input runs what is there. ``exit``, ``quit`` or ``\\q`` leave.
@@ -44,20 +44,44 @@ def talk(run: Callable[[str], None], catalog: morrow.Catalog | None, names: Sequ
         except EOFError:
             if on_terminal:
                 typer.echo()
-            if text.strip():
-                _run(run, text, on_terminal)
+            _run(run, _rest(text), on_terminal)
             return
         if not text and line.strip().rstrip(";").lower() in LEAVE:
             return
         text = f"{text}{line}\n" if text or line.strip() else ""
-        if text.rstrip().endswith(";"):
-            _run(run, text.rstrip().rstrip(";"), on_terminal)
+        found = _ended(text) if ";" in line else None
+        if found is not None:
+            _run(run, found, on_terminal)
             text = ""
 
 
-def _run(run: Callable[[str], None], text: str, on_terminal: bool) -> None:
-    if not text.strip():
-        return
+def _ended(text: str) -> Sequence[str] | None:
+    """Returns the statements of text that ends with a semicolon; None while it goes on, as within a string."""
+    from morrow.statements.words import split, tokens_of
+
+    try:
+        tokens = tokens_of(text)
+    except InvalidArgument:
+        return None
+    return [words.text for words in split(text)] if tokens and tokens[-1].text == ";" else None
+
+
+def _rest(text: str) -> Sequence[str]:
+    """Returns the statements of the end of the input: comments are none; what cannot be told apart is one."""
+    from morrow.statements.words import split
+
+    try:
+        return [words.text for words in split(text)]
+    except InvalidArgument:
+        return [text]
+
+
+def _run(run: Callable[[str], None], statements: Sequence[str], on_terminal: bool) -> None:
+    for text in statements:
+        _run_one(run, text, on_terminal)
+
+
+def _run_one(run: Callable[[str], None], text: str, on_terminal: bool) -> None:
     try:
         run(text)
     except typer.Exit:  # the answer was no

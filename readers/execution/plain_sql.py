@@ -26,7 +26,7 @@ from morrow.readers.files.file_frames import written_fields
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.masks.live import read_deletion
 from morrow.readers.merges.sql import merge_query
-from morrow.readers.merges.sql.types import type_name
+from morrow.readers.merges.sql.types import REALS, holds_reals, inner_types, type_name
 
 PARQUET = "parquet"
 POSITION = "file_row_number"
@@ -38,8 +38,8 @@ MOST_DIGITS = 6
 """The most digits of a second in a timestamp: files hold more in a form that DuckDB reads in microseconds."""
 REFUSED = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
 WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
-REAL = (t.FloatType, t.DoubleType)
 HASHED = "Paimon's order of distinct elements is that of a hash table of Java's"
+SIGNLESS = "DuckDB takes 0.0 and -0.0 for one"
 NO_ROWS = "WHERE false"
 
 
@@ -121,11 +121,17 @@ def _merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store
         raise Unsupported("this merge as SQL", where=plan.table)
     ordering = [plan.schema.by_name[name] for name in (*spec.key, *plan.schema.primary_keys, *spec.sequence)]
     for field in ordering:
-        if isinstance(field.type, REAL):
+        if isinstance(field.type, REALS):
             raise Unsupported(
                 f"versions of keys in the order of {field.name!r}, which is {field.type.text()}, as SQL,",
                 where=plan.table,
-                hint="DuckDB takes 0.0 and -0.0 for one",
+                hint=SIGNLESS,
+            )
+    for field in plan.schema.fields if spec.folds else ():
+        # DuckDB aggregates what is no DOUBLE by its place in an order.
+        if holds_reals(field.type) and not isinstance(field.type, t.DoubleType):
+            raise Unsupported(
+                f"the merge of {field.name}, which is {field.type.text()}, as SQL,", where=plan.table, hint=SIGNLESS
             )
     for column in spec.columns:
         if column.call is not None and column.call.distinct:
@@ -204,16 +210,8 @@ def _check(kind: DataType, name: str) -> None:
         raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL")
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MOST_DIGITS:
         raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL", hint="DuckDB reads microseconds")
-    for inner in _inner(kind):
+    for inner in inner_types(kind):
         _check(inner, name)
-
-
-def _inner(kind: DataType) -> Sequence[DataType]:
-    if isinstance(kind, t.RowType):
-        return [field.type for field in kind.fields]
-    if isinstance(kind, t.ArrayType):
-        return [kind.element]
-    return [kind.key, kind.value] if isinstance(kind, t.MapType) else []
 
 
 def _column(stored: DataField | None, field: DataField) -> str:
@@ -226,11 +224,7 @@ def _column(stored: DataField | None, field: DataField) -> str:
     if given != wanted and not any(allows(given, wanted) for allows in CASTS):
         raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
     value = f"CAST({quote_identifier(stored.name)} AS {kind})"
-    return _without_statistics(value, wanted) if _holds_reals(wanted) else value
-
-
-def _holds_reals(kind: DataType) -> bool:
-    return isinstance(kind, REAL) or any(map(_holds_reals, _inner(kind)))
+    return _without_statistics(value, wanted) if holds_reals(wanted) else value
 
 
 def _without_statistics(value: str, kind: DataType) -> str:

@@ -101,6 +101,27 @@ def test_statements_come_from_standard_input(table: Table) -> None:
     assert CliRunner().invoke(app, ["sql"], input="exit\nSELECT no;\n").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("SELECT 1 AS x; SELECT 2 AS x;\n", ["x", "1", "x", "2"]),
+        ("SELECT 'a;\nb' AS x; -- done\n", ["x", '"a;', 'b"']),
+        ("SELECT 1 -- one;\n + 1 AS x;", ["x", "2"]),
+        ('SELECT $$a;\nb;$$ AS "x;"\n;', ["x;", '"a;', 'b;"']),
+        ("/* none; */\n-- here;\n;;\n", []),
+    ],
+)
+def test_a_semicolon_ends_a_statement_where_no_string_or_comment_holds_it(text: str, lines: list[str]) -> None:
+    done = CliRunner().invoke(app, ["sql", "-f", "csv"], input=text)
+    assert (done.exit_code, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+
+
+def test_an_open_string_at_the_end_of_the_input_is_an_error() -> None:
+    done = CliRunner().invoke(app, ["sql"], input="SELECT 1;\nSELECT 'a;\n")
+    assert done.exit_code == 1
+    assert "unterminated" in done.stderr
+
+
 def test_on_a_terminal_an_error_does_not_end_the_talk(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, b"SELECT no;\nSELECT 42 AS answer;\nexit\n")

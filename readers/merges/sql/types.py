@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from morrow.engine.format import types as t
@@ -45,6 +45,23 @@ _PARAMETRIC: dict[type[t.DataType], Callable[[Any], str]] = {
     t.MultisetType: lambda kind: f"MAP({type_name(kind.element)}, INTEGER)",
     t.RowType: _row,
 }
+
+
+REALS = (t.FloatType, t.DoubleType)
+
+
+def inner_types(kind: t.DataType) -> Sequence[t.DataType]:
+    """Returns the types of the members, elements, or keys and values."""
+    if isinstance(kind, t.RowType):
+        return [field.type for field in kind.fields]
+    if isinstance(kind, (t.ArrayType, t.VectorType, t.MultisetType)):
+        return [kind.element]
+    return [kind.key, kind.value] if isinstance(kind, t.MapType) else []
+
+
+def holds_reals(kind: t.DataType) -> bool:
+    """Returns whether values are, or have at any depth, FLOAT or DOUBLE."""
+    return isinstance(kind, REALS) or any(map(holds_reals, inner_types(kind)))
 
 
 def type_name(kind: t.DataType) -> str:

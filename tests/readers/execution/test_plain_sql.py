@@ -132,6 +132,25 @@ ON_REALS = (
 )
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row", "partial-update", "aggregation"])
+@pytest.mark.parametrize(
+    ("kind", "value"), [("DOUBLE", -0.0), ("FLOAT", -0.0), ("ARRAY<DOUBLE>", [-0.0]), ("ROW<x FLOAT>", {"x": -0.0})]
+)
+def test_zeros_keep_their_sign(tmp_path: Path, engine: str, kind: str, value: object) -> None:
+    """DuckDB takes rows of the newest version by an arg_max, to which -0.0 is 0.0 in all but a DOUBLE by itself."""
+    options = {"bucket": 1, "merge-engine": engine}
+    table = morrow.Catalog(tmp_path).create_table("db.t", f"k INT, v {kind}", primary_keys="k", options=options)
+    kinds = {field.name: field.type for field in table.schema}
+    for _ in range(2):
+        table.upsert(pa.table({"k": pa.array([1], kinds["k"]), "v": pa.array([value], kinds["v"])}))
+    if kind != "DOUBLE" and engine in ("partial-update", "aggregation"):
+        with pytest.raises(Unsupported, match=r"the merge of v.*DuckDB takes 0\.0 and -0\.0 for one"):
+            table.scan().to_sql()
+        return
+    rows = duckdb.connect().sql(table.scan().to_sql()).to_arrow_table()
+    assert str(rows.to_pylist()) == str(table.to_arrow().to_pylist()) == str([{"k": 1, "v": value}])
+
+
 def test_statistics_without_nan_are_not_believed(tmp_path: Path) -> None:
     """Parquet's statistics leave NaN out: DuckDB would skip rows, and compute wrong extremes."""
     table = morrow.Catalog(tmp_path).create_table("db.t", schema=REALS)

@@ -47,7 +47,7 @@ def function_from_json(node: Any, where: str) -> Function:
             tuple(field_from_json(each, where=where) for each in node.get("inputParams") or ()),
             tuple(field_from_json(each, where=where) for each in node.get("returnParams") or ()),
             {
-                str(dialect): Definition(str(each["type"]), each.get("definition"))
+                str(dialect): Definition(str(each["type"]), _text(each.get("definition")))
                 for dialect, each in (node.get("definitions") or {}).items()
             },
             node.get("deterministic") is True,
@@ -55,3 +55,9 @@ def function_from_json(node: Any, where: str) -> Function:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{where}: the catalog does not tell what the function is ({error!r})") from error
+
+
+def _text(found: Any) -> str | None:
+    if not isinstance(found, (str, type(None))):
+        raise TypeError(f"{found!r} is no text")
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.rest.client import HEADER, Client, Refusal
 from morrow.engine.catalog.rest.folders import RestFolders
-from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts
+from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts, told_schema
 from morrow.engine.catalog.rest.signing import OPTIONS
 from morrow.engine.catalog.rest.table import RestTable, told
 from morrow.engine.catalog.rest.tokens import renewed
@@ -92,7 +92,7 @@ class RestCatalog(RestViews, RestFolders):
 
     def databases(self) -> list[str]:
         with asked(self.client):
-            return sorted(map(str, self.client.pages(DATABASES, DATABASES)))
+            return sorted(self.client.pages(DATABASES, DATABASES))
 
     def has_database(self, name: str) -> bool:
         try:
@@ -226,7 +226,8 @@ class RestCatalog(RestViews, RestFolders):
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 
     def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
-        where, schema = f"{self.title}, {database}.{table}", answer.get("schema") or {}
+        where = f"{self.title}, {database}.{table}"
+        schema = told_schema(answer, where)
         location = answer.get("path")
         if not isinstance(location, str) or not location:
             raise StorageError(f"{where}: the server does not say where the table lies")
@@ -250,7 +251,7 @@ class RestCatalog(RestViews, RestFolders):
         """Returns whether a table is the one that a request made, whose answer was lost."""
         with asked(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table)
-        there = answer.get("schema") or {}
+        there = told_schema(answer, f"{self.title}, {database}.{table}")
         return answer.get("schemaId") == 0 and all(
             there.get(member) == schema[member] for member in ("fields", "partitionKeys", "primaryKeys")
         )

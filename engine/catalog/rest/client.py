@@ -8,11 +8,13 @@ Who sent it looks for what it did.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -100,21 +102,26 @@ class Client:
         """Has something removed. Raises as `post`."""
         self._ask(DELETE, path, {})
 
-    def pages(self, member: str, *path: str) -> Iterator[Any]:
-        """Yields the entries of `member` of all pages. Raises as `get`, and `StorageError` where pages repeat."""
+    def pages(self, member: str, *path: str) -> Iterator[str]:
+        """Yields the names in `member` of all pages.
+
+        Raises: as `get`, and `StorageError` where pages repeat, or are no lists of names.
+        """
         query: dict[str, str] = {}
         seen = set()
         while True:
             answer = self.get(*path, **query)
-            entries = answer.get(member) or []
+            entries, token = answer.get(member) or [], answer.get("nextPageToken")
+            is_list = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+            if not is_list or not isinstance(token, (str, int, type(None))):
+                raise StorageError(f"{self.where}: the server gives no list of names as {'/'.join(path)}")
             yield from entries
-            token = answer.get("nextPageToken")
             if not token or not entries:
                 return
             if token in seen:
                 raise StorageError(f"{self.where}: the server gives the page {token!r} of {'/'.join(path)} once more")
             seen.add(token)
-            query = {"pageToken": token}
+            query = {"pageToken": str(token)}
 
     def config(self, **query: str) -> dict[str, Any]:
         """Returns what the server says of itself."""
@@ -226,10 +233,9 @@ def _seconds(text: str | None) -> float | None:
     """Returns the seconds of a header ``Retry-After``: a number, or a time."""
     if text is None:
         return None
-    try:
-        return max(float(text), 0.0)
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        seconds = float(text)
+        return None if math.isnan(seconds) else max(seconds, 0.0)
     try:
         return max((parsedate_to_datetime(text) - now()).total_seconds(), 0.0)
     except (ValueError, TypeError):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from morrow.engine.catalog.names import table_name
-from morrow.engine.catalog.rest.messages import kind_of, texts
+from morrow.engine.catalog.rest.messages import kind_of, texts, told_schema
 from morrow.engine.errors import StorageError
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.type_json import field_from_json
@@ -34,8 +34,9 @@ class RestFolders:
         """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
         database, table = table_name(name)
         answer = self._answer(database, table)
-        schema = answer.get("schema") or {}
-        kind, where = kind_of(schema), f"{self.title}, {name}"
+        where = f"{self.title}, {name}"
+        schema = told_schema(answer, where)
+        kind = kind_of(schema)
         if kind not in (FORMAT_TABLE, OBJECT_TABLE):
             return None
         location = answer.get("path")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import StorageError, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.type_json import field_to_json, to_json
@@ -92,6 +92,14 @@ WRITERS: dict[type[SchemaChange], Callable[[Any], dict[str, Any]]] = {
     change.RemoveOption: lambda made: {"action": "removeOption", "key": made.key},
     change.SetTableComment: lambda made: {"action": "updateComment", "comment": made.comment},
 }
+
+
+def told_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns the schema in what a server says of a table. Raises `StorageError` where that is none."""
+    found = answer.get("schema") or {}
+    if not isinstance(found, dict) or not isinstance(found.get("partitionKeys") or [], list):
+        raise StorageError(f"{where}: the server does not say what the schema is")
+    return found
 
 
 def kind_of(schema: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ class RestViews:
 
     def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
         try:
-            return sorted(map(str, self.client.pages(what, DATABASES, database, what)))
+            return sorted(self.client.pages(what, DATABASES, database, what))
         except Refusal as refusal:
             if refusal.code == 404 and (refusal.kind == DATABASE or not optional):
                 raise self._no_database(database) from None

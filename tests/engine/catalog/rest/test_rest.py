@@ -247,6 +247,44 @@ def test_servers_that_fail_are_named_in_a_line(server: RestServer) -> None:
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize(
+    ("answer", "order"),
+    [
+        *(({"databases": names}, "databases") for names in (5, True, "abc", {"a": 1}, [1], [None], [["a"]])),
+        *(({"databases": ["db"], "nextPageToken": token}, "databases") for token in ([], {"a": 1}, 1.5, 7)),
+        *(({"schema": schema, "path": "/nowhere"}, "table") for schema in (5, "abc", [1], {"partitionKeys": 5})),
+        *(({"path": path}, "table") for path in (None, 5, "", [])),
+        *((answer, "function") for answer in ({"inputParams": 5}, {"definitions": {"duckdb": {"type": 1}}})),
+        ({"definitions": {"duckdb": {"type": "sql", "definition": 1.5}}}, "function"),
+    ],
+    ids=str,
+)
+def test_answers_of_another_shape_are_errors(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], order: str
+) -> None:
+    catalog = opened(server)
+    catalog.create_table("db.t", schema="id INT")
+    monkeypatch.setattr(RestServer, "answer", lambda *_: (200, answer))
+    orders: dict[str, Any] = {
+        "databases": catalog.databases,
+        "table": lambda: catalog.table("db.t").to_polars(),
+        "function": lambda: catalog.sql("SELECT db.f(1)").fetchall(),
+    }
+    with pytest.raises(MorrowError) as caught:
+        orders[order]()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pause", ["nan", "-1", "0", "Thu, 01 Jan 1970 00:00:00 GMT", "soon", ""])
+def test_whatever_a_busy_server_says_of_its_pause(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch, pause: str
+) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT", 0.001)
+    catalog = opened(server)
+    server.faults = [(503, {"Retry-After": pause})]
+    assert catalog.databases() == []
+
+
 def test_tables_that_are_not_paimons_own_are_refused(server: RestServer) -> None:
     catalog = opened(server)
     catalog.create_table("db.t", **SCHEMA)

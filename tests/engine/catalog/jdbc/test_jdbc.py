@@ -29,6 +29,7 @@ from morrow.engine.errors import (
     DatabaseNotFound,
     InvalidArgument,
     MorrowError,
+    NotFound,
     StorageError,
     TableNotFound,
     Unsupported,
@@ -225,6 +226,36 @@ def test_a_store_without_conditions_is_refused_without_a_lock(options: dict[str,
         morrow.Catalog.over(files).create_table("db.t", **SCHEMA)
     with pytest.raises(Unsupported, match="metastore=jdbc has a lock"):
         morrow.open_catalog({"warehouse": options["warehouse"], "lock.enabled": "true"})
+
+
+def test_a_table_that_is_renamed_while_others_write_loses_no_row(options: dict[str, str]) -> None:
+    given = {**options, "lock.enabled": "true", "lock-acquire-timeout": "30 s", "lock-check-max-sleep": "10 ms"}
+    morrow.open_catalog(given).create_table("db.t", **SCHEMA, options={"bucket": 1})
+
+    def rename(_: int) -> list[int]:
+        catalog = morrow.open_catalog(given)
+        for number in range(4):
+            catalog.rename_table(*(("db.t", "db.u") if number % 2 == 0 else ("db.u", "db.t")))
+        return []
+
+    def write(worker: int) -> list[int]:
+        catalog, done = morrow.open_catalog(given), []
+        for row in range(worker * 10, worker * 10 + 3):
+            for name in ("db.t", "db.u", "db.t", "db.u"):
+                try:
+                    catalog.table(name).upsert({"id": [row], "v": ["x"]})
+                except (NotFound, StorageError):  # it has just got its other name
+                    continue
+                done.append(row)
+                break
+        return done
+
+    with ThreadPoolExecutor(3) as pool:
+        found = [pool.submit(rename, 0), pool.submit(write, 1), pool.submit(write, 2)]
+        written = [row for each in found for row in each.result()]
+    rows = morrow.open_catalog(given).table("db.t").to_polars()["id"].to_list()
+    assert written
+    assert set(written) <= set(rows)
 
 
 # Addresses and secrets

@@ -183,6 +183,21 @@ def test_costs_are_advice(tmp_path: Path) -> None:
         table.doctor(data=1)  # type: ignore[arg-type]  # what is tested
 
 
+def test_snapshots_that_earliest_hides_for_long(tmp_path: Path) -> None:
+    """An expiry was interrupted, or the hint is wrong: the next expiry would remove them."""
+    with fsync_disabled():
+        table = new_table(tmp_path, "a INT")
+        for _ in range(3):
+            table.append({"a": [1]})
+    hint = Path(table.path) / "snapshot" / "EARLIEST"
+    hint.write_text("3")
+    assert found(table.doctor()) == []  # an expiry may be at work
+    os.utime(hint, (0, 0))
+    report = table.doctor()
+    assert found(report) == [("warning", "hints", "snapshot/EARLIEST")]
+    assert "it says 3, and 2 older snapshots that no read sees lie there" in str(report)
+
+
 def test_an_empty_table_and_hostile_names(tmp_path: Path) -> None:
     with fsync_disabled():
         table = new_table(tmp_path, "`<script>` INT", name="<b>x'\"")

@@ -10,6 +10,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.wording import plural, size_text
 
 MOST_SECTIONS = 10
+MOST_COLUMNS = 40
 
 
 def explain(plan: ScanPlan) -> str:
@@ -24,7 +25,8 @@ def _lines(plan: ScanPlan) -> Iterator[str]:
         return
     read = plan.snapshot
     yield f"  snapshot   {read.id} ({read.commit_kind}, {read.time.isoformat()}), schema {plan.schema.id}"
-    yield f"  columns    {', '.join(plan.columns) or '(none)'}"
+    more = f", ... and {len(plan.columns) - MOST_COLUMNS:,} more" if len(plan.columns) > MOST_COLUMNS else ""
+    yield f"  columns    {', '.join(plan.columns[:MOST_COLUMNS]) or '(none)'}{more}"
     yield from _filter_lines(plan)
     if plan.limit is not None:
         yield f"  limit      {plan.limit}"

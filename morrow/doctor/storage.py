@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -12,6 +13,7 @@ import polars as pl
 from morrow.doctor.report import Finding, Severity
 from morrow.doctor.subject import Subject, is_there, state_of
 from morrow.engine.errors import FileMissing, MorrowError, StorageError
+from morrow.engine.format.paths import EARLIEST
 from morrow.engine.names import cols
 from morrow.engine.plan.data_files import file_paths
 from morrow.engine.plan.deletions import index_paths
@@ -22,11 +24,14 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, changelog_names, named
 from morrow.engine.plan.roots import Line, Root, RootKind
 from morrow.engine.telling import one_line
+from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.engine.wording import plural, size_text
 from morrow.writers.history.cleaning.orphans import remove_orphan_files
 from morrow.writers.history.cleaning.repair import wrong_hints
 
 PATH, SIZE, STATE = "path", "size", "state"
+LONG_EXPIRY_SECONDS = 3_600
+"""An expiry that began longer ago was interrupted; or the hint is wrong."""
 RESTORE = "restore it from a backup"
 
 
@@ -196,7 +201,22 @@ def hints(subject: Subject) -> Generator[Finding, None, str]:
         what = f"it says {hint.before!r}; {right}"
         remedy = "`morrow repair`, or Table.repair(); Java trusts it"
         yield Finding(Severity.WARNING, "hints", where, what, remedy, "hints")
+    for branch in subject.branches:
+        yield from _hidden(subject, branch)
     return f"{len(found)} wrong" if found else "right"
+
+
+def _hidden(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
+    """Yields a finding where EARLIEST has hidden snapshots for longer than their expiry takes."""
+    living = branch.living_snapshot_ids()
+    hidden = [number for number in branch.snapshot_ids() if living and number < living[0]]
+    long_ago = (time.time() - LONG_EXPIRY_SECONDS) * MILLIS_PER_SECOND
+    listed = branch.store.list(branch.paths.snapshot_dir) if hidden else ()
+    if any(status.name == EARLIEST and status.modified_millis < long_ago for status in listed):
+        where = subject.relative(f"{branch.paths.snapshot_dir}/{EARLIEST}")
+        what = f"it says {living[0]}, and {plural(len(hidden), 'older snapshot')} that no read sees lie there"
+        remedy = f"the next `morrow expire` removes them; to keep them, write {hidden[0]} into that file before"
+        yield Finding(Severity.WARNING, "hints", where, what, remedy)
 
 
 def orphans(subject: Subject) -> Generator[Finding, None, str]:

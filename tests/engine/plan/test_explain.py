@@ -84,3 +84,10 @@ def test_a_table_without_a_commit(tmp_path: Path) -> None:
     assert morrow.open(tmp_path).scan().explain() == (
         f"Scan of {tmp_path}\n  snapshot   none: the table has no committed data"
     )
+
+
+def test_many_columns_are_counted(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", ", ".join(f"c{i} INT" for i in range(500)))
+    table.append({"c0": [1]})
+    (line,) = [line for line in str(table.scan().explain()).splitlines() if line.startswith("  columns")]
+    assert line.endswith("c38, c39, ... and 460 more")

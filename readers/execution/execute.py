@@ -25,7 +25,7 @@ from morrow.readers.execution.counting import check_complete, checked_rows, enou
 from morrow.readers.execution.joined_reads import join_masks
 from morrow.readers.execution.joined_sections import section_frames
 from morrow.readers.execution.one_pass import bytes_of, read_at_once
-from morrow.readers.execution.section_frames import empty_frame, filtered
+from morrow.readers.execution.section_frames import empty_frame, filtered, is_cut, section_pieces
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_errors import reading_sections
 from morrow.readers.files.streaming import batches
@@ -242,11 +242,19 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
         if left == 0:
             return
         with reading_sections(part, group, store):
-            frame = _frame(part, group, store)
-            frame = frame if left is None else frame.head(left)
-            for chunk in batches(frame, batch_rows):
-                left = None if left is None else left - chunk.height
-                yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
+            for frame in _streamed(part, group, store):
+                for chunk in batches(frame if left is None else frame.head(left), batch_rows):
+                    left = None if left is None else left - chunk.height
+                    yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
+
+
+def _streamed(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
+    """Yields the rows of these sections as frames to collect one after the other: one, or pieces of a large section."""
+    if len(sections) > 1 or not is_complete(plan) or not is_cut(sections[0], store):
+        yield _frame(plan, sections, store)
+    else:
+        (section,), (masks,) = sections, _masks(plan, sections, store)
+        yield from (*section_pieces(plan, section, masks, store), *_merged(plan, section, store))
 
 
 def groups(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:

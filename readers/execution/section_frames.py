@@ -5,7 +5,7 @@ Because masks come from keys alone, filters on any column reach the files of mer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby
 
 import polars as pl
@@ -28,6 +28,10 @@ POSITIONED_ROWS = 1 << 28
 
 SMALL_ROWS = 1 << 23
 """Stored rows up to which a full read lays masks beside the rows: faster, but Polars then holds more at once."""
+
+
+PIECE_ROWS = 1 << 19
+"""Stored rows that a stream reads as one query where it reads a large file in pieces."""
 
 
 def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
@@ -55,6 +59,29 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
         for group, group_masks in _scan_groups(section, masks, looked_up, alone, one_by_one)
     ]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def is_cut(section: Section, store: FileStore) -> bool:
+    """Returns whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
+    from morrow.readers.files.page_checks import PARQUET
+
+    large = section.row_count > max(SMALL_ROWS, len(section.files) * PIECE_ROWS)
+    if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
+        return False
+    return all(file.format == PARQUET for file in section.files)
+
+
+def section_pieces(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> Iterator[pl.LazyFrame]:
+    """Yields the rows of `section_frame`, in their order, of a full read that `is_cut`: some rows of a file at a time.
+
+    Polars decodes the row groups of a scan ahead of who takes its rows: there are no more of them than in a piece.
+    """
+    fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    retractions = section.kind is SectionKind.RAW and plan.drops_retractions
+    for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=depend_on_file(plan, fields)):
+        for file, mask in zip(*group, strict=True):
+            for start in range(0, file.row_count, PIECE_ROWS):
+                yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, (start, PIECE_ROWS))
 
 
 def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
@@ -117,12 +144,17 @@ def _scan_masked(
     retractions: bool,
     fields: tuple[DataField, ...],
     store: FileStore,
+    part: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
-    """Returns the filtered rows of the files that are live: their positions are looked up in one long mask."""
+    """Returns the filtered rows of the files that are live: their positions are looked up in one long mask.
+
+    `part`: only of so many stored rows from a position on.
+    """
     mask = long_mask(files, masks)
     with_kind = retractions and _hold_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
     frame = file_frame(plan, section, files, read, store, position=mask is not None)
+    frame = frame if part is None else frame.slice(*part)
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
     frame = filtered(plan, frame)
     if with_kind:

@@ -11,7 +11,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile
-from morrow.readers.execution import execute
+from morrow.readers.execution import execute, section_frames
 from morrow.readers.execution.execute import lazy
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
@@ -104,6 +104,21 @@ def test_a_large_table_of_arrow_is_made_piece_by_piece(
         assert made.schema.equals(whole.schema, check_metadata=True)
         assert made.equals(whole)
         morrow.clear_caches()
+
+
+@pytest.mark.parametrize("columns", [None, ["v"]])
+@pytest.mark.parametrize("piece", [7, 250])
+def test_a_stream_reads_large_files_in_pieces(
+    merged: TableFactory, columns: list[str] | None, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = morrow.open(merged.path).scan(columns)
+    whole = pa.Table.from_batches(scan.to_batches())
+    monkeypatch.setattr(section_frames, "SMALL_ROWS", 0)
+    monkeypatch.setattr(section_frames, "PIECE_ROWS", piece)
+    made = list(scan.to_batches())
+    assert len(made) > 1 and max(batch.num_rows for batch in made) <= piece
+    order = [(name, "ascending") for name in whole.column_names]
+    assert pa.Table.from_batches(made).sort_by(order).equals(whole.sort_by(order))
 
 
 def test_a_reader_knows_its_schema_before_the_first_batch(append: TableFactory) -> None:

@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.plan.predicate import conjunction
+from morrow.incremental import are_of_changes
+from morrow.incremental import changes as changes_between
 from morrow.session import open as open_table
 from morrow.spark.catalogs import changes, described, partitions, summaries, write
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Question
-from morrow.spark.catalogs.read import of_table
-from morrow.spark.catalogs.settings import options_for
+from morrow.spark.catalogs.read import CHANGES, changed, of_table
+from morrow.spark.catalogs.read_options import travel
+from morrow.spark.catalogs.settings import PREFIX, STREAM_OF_SETTINGS, UNSET, options_for
+from morrow.spark.catalogs.write_options import without_settings_of_writes
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.dataframe_io import OVERWRITE, Writing, save_rows
 from morrow.spark.source.option_names import OVERWRITE_MODE, STORAGE_PREFIX
-from morrow.spark.source.options import Options, check_stream_sink, options_of_reads
+from morrow.spark.source.options import Options, check_stream_sink, options_of_reads, options_of_streams
 from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
 from morrow.spark.source.schemas import as_spark_schema, check_same, metadata_of
 from morrow.spark.source.stream import StreamPlanner
@@ -42,6 +47,7 @@ STREAM, SYSTEM = "stream", "system"
 """States that are read anew: that of a stream, whose options choose it, and the rows of a system table."""
 EXTERNAL = {"provider": NAME, "is_managed_location": "false", "external": "true"}
 """Properties of a table of Spark's own catalog: dropping it leaves its files."""
+SPARKS_CATALOG = "spark_catalog"
 COMPLETE, UPDATE = "Complete", "Update"
 """Output modes of streams."""
 
@@ -65,8 +71,17 @@ class ByPath:
         )
 
     def set_for(self, question: Question) -> dict[str, str]:
-        """Returns the options that settings have for all tables: one that lies somewhere has no name of its own."""
-        return options_for(question.get("settings", {}), *("",) * 3)
+        """Returns the options that settings have for all tables, and for one of the names in the path."""
+        folder, _, table = object_name(self.options.place().path).table.rstrip("/").rpartition("/")
+        database = folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
+        return options_for(question.get("settings", {}), SPARKS_CATALOG, database, table)
+
+    def chosen(self, question: Question) -> dict[str, str]:
+        """Returns those settings that concern reads: all of them choose a state, or are refused."""
+        set = without_settings_of_writes(self.set_for(question))
+        if not are_of_changes(set):
+            travel(set, f"the setting {PREFIX}{{}}")
+        return set
 
     def system(self) -> SystemScan | None:
         """Returns the scan of a system table; None where the options name a table."""
@@ -81,7 +96,7 @@ def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[st
     """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
-    found = _streamed(place, question) or _of_system(place) or _of_table(place)
+    found = _streamed(place, question) or _of_system(place) or _of_table(place, place.chosen(question))
     if question["columns"] is not None:
         given = StructType.fromJson(json.loads(question["columns"]))
         check_same(given, StructType.fromJson(json.loads(str(found["schema"]))))
@@ -91,6 +106,8 @@ def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[st
 def _streamed(place: ByPath, question: Question) -> dict[str, object] | None:
     if not question["stream"] and not place.options.is_stream:
         return None
+    if place.chosen(question):
+        raise Unsupported(STREAM_OF_SETTINGS, hint=UNSET)
     columns = as_spark_schema(StreamPlanner(place.options).fields).json()
     return {**_of_rows(place, STREAM), "schema": columns}
 
@@ -105,18 +122,22 @@ def _of_rows(place: ByPath, state: str) -> dict[str, object]:
     return {"table": path, "state": {state: True}, "version": state, "partitions": [], "properties": {}}
 
 
-def _of_table(place: ByPath) -> dict[str, object]:
+def _of_table(place: ByPath, given: Mapping[str, str]) -> dict[str, object]:
     asked, path = place.options.read(), place.options.place().path
+    chosen = {} if asked.travel else given  # options count before settings
+    if are_of_changes(chosen):
+        return _of_changes(place, chosen)
     table, named = place.table(), asked.columns or ()
     has_hidden = not hidden.NAMES.isdisjoint(named)
-    scan = table.scan(None if has_hidden else asked.columns, asked.filter, **asked.travel)
+    scan = table.scan(None if has_hidden else asked.columns, asked.filter, **(asked.travel or travel(chosen)))
     fields = scan.fields
     if has_hidden:
         known = {field.name: field for field in hidden.hidden_fields(scan.request.schema, scan.request.options)}
         known |= {field.name: field for field in fields}
         fields = tuple(known[name] if name in known else scan.request.schema.column(name) for name in named)
     columns = as_spark_schema(fields)
-    found = described.of_table(table, scan, path, writable=named == () and asked.filter is None and not asked.travel)
+    writable = named == () and asked.filter is None and not asked.travel
+    found = described.of_table(table, scan, path, writable=writable, set=bool(chosen))
     partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
     return {
         **found,
@@ -128,10 +149,25 @@ def _of_table(place: ByPath) -> dict[str, object]:
     }
 
 
+def _of_changes(place: ByPath, set: Mapping[str, str]) -> dict[str, object]:
+    asked, path, table = place.options.read(), place.options.place().path, place.table()
+    if asked.columns is not None or asked.filter is not None:
+        raise Unsupported("the options 'columns' and 'filter' while settings choose changes", hint=UNSET)
+    found = described.of_table(table, table.scan(), path, writable=False)
+    return {
+        **found,
+        "state": {CHANGES: changes_between(table, set)},
+        "version": str((found["version"], set)),
+        "properties": {**described.properties(table), **EXTERNAL},
+    }
+
+
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
     """Returns the columns of a state as a DataFrame; raises `InvalidArgument` for options of a stream."""
     if not isinstance(question["state"], Mapping):
         return of_table(place, question)
+    if CHANGES in question["state"]:
+        return changed(place, question)
     scan, columns = place.system(), tuple(question["columns"])
     if scan is None:
         place.options.read()
@@ -144,7 +180,7 @@ def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFra
 def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows the table, and its options."""
     StreamPlanner(place.options)  # what is wrong is said here, in one line
-    return {"format": STREAMS_BY_NAME, "options": question["options"]}
+    return {"format": STREAMS_BY_NAME, "options": options_of_streams(question["options"])}
 
 
 def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:

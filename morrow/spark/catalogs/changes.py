@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.errors import CommitConflict
+from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, conjunction
+from morrow.spark.catalogs import described
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Opens, Question
+from morrow.spark.catalogs.settings import UNSET
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import change
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -49,6 +51,9 @@ def _can_delete(place: Opens, question: Question, _rows: DataFrame | None) -> bo
 
 def _delete(place: Opens, question: Question, _rows: DataFrame | None) -> None:
     table = place.table(question["table"])
+    state = question.get("state")
+    if isinstance(state, str) and described.unpacked(state)[-1]:
+        raise Unsupported("deleting rows while settings choose the state that is read", where=table.path, hint=UNSET)
     if not question["filters"]:
         table.truncate()
         return

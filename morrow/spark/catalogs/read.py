@@ -128,7 +128,7 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     """Returns the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
     columns, name = tuple(question["columns"]), question["table"]
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
-        return _changed(place, question)
+        return changed(place, question)
     if is_of_folder(question):
         return _of_folder(place, question)
     if isinstance(question["state"], Mapping):
@@ -204,7 +204,7 @@ def narrowed(place: Opens, question: Question) -> Scan:
     return Scan(table._metadata, replace(request, filter=filter))
 
 
-def _changed(place: Place, question: Question) -> DataFrame:
+def changed(place: Opens, question: Question) -> DataFrame:
     """Returns the rows that were added or updated between two states; retractions are left out, as in Paimon."""
     table, columns = place.table(question["table"]), tuple(question["columns"])
     if unknown := set(columns) - set(table.schema.names):

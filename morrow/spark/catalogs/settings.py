@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared import spark as connector
 from morrow.engine.options.registry import options_of
+from morrow.engine.telling import is_secret
 
 PREFIX = "spark.paimon."
 ANY = "*"
+STREAM_OF_SETTINGS, UNSET = "a stream while settings choose the state that is read", "unset spark.paimon.scan.*"
 HARMLESS = frozenset(
     option.key
     for option in (
@@ -27,7 +29,7 @@ def options_for(settings: Mapping[str, str], catalog: str, database: str, table:
     Those for the table count before those for all; with fewer ``*`` before those with more.
 
     Raises:
-        InvalidArgument: a setting that names no option.
+        InvalidArgument: a setting that names no option. Unsupported: one that holds a secret.
     """
     found: list[tuple[int, str, str]] = []
     for key, value in settings.items():
@@ -36,6 +38,11 @@ def options_for(settings: Mapping[str, str], catalog: str, database: str, table:
             continue
         given = [own for own in _own(key, (catalog, database, table)) if options_of(own[1])]
         found += [(rank, option, value) for rank, option in given]
+        if not given and is_secret(key):
+            raise Unsupported(
+                f"the setting {PREFIX}{key}, which Spark shows to all who see its events,",
+                hint="RESET it, and give the catalog storage_options, or format('morrow') the option storage.<name>",
+            )
         if not given and not any(options_of(rest) for rest in _rests(key)):
             raise InvalidArgument(f"the setting {PREFIX}{key}: there is no option {key!r} of tables")
     return {option: value for _, option, value in sorted(found) if option not in HARMLESS}

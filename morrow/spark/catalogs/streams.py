@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import BranchNotFound, DatabaseNotFound, TableNotFound, Unsupported
 from morrow.engine.options.declared.spark import READ_CHANGELOG
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.place import Place, Question, parsed
+from morrow.spark.catalogs.place import Place, Question, full_name, parsed
+from morrow.spark.catalogs.settings import STREAM_OF_SETTINGS, UNSET
 from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.source.by_catalog import BY_CATALOG, ByCatalog
 from morrow.spark.source.option_names import STORAGE_PREFIX
-from morrow.spark.source.options import Options, check_stream_sink
+from morrow.spark.source.options import Options, check_stream_sink, options_of_streams
 from morrow.spark.source.plain import STREAMS_BY_NAME
 from morrow.spark.source.stream import StreamPlanner
 from morrow.spark.writing.job import was_committed
@@ -33,13 +35,27 @@ def streams(name: str) -> bool:
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows a table, and the options that say what and from where on."""
-    given = dict(question["options"])
-    _check(given)
     if isinstance(question["state"], str) and described.unpacked(question["state"])[-1] is True:
-        raise Unsupported("a stream while settings choose the state that is read", hint="unset spark.paimon.scan.*")
-    name = parsed(question["table"])
+        raise Unsupported(STREAM_OF_SETTINGS, hint=UNSET)
+    return {"format": STREAMS_BY_NAME, "options": _source(place, question["table"], question["options"])}
+
+
+def _checked(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Checks the options of a stream; what is no table that streams is left to Spark."""
+    try:
+        name = full_name(question["namespace"], question["name"])
+        if streams(name):
+            _source(place, name, question["options"])
+    except (TableNotFound, DatabaseNotFound, BranchNotFound):
+        return
+
+
+def _source(place: Place, called: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of the data source that follows a table."""
+    _check(given)
+    name = parsed(called)
     table = place.catalog.table(name.table, branch=name.branch)
-    passed = {**given, "path": table.path}
+    passed = {**options_of_streams(given), "path": table.path}
     if table._metadata.owner.owns:  # its catalog says what is in it, and a stream is planned by another process
         passed |= ByCatalog.of(place.catalog._catalog, name.table).packed()
     else:
@@ -51,10 +67,10 @@ def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
     if place.access.verify is not None:
         passed["verify"] = place.access.verify
     StreamPlanner(Options(passed))  # what is wrong is said here, in one line
-    return {"format": STREAMS_BY_NAME, "options": passed}
+    return passed
 
 
-def _check(given: dict[str, str]) -> None:
+def _check(given: Mapping[str, str]) -> None:
     """Refuses options that would change which table is read, or its columns."""
     for key in given:
         option = key.lower()
@@ -92,4 +108,4 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
     return True
 
 
-ANSWERS = {"stream": _stream, "write batch": _write_batch}
+ANSWERS = {"stream": _stream, "check stream": _checked, "write batch": _write_batch}

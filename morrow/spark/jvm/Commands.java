@@ -124,7 +124,7 @@ public class Commands extends SparkStrategy {
             Object leaf = leaves.next();
             DataSourceV2Relation relation = relation(leaf);
             Object table = relation == null ? null : relation.table();
-            if (command instanceof DeleteFromTable && table instanceof Target) {
+            if (command instanceof DeleteFromTable && table instanceof Target && leaf == read) {
                 ((Target) table).called(relation);
                 return leaf instanceof InMemoryRelation ? new AppendDataExecV1((Target) table, read, new Nothing(), new Truncation((Target) table)) : null;
             }

@@ -46,6 +46,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
             Map question = Questions.of("load", "options", new HashMap(options));
             question.put("columns", expected);
             question.put("stream", Boolean.valueOf(isStream));
+            question.put("settings", Questions.settings());
             state = new State(id, options, (Map) Python.ask(id, question));
         }
         return state;

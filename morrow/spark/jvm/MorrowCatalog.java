@@ -232,7 +232,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
     }
 
-    private Map named(String verb, Identifier table) {
+    Map named(String verb, Identifier table) {
         return Questions.of(verb, "namespace", Arrays.asList((Object[]) table.namespace()), "name", table.name());
     }
 

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwrite;
 import org.apache.spark.sql.connector.write.V1Write;
@@ -44,6 +45,22 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return this;
     }
 
+    /** All of them are taken, or refused by name; Spark's own refusal is a trace. */
+    public boolean canOverwrite(Predicate[] predicates) {
+        return true;
+    }
+
+    public WriteBuilder overwrite(Predicate[] predicates) {
+        Filter[] filters = new Filter[predicates.length];
+        for (int i = 0; i < filters.length; i++) {
+            filters[i] = Values.filter(predicates[i]);
+            if (filters[i] == null) {
+                throw refused(predicates[i].references());
+            }
+        }
+        return overwrite(filters);
+    }
+
     public WriteBuilder overwrite(Filter[] filters) {
         mode = "overwrite";
         for (int i = 0; i < filters.length; i++) {
@@ -58,7 +75,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
             isEquality &= isTaken;
             List told = Values.filter(filters[i]);
             if (told == null && !isTaken) {
-                throw refused(filters[i]);
+                throw refused(filters[i].references());
             }
             condition.add(told);
         }
@@ -69,8 +86,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return !partition.containsKey(column) && partition.put(column, Values.told(value)) == null;
     }
 
-    private static RuntimeException refused(Filter filter) {
-        String[] columns = filter.references();
+    private static RuntimeException refused(Object[] columns) {
         String where = columns.length == 0 ? "by a condition that is never true" : "where " + columns[0] + " meets this condition";
         return Refused.of("Unsupported", "to overwrite " + where + " is not supported; compare partition columns with values");
     }

@@ -22,7 +22,6 @@ import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.internal.connector.PredicateUtils;
 import org.apache.spark.sql.sources.AlwaysTrue;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
@@ -174,11 +173,11 @@ public class Target extends MorrowTable
     private static List told(Predicate[] predicates) {
         List told = new ArrayList();
         for (int i = 0; i < predicates.length; i++) {
-            scala.Option filter = PredicateUtils.toV1(predicates[i]);
-            List one = filter.isDefined() ? Values.filter((Filter) filter.get()) : null;
+            Filter filter = Values.filter(predicates[i]);
+            List one = filter == null ? null : Values.filter(filter);
             if (one != null) {
                 told.add(one);
-            } else if (!filter.isDefined() || !(filter.get() instanceof AlwaysTrue)) {
+            } else if (!(filter instanceof AlwaysTrue)) {
                 return null;
             }
         }

@@ -2,6 +2,9 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.internal.connector.PredicateUtils;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
 import org.apache.spark.sql.sources.Filter;
@@ -64,6 +67,34 @@ final class Values {
             return "instant";
         }
         return value instanceof String ? "string" : "other";
+    }
+
+    /** A predicate as a filter, also those on BOOLEAN columns that Spark tells in words of its own; null where there is none. */
+    static Filter filter(Predicate predicate) {
+        scala.Option known = PredicateUtils.toV1(predicate);
+        if (known.isDefined()) {
+            return (Filter) known.get();
+        }
+        Object[] parts = predicate.children();
+        String name = predicate.name();
+        if (name.equals("NOT")) {
+            Filter inner = filter((Predicate) parts[0]);
+            boolean isColumn = inner instanceof EqualTo && Boolean.TRUE.equals(((EqualTo) inner).value());
+            return isColumn ? new EqualTo(((EqualTo) inner).attribute(), Boolean.FALSE) : null;
+        }
+        if (parts.length == 0 || !(parts[0] instanceof NamedReference)) {
+            return null;
+        }
+        String column = ((NamedReference) parts[0]).describe();
+        if (name.equals("BOOLEAN_EXPRESSION")) {
+            return new EqualTo(column, Boolean.TRUE);
+        }
+        String value = parts.length == 2 && parts[1] instanceof Predicate ? ((Predicate) parts[1]).name() : "";
+        if (!value.equals("ALWAYS_TRUE") && !value.equals("ALWAYS_FALSE")) {
+            return null;
+        }
+        Boolean wanted = Boolean.valueOf(value.equals("ALWAYS_TRUE"));
+        return name.equals("<=>") ? (Filter) new EqualNullSafe(column, wanted) : name.equals("=") ? (Filter) new EqualTo(column, wanted) : null;
     }
 
     /** A filter as [operator, column, value...], not as ["not", filter]; null where it is of another form. */

@@ -30,10 +30,7 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Product;
 import scala.collection.immutable.Seq;
@@ -77,33 +74,17 @@ public class Writes extends Rule {
         if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
             refuseView((UnresolvedRelation) plan);
         }
+        Object read = plan.children().size() == 1 ? plan.children().head() : plan; // a stream has a node with its name above it
+        if (read instanceof UnresolvedRelation && ((UnresolvedRelation) read).isStreaming()) {
+            checkStream((UnresolvedRelation) read);
+        }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checkProperties((SetTableProperties) plan);
         }
         if (plan instanceof InsertIntoStatement || (plan instanceof V2WriteCommand && !(plan instanceof RowLevelWrite))) {
-            if (plan instanceof InsertIntoStatement && ((InsertIntoStatement) plan).overwrite()) {
-                checkPartition((InsertIntoStatement) plan);
-            }
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? made(plan) : plan;
-    }
-
-    /** Refuses to overwrite PARTITION (key = true), whose condition Spark cannot tell a table, and says so at length. */
-    private void checkPartition(InsertIntoStatement insert) {
-        Map given = javaMap(insert.partitionSpec());
-        DataSourceV2Relation relation = given.isEmpty() ? null : relation(insert.table());
-        StructType keys = relation == null ? new StructType() : ((Target) relation.table()).partitionSchema();
-        boolean isDynamic = SQLConf.get().partitionOverwriteMode().toString().equalsIgnoreCase("dynamic");
-        for (int i = 0; i < keys.length(); i++) {
-            Object value = find(given, keys.apply(i).name());
-            boolean isStatic = value instanceof scala.Some && !(isDynamic && (given.containsValue(scala.None$.MODULE$) || given.size() < keys.length()));
-            if (isStatic && keys.apply(i).dataType().equals(DataTypes.BooleanType)) {
-                String key = keys.apply(i).name();
-                throw Refused.of("Unsupported", "INSERT OVERWRITE of PARTITION (" + key + " = " + ((scala.Some) value).get()
-                    + "), whose type is BOOLEAN, is not supported; use writeTo(...).overwrite(condition) or overwritePartitions()");
-            }
-        }
     }
 
     private void checkProperties(SetTableProperties command) {
@@ -119,6 +100,17 @@ public class Writes extends Rule {
         Map options = view.clearWritePrivileges().options().asCaseSensitiveMap();
         if (!options.isEmpty() && state.catalog().isTempView(parts)) {
             Python.ask(id, Questions.of("options of view", "view", parts.mkString("."), "options", new ArrayList(options.keySet())));
+        }
+    }
+
+    /** Checks the options of a stream by name before Spark does, which asserts that none of them travels in time. */
+    private void checkStream(UnresolvedRelation stream) {
+        Map options = stream.clearWritePrivileges().options().asCaseSensitiveMap();
+        Place place = options.isEmpty() ? null : place(stream.multipartIdentifier());
+        if (place != null) {
+            Map question = place.catalog.named("check stream", place.name);
+            question.put("options", new HashMap(options));
+            place.catalog.ask(question);
         }
     }
 

@@ -29,6 +29,8 @@ LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes"
 LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
 SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
 """Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
+OF_STATES = ("versionasof", "timestampasof")
+"""Spark's own options of a state, which no stream takes, whatever they are called here."""
 MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
 OF_STREAMS = (
     SNAPSHOTS[0],

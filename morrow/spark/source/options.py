@@ -39,6 +39,7 @@ from morrow.spark.source.option_names import (
     MOST_DELAY,
     OF_PAIMONS_WRITES,
     OF_SPARK,
+    OF_STATES,
     OF_STREAMS,
     OVERWRITE_MODE,
     PUSH_FILTERS,
@@ -84,11 +85,13 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given: dict[str, str] = {}
+        self._called: dict[str, str] = {}
         for key, value in given.items():
             name = ALIASES.get(key.lower(), key.lower())
             if name in self._given:
                 raise InvalidArgument(f"the option {name!r} is given twice, under different names")
             self._given[name] = value
+            self._called[name] = key
 
     def place(self) -> Place:
         if "paths" in self._given:
@@ -123,7 +126,8 @@ class Options:
         )
 
     def stream(self) -> StreamOptions:
-        """Parses the options of a stream read."""
+        """Parses the options of a stream read. Refuses those of a state, after which a stream would go on."""
+        self._refuse_states()
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
         _at_most_one("where a stream begins", begin)
@@ -143,6 +147,14 @@ class Options:
             limit=next(limits, None),
             least_rows=self._least_rows(),
         )
+
+    def _refuse_states(self) -> None:
+        for name, called in self._called.items():
+            if called.lower() in OF_STATES or (name in TRAVEL and name not in (*SNAPSHOTS, *TIMESTAMPS)):
+                raise Unsupported(
+                    f"the option {called!r} of a stream, which goes on after every state,",
+                    hint=f"say where it begins, by {SNAPSHOTS[0]!r} or {TIMESTAMPS[0]!r}",
+                )
 
     def _start(self, begin: list[str]) -> str:
         mode = self._get(MODE, one_of("default", *MODES)) or "default"
@@ -228,7 +240,7 @@ class Options:
         for name in self._given:
             if name not in allowed and not name.startswith(STORAGE_PREFIX):
                 raise InvalidArgument(
-                    f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch, verify"
+                    f"there is no option {name!r} here; known are {', '.join(sorted({*known}))}, branch, verify"
                 )
 
 
@@ -237,6 +249,13 @@ def options_of_reads(given: Mapping[str, str]) -> dict[str, str]:
     known = {*OF_READS, *OF_ALL}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: given[key] for key, name in names.items() if name in known or name.startswith(STORAGE_PREFIX)}
+
+
+def options_of_streams(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options with those that say where a stream begins by names that no batch has."""
+    own = {SNAPSHOTS[1]: SNAPSHOTS[0], TIMESTAMPS[1]: TIMESTAMPS[0]}
+    names = {key: ALIASES.get(key.lower(), key.lower()) for key in given if key.lower() not in OF_STATES}
+    return {own.get(names.get(key, key), key): value for key, value in given.items()}
 
 
 def check_stream_sink(given: Mapping[str, str]) -> None:

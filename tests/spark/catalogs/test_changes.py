@@ -45,6 +45,16 @@ def test_delete(sql: Sql, tmp_path: Path, condition: str, deleted: list[int]) ->
     assert len(table.snapshots()) == (2 if deleted else 1)
 
 
+def test_rows_of_a_view_are_not_deleted(sql: Sql, tmp_path: Path) -> None:
+    made(tmp_path)
+    sql("CREATE OR REPLACE TEMPORARY VIEW some AS SELECT id + 1 AS id, v FROM pm.db.t WHERE v > 10")
+    for statement in ("DELETE FROM some", "DELETE FROM some WHERE id = 3"):
+        with pytest.raises(Exception, match="or of a table that nobody writes, is not supported"):
+            sql(statement)
+    sql("DROP VIEW some")
+    assert len(left(sql)) == 4
+
+
 def test_update(sql: Sql, tmp_path: Path) -> None:
     table = made(tmp_path)
     sql("EXPLAIN UPDATE pm.db.t SET v = 0")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.catalogs.settings import options_for
 from tests.spark.catalogs.conftest import Sql
 
@@ -109,6 +109,8 @@ def test_settings_of_the_session(sql: Sql, spark: SparkSession, table: morrow.Ta
         assert len(sql(f"SELECT * FROM pm.db.{NAME} VERSION AS OF 2")) == 2
         with pytest.raises(Exception, match="whose options name the state to read is not supported"):
             sql(f"UPDATE pm.db.{NAME} SET v = 'x'")
+        with pytest.raises(Exception, match=r"while settings choose the state that is read is not supported; unset"):
+            sql(f"DELETE FROM pm.db.{NAME}")
     finally:
         for name in conf:
             spark.conf.unset(name)
@@ -128,6 +130,9 @@ def test_which_settings_are_for_a_table() -> None:
     assert options_for(settings, "pm", "db", "c") == {"scan.snapshot-id": "1"}
     with pytest.raises(InvalidArgument, match=r"the setting spark\.paimon\.scan\.snapshot: there is no option"):
         options_for({"scan.snapshot": "1"}, "pm", "db", "t")
+    with pytest.raises(Unsupported, match=r"spark\.paimon\.s3\.secret-key, which Spark shows .*; RESET it") as refused:
+        options_for({"s3.secret-key": "x4711"}, "pm", "db", "t")
+    assert "x4711" not in str(refused.value)
 
 
 def test_the_greatest_partition(sql: Sql) -> None:

@@ -97,9 +97,14 @@ def test_what_streams_refuse(sql: Sql, spark: SparkSession, tmp_path: Path) -> N
         ({"path": "/x"}, "'path' of a stream by name"),
         ({"scan.mode": "nowhere"}, "scan.mode"),
         ({"hello": "1"}, "no option 'hello'"),
+        ({"versionAsOf": "1"}, "'versionAsOf' of a stream, which goes on .* is not supported; say where it begins"),
+        ({"timestampAsOf": "2020-01-01"}, "'timestampAsOf' of a stream"),
+        ({"scan.tag-name": "x"}, "'scan.tag-name' of a stream"),
     ):
         with pytest.raises(Exception, match=match):
             run(spark.readStream.options(**options).table("pm.db.t"), "pm.db.t", tmp_path / "c")
+    run(spark.readStream.option("scan.timestamp", "2020-01-01").table("pm.db.t"), "pm.db.copy", tmp_path / "b")
+    assert sql("SELECT * FROM pm.db.copy") == [(1, "a")]  # from before the oldest snapshot on
     with pytest.raises(Exception, match="option 'bucket' of a write"):
         run(spark.readStream.table("pm.db.t"), "pm.db.t", tmp_path / "d", bucket=2)
     with pytest.raises(Exception, match=r"does not support .*micro-batch"):

@@ -142,6 +142,35 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
         session.sql("DROP TABLE IF EXISTS first")
 
 
+def test_settings_choose_the_state_of_a_table_by_its_location(session: SparkSession, people: morrow.Table) -> None:
+    session.sql(f"CREATE TABLE made USING morrow LOCATION '{people.path}'")
+    database = Path(people.path).parent.name.removesuffix(".db")
+    try:
+        for name in ("", f"spark_catalog.{database}.people.", "*.*.people."):
+            with settings(session, {f"spark.paimon.{name}scan.snapshot-id": "1"}):
+                assert answers(session, "SELECT * FROM made") == [(1, "a")]
+                assert session.read.format("morrow").load(people.path).count() == 1
+                assert session.read.format("morrow").option("snapshot", 2).load(people.path).count() == 2
+                for statement in ("DELETE FROM made", "UPDATE made SET v = 'x'"):
+                    with pytest.raises(UnsupportedOperationException, match=r"the state .*read is not supported"):
+                        session.sql(statement)
+                with pytest.raises(UnsupportedOperationException, match="a stream while settings choose the state"):
+                    session.readStream.format("morrow").load(people.path)
+        with settings(session, {"spark.paimon.incremental-between": "1,2"}):
+            assert answers(session, "SELECT * FROM made") == [(2, "b")]
+        with (
+            settings(session, {"spark.paimon.*.other.people.scan.snapshot-id": "1"}),
+            settings(session, {"spark.paimon.target-file-size": "1 mb"}),
+        ):
+            assert answers(session, "SELECT * FROM made") == [(1, "a"), (2, "b")]
+        session.conf.set("spark.paimon.sequence.field", "id")
+        with pytest.raises(UnsupportedOperationException, match=r"the setting spark\.paimon\.sequence\.field"):
+            session.sql("SELECT * FROM made")
+    finally:
+        session.conf.unset("spark.paimon.sequence.field")
+        session.sql("DROP TABLE made")
+
+
 MADE: dict[str, Callable[[Any, str], object]] = {
     "sql": lambda rows, path: rows.sparkSession.sql(
         f"CREATE TABLE made (id BIGINT, v STRING) USING morrow PARTITIONED BY (v) LOCATION '{path}' "

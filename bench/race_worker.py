@@ -1,7 +1,8 @@
 """One process of a race, in the environment of its engine: commits rows one after the other, and says which went in.
 
 Called with a JSON object: engine, warehouse (of table `db.t`), storage options, number of the process, commits, rows of
-each. Prints ``ready``, waits for a line, then prints one JSON object a commit: the ids and the error, if any.
+each; warm (commits before the race, of rows with negative ids) and fsync (false: Morrow waits for no disk) if given.
+Prints ``ready``, waits for a line, then prints one JSON object a commit: the ids and the error, if any.
 """
 
 from __future__ import annotations
@@ -73,7 +74,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an engine prints must not mix with the answers
     task = json.loads(sys.argv[1])
+    if not task.get("fsync", True):
+        from morrow.engine.io.durability import fsync_disabled
+
+        fsync_disabled().__enter__()  # until the process ends
     append = ENGINES[task["engine"]](task["warehouse"], task["storage_options"])
+    for _ in range(task.get("warm", 0)):
+        append(pa.table({"id": pa.array([-1 - task["process"]], pa.int64()), "name": ["warm"]}))
     print("ready", file=answers, flush=True)
     sys.stdin.readline()
     for number in range(task["commits"]):

@@ -42,3 +42,18 @@ def test_race(benchmark: BenchmarkFixture, tmp_path: Path, engine: str, store: s
         f"{wrong}{found.acknowledged} commits acknowledged in {found.seconds:.0f} s, {len(found.snapshots)} snapshots"
     )
     benchmark.extra_info.update(measured.info())
+
+
+def test_time_of_a_commit(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """Of all processes together, each warm, without fsync, which is the disk's time and not the table's."""
+    outcomes: list[Outcome] = []
+
+    def seconds() -> float:
+        outcomes.append(race("morrow", str(tmp_path / str(len(outcomes))), warm=2, fsync=False))
+        assert not outcomes[-1].lost and not outcomes[-1].twice
+        return outcomes[-1].seconds / outcomes[-1].acknowledged
+
+    what = "morrow, local disk: a commit, of all processes together, without fsync"
+    measured = record(benchmark, SECTION, what, seconds, bound=Limit(10, "ms"), rounds=5)
+    measured.note = f"{1 / (measured.value or 1) * 1000:.0f} commits a second"
+    benchmark.extra_info.update(measured.info())

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -78,6 +80,9 @@ public class Writes extends Rule {
         if (read instanceof UnresolvedRelation && ((UnresolvedRelation) read).isStreaming()) {
             checkStream((UnresolvedRelation) read);
         }
+        if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) {
+            checkEvolution(((MergeIntoTable) plan).targetTable());
+        }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checkProperties((SetTableProperties) plan);
         }
@@ -111,6 +116,37 @@ public class Writes extends Rule {
             Map question = place.catalog.named("check stream", place.name);
             question.put("options", new HashMap(options));
             place.catalog.ask(question);
+        }
+    }
+
+    /** Refuses to evolve a table whose columns Spark would leave as they are, and the rows without those that it lacks. */
+    private void checkEvolution(LogicalPlan target) {
+        Object leaf = target.collectLeaves().head();
+        Table table = null;
+        if (leaf instanceof DataSourceV2Relation) {
+            table = ((DataSourceV2Relation) leaf).table();
+        } else if (leaf instanceof UnresolvedRelation) {
+            Seq parts = ((UnresolvedRelation) leaf).multipartIdentifier();
+            Place place = place(parts);
+            table = place == null ? ofSpark(parts) : place.table();
+        }
+        if (table instanceof Target && (!Commands.EVOLVES || table instanceof LocatedTarget)) {
+            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
+        }
+    }
+
+    /** The table of Spark's own catalog; null where there is none, or a view. */
+    private Table ofSpark(Seq parts) {
+        CatalogManager manager = state.catalogManager();
+        boolean isOwn = parts.size() < 3 ? manager.currentCatalog() == manager.v2SessionCatalog() : parts.head().equals("spark_catalog");
+        if (!isOwn || state.catalog().isTempView(parts)) {
+            return null;
+        }
+        String[] namespace = parts.size() == 1 ? manager.currentNamespace() : new String[] {(String) parts.apply(parts.size() - 2)};
+        try {
+            return ((TableCatalog) manager.v2SessionCatalog()).loadTable(Identifier.of(namespace, (String) parts.last()));
+        } catch (Exception error) {
+            return null; // which Spark says itself
         }
     }
 

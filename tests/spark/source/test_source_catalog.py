@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
+from pyspark.sql.functions import expr
 
 import morrow
 from morrow.spark import register
@@ -135,6 +136,11 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
         ):
             with pytest.raises(Exception, match=r"not support|no partition column"):
                 session.sql(statement)
+        more = session.sql("SELECT 7L AS id, 2 AS x, 'v' AS v, 1 AS y").alias("s")
+        for name in ("made", "default.made"):
+            evolving = more.mergeInto(name, expr("made.id = s.id")).whenNotMatched().insertAll().withSchemaEvolution()
+            with pytest.raises(UnsupportedOperationException, match="add the columns by ALTER TABLE"):
+                evolving.merge()
         assert not (tmp_path / "other").exists()
         assert morrow.open(str(tmp_path / "made")).comment == "mine"
     finally:

@@ -53,7 +53,7 @@ def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, p
         baseline=("pypaimon 2.1.0", lambda: pypaimon.clock(data.warehouse, "full", "amount")),
         bound=Bound(80, faster=True),
         before=morrow.clear_caches,
-        rounds=5,
+        rounds=3,
         warmup=False,
     )
 

@@ -59,7 +59,7 @@ def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Pe
         baseline=("pypaimon 2.1.0", lambda: pypaimon.clock(data.warehouse, "full", "amount")),
         bound=Bound(80, faster=True),
         before=morrow.clear_caches,
-        rounds=5,
+        rounds=3,
         warmup=False,
     )
 

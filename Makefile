@@ -47,7 +47,7 @@ test-long: $(READY)  ## run the tests with many more random examples
 test-matrix: $(READY)  ## run a smoke on PySpark 3.5 to 4.3, and tests with the oldest and newest libraries (downloads)
 	@$(BIN)/python -m tests.matrix $(ARGS)
 
-bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (half an hour; peers included)
+bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (40 minutes; peers included)
 	@$(BIN)/python -m bench.run $(ARGS)
 
 bench-quick: $(READY)  ## measure with small tables and no peers, print the result (a few minutes)

@@ -6,7 +6,7 @@ statistics may match -> sections -> value statistics and file indexes on the sec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import polars as pl
@@ -74,10 +74,13 @@ def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
 
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
-    entries, vectors = visible_entries(metadata, request, plan.merge, steps)
+    # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
+    asks = request.filter.predicate != ALWAYS or any(isinstance(f.type, DateType) for f in request.schema.fields)
+    needed = None if asks else (*STORED, *KEY_BOUNDS)
+    entries, vectors = visible_entries(metadata, request, plan.merge, steps, needed)
     entries = with_modern_dates(metadata, _keyed(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
-        # Statistics and indexes are most of the metadata, and ordering entries copies them.
+        # Ordering entries copies what else they have.
         entries = entries.select(cs.by_name(*ASSEMBLED, *KEY_BOUNDS, require_all=False))
     divided = sectioned(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
@@ -89,13 +92,19 @@ def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -
 
 
 def visible_entries(
-    metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, steps: list[PruneStep]
+    metadata: TableMetadata,
+    request: ScanRequest,
+    spec: MergeSpec | None,
+    steps: list[PruneStep],
+    columns: Collection[str] | None = None,
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors."""
+    """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors.
+
+    The entries have at least these `columns`; without them, all.
+    """
     assert request.snapshot is not None
     partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
-    needed = None if _reads_statistics(request) else (*STORED, *KEY_BOUNDS)
-    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, needed)
+    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, columns)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
     frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:
@@ -109,11 +118,6 @@ def visible_entries(
         frame = kept(frame, visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors
-
-
-def _reads_statistics(request: ScanRequest) -> bool:
-    """Returns whether statistics of values matter: to filters, and to dates in ORC files."""
-    return request.filter.predicate != ALWAYS or any(isinstance(f.type, DateType) for f in request.schema.fields)
 
 
 def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]) -> pl.DataFrame:

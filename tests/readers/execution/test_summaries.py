@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.engine.plan import entries
 from morrow.readers.execution.summaries import Summary, Summing, summarised
 
 COLUMNS = "`p p` STRING, g BOOLEAN, v BIGINT, d DATE, x DECIMAL(20, 3), s STRING, f DOUBLE, a ARRAY<INT>"
@@ -66,6 +67,17 @@ def test_metadata_tells_counts_and_bounds(table: morrow.Table) -> None:
         ("b", 2, dt.date(2020, 1, 1)),
         (None, 2, None),
     ]
+
+
+def test_bounds_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of so many files leave statistics behind while they decode manifests."""
+    monkeypatch.setattr(entries, "MANY", 0)
+    table = keyed(tmp_path, "db.many")
+    table.append(KEYED)
+    morrow.clear_caches()
+
+    assert told(table, "count", "min v", "max v") == [(3, 10, 30)]
+    assert table.count() == 3
 
 
 CONDITIONS = (

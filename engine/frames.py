@@ -11,6 +11,9 @@ from functools import reduce
 
 import polars as pl
 
+FEW = 1 << 8
+"""Rows of metadata that Python goes through before Polars has begun."""
+
 
 def distinct(column: pl.Series) -> pl.Series:
     """Returns each value of a column once, in any order."""
@@ -20,6 +23,12 @@ def distinct(column: pl.Series) -> pl.Series:
 def kept(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
     """Returns the rows for which a mask without nulls is true: the frame itself where that are all."""
     return frame if mask.all() else frame.filter(mask)
+
+
+def picked(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Returns those of these columns that a frame has, in their order; no query runs."""
+    there = frozenset(frame.columns)
+    return frame[[name for name in names if name in there]]
 
 
 def stacked(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

@@ -22,6 +22,9 @@ HIDDEN = "***"
 LEAST_SECRET = 6
 """The least length, in characters, of a secret that is searched for by itself: a shorter one is part of other words."""
 MOST_SECRETS = 10_000
+MOST_NAMED = 40
+"""Columns that an error names."""
+
 LEAST_LIKENESS = 0.6
 """Of two names, one of which may be meant by the other; difflib's measure."""
 
@@ -190,6 +193,13 @@ def _without_value(found: re.Match[str]) -> str:
 def public_names(value: object) -> list[str]:
     """Returns the attributes that users call, sorted: what ``dir`` and completion show."""
     return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
+
+
+def the_columns(names: Iterable[str]) -> str:
+    """Returns ``the columns are a, b, c``; of wide tables the first, and how many more there are."""
+    known = [*names]
+    more = f" and {len(known) - MOST_NAMED:,} more" if len(known) > MOST_NAMED else ""
+    return f"the columns are {', '.join(known[:MOST_NAMED])}{more}"
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:

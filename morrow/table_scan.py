@@ -16,7 +16,7 @@ from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
-from morrow.engine.telling import did_you_mean, shown, shown_lines
+from morrow.engine.telling import did_you_mean, shown, shown_lines, the_columns
 from morrow.engine.values import replace
 from morrow.planning import planned, read_latest_files, read_manifests
 from morrow.rows import Rows
@@ -191,7 +191,7 @@ class Scan(Rows):
         for name in names:
             if name not in request.columns:
                 hint = did_you_mean(name, request.columns)
-                raise ColumnNotFound(f"there is no column {name!r}; {hint}the columns are {', '.join(request.columns)}")
+                raise ColumnNotFound(f"there is no column {name!r}; {hint}{the_columns(request.columns)}")
         if filter is None:
             plan = self.plan.with_columns(names)
             return Scan(self._metadata, replace(request, columns=names), plan)

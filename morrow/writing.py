@@ -11,8 +11,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import check_identifier, commit_once
 from morrow.writers.operations.recompaction import recompacted
-from morrow.writers.operations.session import WriteSession, check_identifier, commit_once
+from morrow.writers.operations.session import WriteSession
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

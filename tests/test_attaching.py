@@ -60,6 +60,54 @@ def test_tables_of_other_processes(con: duckdb.DuckDBPyConnection, catalog: morr
     assert con.sql("SELECT count(*) FROM pm.db.v").fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE pm.db.x AS SELECT 1 AS a",
+        "CREATE SCHEMA pm.x",
+        "CREATE VIEW pm.db.x AS SELECT 1 AS a",
+        "DROP VIEW pm.db.t",
+        "INSERT INTO pm.db.t VALUES (9, 'w')",
+    ],
+)
+def test_writing_is_refused(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    con.execute("USE pm.db")
+    with pytest.raises(duckdb.Error, match=r"read-only|not an table"):
+        con.execute(statement)
+    assert con.sql("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+def test_queries_go_on_while_tables_come_and_go(con: duckdb.DuckDBPyConnection, catalog: morrow.Catalog) -> None:
+    con.execute("USE pm.db")
+    found: list[object] = []
+    done = threading.Event()
+
+    def count() -> None:
+        with con.cursor() as cursor:
+            while not done.is_set():
+                found.extend(cursor.sql("SELECT count(*) FROM pm.db.t").fetchall())
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        for _ in range(3):
+            catalog.sql("CREATE TABLE db.u AS SELECT 2 AS a")
+            assert con.sql("SELECT a FROM u").fetchall() == [(2,)]
+            catalog.sql("DROP TABLE db.u")
+    finally:
+        done.set()
+        thread.join()
+    assert set(found) == {(2,)}
+
+
+def test_a_connection_that_may_not_open_files(catalog: morrow.Catalog) -> None:
+    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+        morrow.duckdb.attach(connection, catalog, "pm")
+        assert connection.sql("SELECT count(*) FROM pm.db.t").fetchall() == [(2,)]
+        catalog.sql("CREATE TABLE db.u AS SELECT 2 AS a")
+        assert connection.sql("SELECT a FROM pm.db.u").fetchall() == [(2,)]
+
+
 def test_several_warehouses_threads_and_cursors(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     other = morrow.Catalog(tmp_path / "other")
     other.sql("CREATE DATABASE x; CREATE TABLE x.t AS SELECT 9 AS a")

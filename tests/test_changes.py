@@ -26,6 +26,7 @@ from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
+from tests.support.written import new_table
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
@@ -80,6 +81,18 @@ def test_a_difference_holds_two_snapshots_against_each_other(tmp_path: Path) -> 
 
     assert told(t.changes(1, 3, mode="diff")) == [("-U", 1, "a"), ("+U", 1, "A"), ("-D", 2, "b"), ("+I", 3, "c")]
     assert told(t.changes(2, 3, mode="diff", filter="v = 'd'")) == [("+U", 4, "d")]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_a_difference_compares_reals_by_their_bits(tmp_path: Path, kind: str) -> None:
+    """Changelogs that compaction makes compare them by value; so does Java."""
+    t = new_table(tmp_path, f"k INT, v {kind}", keys=["k"], options={"bucket": 1})
+    nan = float("nan")
+    t.append({"k": [1, 2, 3, 4, 5], "v": [nan, 0.0, 0.0, nan, None]})
+    t.append({"k": [1, 2, 3, 4, 5], "v": [nan, 0.0, -0.0, 1.0, None]})
+    assert str(told(t.changes(1, 2, mode="diff"))) == (
+        "[('-U', 3, 0.0), ('+U', 3, -0.0), ('-U', 4, nan), ('+U', 4, 1.0)]"
+    )
 
 
 def test_a_difference_of_rows_without_a_key_counts_them(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 import morrow
-from morrow.doctor import subject
-from morrow.doctor.report import Report, Severity
+from morrow.doctor import examination, subject
+from morrow.doctor.report import Finding, Report, Severity
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.durability import fsync_disabled
@@ -228,3 +229,17 @@ def test_the_command_finds_and_fixes(run: Run, copied: Callable[[str], Path]) ->
     assert fixed.code == 0, fixed.out
     assert fixed.err.splitlines()[-2:] == ["1 hint written anew", "1 orphan file removed"]
     assert run("doctor", path, "--fix").err == "nothing to fix\n"
+
+
+def test_a_table_that_lost_very_many_files_is_told_in_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def lost(_: subject.Subject) -> Generator[Finding, None, str]:
+        for number in range(20_000):
+            yield Finding(Severity.ERROR, "files", f"file {number // 2}", "missing", "restore it")
+        return "looked"
+
+    monkeypatch.setattr(examination, "CHECKS", {"files": lost})
+    began = time.process_time()
+    report = new_table(tmp_path, "id INT").doctor()
+
+    assert len(report.findings) == 10_000
+    assert time.process_time() - began < 5

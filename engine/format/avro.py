@@ -51,13 +51,18 @@ class AvroBlock(msgspec.Struct, frozen=True):
 
 
 class AvroContainer(msgspec.Struct, frozen=True):
-    """A container parsed down to its blocks; payloads are still compressed inside `data`."""
+    """A container parsed down to its blocks; payloads are still compressed inside `data`.
+
+    The members of the column `spread` are read as columns: Polars passes over columns that nobody asks for, not over
+    members.
+    """
 
     where: str
     schema: bytes
     codec: str
     blocks: tuple[AvroBlock, ...]
     data: bytes
+    spread: str = ""
 
     def __repr__(self) -> str:
         return f"AvroContainer({self.where!r}, {self.rows} rows in {self.codec})"
@@ -69,7 +74,7 @@ class AvroContainer(msgspec.Struct, frozen=True):
     @property
     def lowered(self) -> LoweredSchema:
         """The schema in types that Polars reads. Raises `CorruptFile` or `Unsupported`."""
-        return lower(self.schema, where=self.where)
+        return lower(self.schema, where=self.where, spread=self.spread)
 
     def payload(self, block: AvroBlock, most: int = MAX_BLOCK_BYTES) -> Buffer:
         """Returns the rows of one block, decompressed to `most` bytes at most. Raises `CorruptFile`."""
@@ -88,8 +93,8 @@ class AvroContainer(msgspec.Struct, frozen=True):
         return rows
 
 
-def read_container(data: bytes, *, where: str) -> AvroContainer:
-    """Checks the frame of a container and finds its blocks, without decompressing any.
+def read_container(data: bytes, *, where: str, spread: str = "") -> AvroContainer:
+    """Checks the frame of a container and finds its blocks, without decompressing any; `spread` as in `AvroContainer`.
 
     Raises:
         CorruptFile: not a container, truncated, or a sync marker that does not match.
@@ -106,7 +111,7 @@ def read_container(data: bytes, *, where: str) -> AvroContainer:
     codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:
         raise Unsupported(f"the Avro codec {codec!r}", where=where, hint=f"known are {', '.join(CODECS)}")
-    return AvroContainer(where, schema, codec, tuple(cursor.blocks(sync)), data)
+    return AvroContainer(where, schema, codec, tuple(cursor.blocks(sync)), data, spread)
 
 
 def rewrapped(
@@ -132,7 +137,9 @@ def decode_frame(
     return decode(container, rewrapped(container, most=most), container.rows, columns)
 
 
-def decode_together(containers: Sequence[AvroContainer], most: Most | None = None) -> pl.DataFrame:
+def decode_together(
+    containers: Sequence[AvroContainer], most: Most | None = None, columns: Iterable[str] | None = None
+) -> pl.DataFrame:
     """Decodes containers of one schema into one frame, one container after the other: faster for many small ones.
 
     Each becomes a separate block, so that no row is attributed to another container.
@@ -147,7 +154,7 @@ def decode_together(containers: Sequence[AvroContainer], most: Most | None = Non
         payloads = _payloads(container, container.blocks, size, most)
         parts.append((container.rows, payloads))
         size += sum(map(len, payloads))
-    return decode(first, _null_container(first, parts), sum(rows for rows, _ in parts), None)
+    return decode(first, _null_container(first, parts), sum(rows for rows, _ in parts), columns)
 
 
 def decode_batches(

@@ -9,6 +9,7 @@ map of V                            array of record {key: string, value: V}
 named type, second use              the definition, in place
 top-level union ["null", record]    record with the branch number as a first field of type long
 enum                                int, the number of the symbol
+a record as a column                its members as columns, where that is asked for
 any other logical type than below   the plain type
 ==================================  ==============================================================
 
@@ -60,13 +61,15 @@ class LoweredSchema(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def _lower(schema: bytes) -> LoweredSchema:
+def _lower(schema: bytes, spread: str) -> LoweredSchema:
     try:
         written = json.loads(schema)
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise _BadSchemaError(f"the schema is not JSON ({error})") from error
     record, branch = _row_of(written)
     lowered = _Lowering().lowered(record, "", 0)
+    if spread:
+        lowered["fields"] = _spread(lowered["fields"], spread)
     names = tuple(member["name"] for member in lowered["fields"])
     if not names or len(set(names)) != len(names) or BRANCH in names:
         raise _BadSchemaError("the schema has no columns or two of the same name")
@@ -76,8 +79,19 @@ def _lower(schema: bytes) -> LoweredSchema:
     return LoweredSchema(json.dumps(lowered).encode(), names, BRANCH, branch)
 
 
-def lower(schema: bytes, *, where: str) -> LoweredSchema:
+def _spread(fields: list[Any], name: str) -> list[Any]:
+    """Returns columns with the members of the record `name` in its place, if it is one that is never null."""
+    spread: list[Any] = []
+    for field in fields:
+        is_record = field["name"] == name and isinstance(field["type"], dict) and field["type"]["type"] == "record"
+        spread += field["type"]["fields"] if is_record else [field]
+    return spread
+
+
+def lower(schema: bytes, *, where: str, spread: str = "") -> LoweredSchema:
     """Returns the schema of a container file in types that Polars reads.
+
+    The members of the column `spread` become columns, if it is a record that is never null.
 
     Raises:
         CorruptFile: not a schema.
@@ -86,7 +100,7 @@ def lower(schema: bytes, *, where: str) -> LoweredSchema:
     try:
         if len(schema) > MAX_SCHEMA_BYTES:
             raise _BadSchemaError(f"the schema has {len(schema)} bytes")
-        return _lower(schema)
+        return _lower(schema, spread)
     except _BadSchemaError as error:
         raise CorruptFile(where, f"bad Avro schema: {error}") from error
     except _NoEquivalentError as error:

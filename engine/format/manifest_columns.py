@@ -60,6 +60,9 @@ FILE_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_WRITE_COLS": pl.List(pl.String),
 }
 
+STATISTICS = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS")
+"""The columns of files with statistics: most of an entry, and in wide tables nearly all of it."""
+
 ENTRY_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_VERSION": pl.Int32,
     "_KIND": pl.Int32,
@@ -67,6 +70,11 @@ ENTRY_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_BUCKET": pl.Int32,
     "_TOTAL_BUCKETS": pl.Int32,
 }
+
+OUTLINE_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    name: dtype for name, dtype in {**ENTRY_COLUMNS, **FILE_COLUMNS}.items() if name not in STATISTICS
+}
+"""The columns of entries without `STATISTICS`."""
 
 INDEX_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_VERSION": pl.Int32,

@@ -27,6 +27,7 @@ import cramjam
 from morrow.engine.errors import CorruptFile, Unsupported
 
 CHUNK_HEADER_BYTES = 3
+LZ4_LENGTH_BYTES = 4
 MAX_CHUNK_BYTES = 1 << 23
 """The limit of a length of 23 bits: no writer makes larger chunks, whatever the postscript says."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -235,11 +236,16 @@ def _capped(decompress_into: Callable[[bytes, bytearray], int]) -> Callable[[byt
     return decompress
 
 
+def _lz4(chunk: bytes, most: int) -> bytes:
+    # With a length in front: without one, the first bytes of a block that look like a length are taken for it.
+    return _capped(cramjam.lz4.decompress_block_into)(most.to_bytes(LZ4_LENGTH_BYTES, "little") + chunk, most)
+
+
 CODECS: dict[int, Callable[[bytes, int], bytes]] = {
     0: lambda chunk, _most: chunk,
     1: _inflate,
     2: _capped(cramjam.snappy.decompress_raw_into),
-    4: _capped(cramjam.lz4.decompress_block_into),
+    4: _lz4,
     5: _capped(cramjam.zstd.decompress_into),
 }
 """Functions that decompress a chunk to a maximum number of bytes, by the number of the codec in the postscript."""

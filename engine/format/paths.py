@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import UnsafePath
+from morrow.engine.frames import FEW
 from morrow.engine.io.store import FileStore
 
 DATABASE_SUFFIX = ".db"
@@ -93,6 +94,10 @@ def segment(name: str, where: str) -> str:
 
 def check_segments(names: pl.Series, where: str) -> None:
     """Checks a whole column of names as `segment` does. Raises `UnsafePath`."""
+    if len(names) <= FEW:
+        for name in names.to_list():
+            segment(name, where)
+        return
     bad = names.filter(names.str.contains(r"[/\\\x00]|^\.{0,2}$"))
     if len(bad):
         segment(bad[0], where)

@@ -29,7 +29,7 @@ from morrow.engine.format.types import (
     arrow_schema,
 )
 from morrow.engine.names import KEY_PREFIX
-from morrow.engine.telling import did_you_mean, one_line, shown, without_secrets
+from morrow.engine.telling import did_you_mean, one_line, shown, the_columns, without_secrets
 
 NEWEST_SCHEMA_VERSION = 3
 PAIMON_07_SCHEMA_VERSION = 1
@@ -114,9 +114,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
             return self.by_name[name]
         except KeyError:
             hint = did_you_mean(name, self.by_name)
-            raise ColumnNotFound(
-                f"there is no column {name!r}; {hint}the columns are {', '.join(self.by_name)}"
-            ) from None
+            raise ColumnNotFound(f"there is no column {name!r}; {hint}{the_columns(self.by_name)}") from None
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:

@@ -6,8 +6,7 @@ A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NU
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,6 +30,8 @@ class DataType(msgspec.Struct, frozen=True):
 
     nullable: bool = True
     keyword: ClassVar[str] = ""
+    in_arrow: ClassVar[pa.DataType]
+    """The Arrow type, where it is the same for all types of the class."""
 
     def text(self) -> str:
         """Returns the type without its nullability: ``VARCHAR(20)``."""
@@ -38,7 +39,7 @@ class DataType(msgspec.Struct, frozen=True):
 
     def arrow(self) -> pa.DataType:
         """Returns the Arrow type of values of this type in Morrow's results."""
-        raise NotImplementedError
+        return self.in_arrow
 
     def with_nullable(self: T, nullable: bool) -> T:
         return replace(self, nullable=nullable)
@@ -49,58 +50,42 @@ class DataType(msgspec.Struct, frozen=True):
 
 class BooleanType(DataType, frozen=True):
     keyword: ClassVar[str] = "BOOLEAN"
-
-    def arrow(self) -> pa.DataType:
-        return pa.bool_()
+    in_arrow: ClassVar[pa.DataType] = pa.bool_()
 
 
 class TinyIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "TINYINT"
-
-    def arrow(self) -> pa.DataType:
-        return pa.int8()
+    in_arrow: ClassVar[pa.DataType] = pa.int8()
 
 
 class SmallIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "SMALLINT"
-
-    def arrow(self) -> pa.DataType:
-        return pa.int16()
+    in_arrow: ClassVar[pa.DataType] = pa.int16()
 
 
 class IntType(DataType, frozen=True):
     keyword: ClassVar[str] = "INT"
-
-    def arrow(self) -> pa.DataType:
-        return pa.int32()
+    in_arrow: ClassVar[pa.DataType] = pa.int32()
 
 
 class BigIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "BIGINT"
-
-    def arrow(self) -> pa.DataType:
-        return pa.int64()
+    in_arrow: ClassVar[pa.DataType] = pa.int64()
 
 
 class FloatType(DataType, frozen=True):
     keyword: ClassVar[str] = "FLOAT"
-
-    def arrow(self) -> pa.DataType:
-        return pa.float32()
+    in_arrow: ClassVar[pa.DataType] = pa.float32()
 
 
 class DoubleType(DataType, frozen=True):
     keyword: ClassVar[str] = "DOUBLE"
-
-    def arrow(self) -> pa.DataType:
-        return pa.float64()
+    in_arrow: ClassVar[pa.DataType] = pa.float64()
 
 
 class DateType(DataType, frozen=True):
     keyword: ClassVar[str] = "DATE"
-
-    def arrow(self) -> pa.DataType:
-        return pa.date32()
+    in_arrow: ClassVar[pa.DataType] = pa.date32()
 
 
 class VariantType(DataType, frozen=True):
@@ -118,9 +103,7 @@ class BlobType(DataType, frozen=True):
     """Large bytes, stored in separate files."""
 
     keyword: ClassVar[str] = "BLOB"
-
-    def arrow(self) -> pa.DataType:
-        return pa.large_binary()
+    in_arrow: ClassVar[pa.DataType] = pa.large_binary()
 
 
 class _SizedType(DataType, frozen=True):
@@ -136,33 +119,25 @@ class _SizedType(DataType, frozen=True):
 class CharType(_SizedType, frozen=True):
     length: int = 1
     keyword: ClassVar[str] = "CHAR"
-
-    def arrow(self) -> pa.DataType:
-        return pa.string()
+    in_arrow: ClassVar[pa.DataType] = pa.string()
 
 
 class VarCharType(_SizedType, frozen=True):
     keyword: ClassVar[str] = "VARCHAR"
     unbounded_keyword: ClassVar[str | None] = "STRING"
-
-    def arrow(self) -> pa.DataType:
-        return pa.string()
+    in_arrow: ClassVar[pa.DataType] = pa.string()
 
 
 class BinaryType(_SizedType, frozen=True):
     length: int = 1
     keyword: ClassVar[str] = "BINARY"
-
-    def arrow(self) -> pa.DataType:
-        return pa.binary()
+    in_arrow: ClassVar[pa.DataType] = pa.binary()
 
 
 class VarBinaryType(_SizedType, frozen=True):
     keyword: ClassVar[str] = "VARBINARY"
     unbounded_keyword: ClassVar[str | None] = "BYTES"
-
-    def arrow(self) -> pa.DataType:
-        return pa.binary()
+    in_arrow: ClassVar[pa.DataType] = pa.binary()
 
 
 class DecimalType(DataType, frozen=True):
@@ -186,8 +161,7 @@ class TimeType(DataType, frozen=True):
     def text(self) -> str:
         return f"TIME({self.precision})"
 
-    def arrow(self) -> pa.DataType:
-        return pa.time32("ms")
+    in_arrow: ClassVar[pa.DataType] = pa.time32("ms")
 
 
 def arrow_time_unit(precision: int) -> str:
@@ -309,36 +283,6 @@ class RowType(DataType, frozen=True):
 
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
-
-
-@lru_cache(maxsize=4096)
-def same_values(first: DataType, second: DataType) -> bool:
-    """Returns whether two types differ at most in nullability, at any depth: then values need no cast."""
-    return _without_nullability(first) == _without_nullability(second)
-
-
-def either_nullable(first: DataType, second: DataType) -> DataType:
-    """Returns the first of two types that differ in nullability only, nullable wherever one of them is."""
-    parts: dict[str, Any] = {
-        part: either_nullable(getattr(first, part), getattr(second, part))
-        for part in ("element", "key", "value")
-        if hasattr(first, part)
-    }
-    if isinstance(first, RowType) and isinstance(second, RowType):
-        pairs = zip(first.fields, second.fields)
-        parts["fields"] = tuple(replace(f, type=either_nullable(f.type, g.type)) for f, g in pairs)
-    either: DataType = replace(first, nullable=first.nullable or second.nullable, **parts)
-    return either
-
-
-def _without_nullability(kind: DataType) -> DataType:
-    parts: dict[str, Any] = {
-        part: _without_nullability(getattr(kind, part)) for part in ("element", "key", "value") if hasattr(kind, part)
-    }
-    if isinstance(kind, RowType):
-        parts["fields"] = tuple(DataField(f.id, f.name, _without_nullability(f.type)) for f in kind.fields)
-    bare: DataType = replace(kind, nullable=True, **parts)
-    return bare
 
 
 def arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:

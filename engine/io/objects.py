@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.io.buckets import bucket_of, memory_bucket
 from morrow.engine.io.conditional_put import ConditionalPut, first_line, no_such_name
 from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
@@ -27,8 +26,6 @@ MEMORY = "memory:"
 S3 = "s3"
 SPOKEN_TO_AS_S3 = ("oss", "s3n")
 """Schemes of stores that are asked by their S3 interface, and whose URLs are those of S3 for all who read."""
-_memories: dict[str, Bucket] = {}
-_naming = threading.Lock()
 BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
 """The fewest bytes that a read of a stream fetches: a request takes as long as transferring some 100 KiB."""
@@ -39,8 +36,6 @@ PART = 8 << 20
 PARTS_AT_ONCE = 4
 CUT, CUT_TRIES = "body error", 2
 """What obstore says of an answer that ended too early, and how often more such a read is tried."""
-CLIENTS = 16
-"""Clients that are kept, each with its open connections."""
 DELETED_AT_ONCE = 1000
 """Objects removed by one request, the most that S3 accepts."""
 
@@ -90,14 +85,14 @@ class ObjectStore:
             host = host.rpartition("@")[2]  # none of these stores accepts a password there
         base = f"{S3 if scheme.lower() in SPOKEN_TO_AS_S3 else scheme}://{host}"
         if base.startswith(MEMORY):
-            return cls(_memory(base), base, {})
+            return cls(memory_bucket(base), base, {})
         options = dict(storage_options or {})
         connection = {name: value for key, value in options.items() if (name := connection_option(key))}
         if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
             connection.setdefault("allow_http", "true")
         config = {key: value for key, value in options.items() if not connection_option(key)}
         try:
-            bucket = _client(base, _items(config), _items(connection), os.getpid(), _items(os.environ))
+            bucket = bucket_of(base, config, connection)
         except (BaseError, ValueError) as error:
             raise InvalidArgument(
                 f"cannot open {base}: {first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
@@ -173,9 +168,6 @@ class ObjectStore:
                 upload.__exit__(type(error), error, None)
             self.discard([path])
             raise
-
-    def _sent(self, path: str, upload: Any, data: bytes) -> int:
-        return int(self._told(path, lambda: upload.write(data)))
 
     def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket has no local path
         return None
@@ -287,30 +279,6 @@ def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool)
     store = ObjectStore.of_url(base_url, options)
     store.checks_pages = checks_pages
     return store
-
-
-Items: TypeAlias = tuple[tuple[str, str], ...]
-
-
-def _items(options: Mapping[str, str]) -> Items:
-    return tuple(sorted(options.items()))
-
-
-@lru_cache(CLIENTS)
-def _client(base: str, config: Items, connection: Items, process: int, environment: Items) -> Bucket:  # noqa: ARG001
-    """Returns a client, the same one for the same options in the same environment: its connections are open already,
-    and making one takes some milliseconds."""
-    from obstore.store import from_url
-
-    return from_url(base, config=cast(Any, dict(config)) or None, client_options=cast(Any, dict(connection)) or None)
-
-
-def _memory(base: str) -> Bucket:
-    """Returns the memory of a name: it lasts as long as the process, which all tables in it share."""
-    from obstore.store import MemoryStore
-
-    with _naming:
-        return _memories.setdefault(base, MemoryStore())
 
 
 def _file_status(found: ObjectMeta) -> FileStatus:

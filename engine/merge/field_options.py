@@ -14,6 +14,7 @@ from morrow.engine.options import Declared, Options
 from morrow.engine.options.declared.merging import FIELDS_DEFAULT_AGGREGATE_FUNCTION
 from morrow.engine.options.declaring import FIELDS, ColumnOption
 from morrow.engine.options.registry import COLUMN_OPTIONS, column_option
+from morrow.engine.telling import the_columns
 
 T = TypeVar("T")
 
@@ -76,8 +77,7 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
             raise InvalidArgument(
-                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; "
-                f"the columns are {', '.join(schema.by_name)}"
+                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; {the_columns(schema.by_name)}"
             )
 
 

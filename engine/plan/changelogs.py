@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
-from morrow.engine.plan.metadata import TableMetadata, read_hint
+from morrow.engine.io.ahead import each
+from morrow.engine.plan.listing import read_hint
+from morrow.engine.plan.metadata import TableMetadata
 
 
 def changelog_folder(metadata: TableMetadata) -> str:
@@ -47,7 +49,7 @@ def changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | 
 
 def each_changelog(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
     """Yields these changelogs in order, None for one that does not exist."""
-    return metadata.each(lambda changelog_id: changelog_or_none(metadata, changelog_id), ids)
+    return each(metadata.store, lambda changelog_id: changelog_or_none(metadata, changelog_id), ids)
 
 
 def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = None, latest: int | None = None) -> None:

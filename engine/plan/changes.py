@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-import msgspec
 import polars as pl
 
 from morrow.engine.errors import Unsupported
@@ -21,7 +20,8 @@ from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
-from morrow.engine.format.types import DataField, VarCharType, same_values
+from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from morrow.engine.options.words import ChangelogProducer
@@ -37,12 +37,11 @@ from morrow.engine.plan.planner import file_columns, make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
 from morrow.engine.plan.request import ScanRequest
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.plan.shared_sections import unshared
 from morrow.engine.values import replace
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
-
-"""Kinds of commits besides ANALYZE and COMPACT."""
 
 
 class ChangesMode(StrEnum):
@@ -97,8 +96,6 @@ class Difference:
 
 
 Changes: TypeAlias = FileChanges | FullRows | Difference
-Place: TypeAlias = tuple[bytes, int]
-"""The partition and bucket of a file."""
 
 
 def mode_of(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
@@ -253,9 +250,7 @@ def _sections(metadata: TableMetadata, request: ChangesRequest, entries: pl.Data
 
 
 def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapshot, after: Snapshot) -> Difference:
-    """Returns plans of two snapshots, without what both have in common.
-
-    Buckets of keyed tables whose files are the same, and files of append tables that are in both, are left out.
+    """Returns plans of two snapshots, without what both have in common (`unshared`).
 
     Raises:
         InvalidArgument: `after` is the older one.
@@ -263,38 +258,9 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
     check_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
-    without = _without_shared_buckets if request.schema.primary_keys else _without_shared_files
-    return Difference(without(old, new), without(new, old), request.schema.primary_keys, request.filter)
+    return Difference(*unshared(old, new), request.schema.primary_keys, request.filter)
 
 
 def _all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:
     scan = ScanRequest(request.schema, request.options, snapshot, request.columns, request.filter)
     return make_plan(metadata, scan)
-
-
-def _without_shared_buckets(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
-    """Returns the sections of buckets whose files, deletion vectors included, differ from the other plan's."""
-    mine, theirs = _by_bucket(plan), _by_bucket(other)
-    changed = {place for place, files in mine.items() if theirs.get(place) != files}
-    return replace(plan, sections=tuple(s for s in plan.sections if (s.partition_row, s.bucket) in changed))
-
-
-def _by_bucket(plan: ScanPlan) -> dict[Place, set[DataFile]]:
-    files: dict[Place, set[DataFile]] = {}
-    for section in plan.sections:
-        files.setdefault((section.partition_row, section.bucket), set()).update(section.files)
-    return files
-
-
-def _without_shared_files(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
-    """Returns the files, and whole sections of files that hold columns of the same rows, that the other plan lacks."""
-    theirs = {file for section in other.sections if section.kind is SectionKind.RAW for file in section.files}
-    stitched = {section for section in other.sections if section.kind is not SectionKind.RAW}
-    sections = []
-    for section in plan.sections:
-        files = tuple(file for file in section.files if file not in theirs)
-        if section.kind is not SectionKind.RAW:
-            sections += [section] if section not in stitched else []
-        elif files:
-            sections.append(msgspec.structs.replace(section, files=files))
-    return replace(plan, sections=tuple(sections))

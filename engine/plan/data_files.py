@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +14,7 @@ from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, known_format
 from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.frames import distinct
+from morrow.engine.frames import FEW, distinct
 from morrow.engine.names import MODERN_DATES
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
@@ -31,7 +32,10 @@ DESCRIBED = (
 PIECE = 1 << 16
 """Files that are made at once."""
 
-ENDING = rf"\.([A-Za-z0-9]+)(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?$"
+NOTHING = pl.Series([None], dtype=pl.Null)
+
+ENDING = rf"\.([A-Za-z0-9]+)(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?"
+_ENDING = re.compile(ENDING + r"\Z")
 
 
 def data_files(
@@ -54,7 +58,7 @@ def data_files(
             file_paths(metadata, schema, options, frame),
             pl.Series("format", file_formats(frame, metadata.where)),
             *(frame[column] for column in DESCRIBED),
-            frame[MODERN_DATES] if MODERN_DATES in frame.columns else pl.repeat(None, frame.height, eager=True),
+            frame[MODERN_DATES] if MODERN_DATES in frame.columns else NOTHING.new_from_index(0, frame.height),
         ]
     )
     files: list[DataFile] = []
@@ -127,8 +131,13 @@ def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
     Raises:
         Unsupported: a format that Morrow does not read.
     """
-    endings = frame.select(pl.col("_FILE_NAME").str.extract(ENDING).str.to_lowercase()).to_series()
+    names = frame["_FILE_NAME"]
+    if frame.height <= FEW:
+        found = (_ENDING.search(name) for name in names.to_list())
+        endings = pl.Series([None if each is None else each[1].lower() for each in found], dtype=pl.String)
+    else:
+        endings = names.str.extract(ENDING + "$").str.to_lowercase()
     if unknown := {ending for ending in distinct(endings) if ending is None or known_format(ending) is None}:
-        name = next(name for name, ending in zip(frame["_FILE_NAME"], endings) if ending in unknown)
+        name = next(name for name, ending in zip(names, endings) if ending in unknown)
         raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(BUILT_IN)}")
     return endings

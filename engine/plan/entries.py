@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import arities, decode_columns
+from morrow.engine.format.data_file_meta import EMPTY_ROW
 from morrow.engine.format.entry_frames import no_entries
-from morrow.engine.format.manifest_columns import ADD, DELETE
+from morrow.engine.format.manifest_columns import ADD, DELETE, STATISTICS
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
-from morrow.engine.frames import distinct
+from morrow.engine.frames import FEW, distinct, picked
 from morrow.engine.names import EXTRA, INDEX, ROW
+from morrow.engine.plan.known_entries import keep_entries, known_entries
 from morrow.engine.plan.manifests import WORTH_THREADS, manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Predicate
@@ -34,6 +38,9 @@ RESOLVED = (*IDENTITY, "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH",
 
 MANY = 500_000
 """Entries of a snapshot beyond which they are not cached: they would push each other out."""
+
+WORTH_OUTLINES = 4 << 20
+"""Bytes of manifests from which on their statistics are decoded only for who asks: who asks later decodes them anew."""
 
 DECODED_AT_ONCE = 100_000
 """Of so many entries at a time the columns are held that are not asked for."""
@@ -71,7 +78,7 @@ def live_entries(
     if not kept.height:
         return LiveEntries(no_entries(), listed.height, 0, 0)
     entries = _entries(metadata, kept, schema, partition_predicate, columns, whole=snapshot if kept is listed else None)
-    if kept["_NUM_DELETED_FILES"].sum():
+    if _deletes(entries):
         live = resolved(entries)
         if not _is_balanced(entries, live) and kept is not listed:
             # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
@@ -84,6 +91,8 @@ def live_entries(
     check_segments(entries["_FILE_NAME"], metadata.where)
     _check_unique(entries, metadata.where, snapshot)
     _check_partitions(entries, schema, metadata.where)
+    if columns is not None and partition_predicate == ALWAYS:
+        keep_entries(metadata, kept, entries)
     return LiveEntries(entries, listed.height, kept.height, entries.height)
 
 
@@ -113,9 +122,16 @@ def _entries(
     *,
     whole: Snapshot | None,
 ) -> pl.DataFrame:
-    """Returns the entries of manifests whose partition may match; `whole` is the snapshot if these are all it has."""
+    """Returns the entries of manifests whose partition may match; `whole` is the snapshot if these are all it has.
+
+    Of manifests that were read together before, they are the entries that are live.
+    """
     rechunk = manifests["_FILE_SIZE"].sum() < WORTH_THREADS
-    entries = pl.concat(_decoded(metadata, manifests, columns), rechunk=rechunk)
+    known, count = known_entries(metadata, manifests, _narrow(columns)) if columns is not None else (None, 0)
+    parts = [] if known is None else [known]
+    if count < manifests.height:
+        parts += _decoded(metadata, manifests[count:], columns)
+    entries = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=rechunk)
     if whole is not None:
         _check_total(entries, metadata.where, whole)
     if partition_predicate == ALWAYS:
@@ -124,14 +140,25 @@ def _entries(
 
 
 def _decoded(metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None) -> list[pl.DataFrame]:
-    """Returns the entries of manifests; of very many, the columns asked for and those that tell which are live."""
+    """Returns the entries of manifests: the columns asked for and those that tell which are live."""
     named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
-    if columns is None or named[-1] <= MANY:
+    if columns is None:
         return manifest_entries(metadata, manifests)
-    # Statistics are most of the metadata; they are left behind piece by piece.
-    narrow = sorted({*RESOLVED, *columns})
+    # Statistics are most of the metadata, and nested: they are not put together, and of very many left behind.
+    narrow = _narrow(columns)
+    outlines = int(manifests["_FILE_SIZE"].sum()) >= WORTH_OUTLINES and {*STATISTICS}.isdisjoint(columns)
+    if named[-1] <= MANY:
+        return [picked(each, narrow) for each in manifest_entries(metadata, manifests, outlines=outlines)]
     pieces = manifests.with_columns((named // DECODED_AT_ONCE).alias(ROW)).partition_by(ROW, include_key=False)
-    return [each.select(narrow) for piece in pieces for each in manifest_entries(metadata, piece, caches=False)]
+    return [
+        each.select(narrow)
+        for piece in pieces
+        for each in manifest_entries(metadata, piece, caches=False, outlines=outlines)
+    ]
+
+
+def _narrow(columns: Collection[str]) -> list[str]:
+    return sorted({*RESOLVED, *columns})
 
 
 def _deletes(entries: pl.DataFrame) -> int:
@@ -155,7 +182,10 @@ def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snaps
 
 def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) -> None:
     """Checks that each partition has a value for each partition key, also in tables without partition keys."""
-    found = arities(distinct(entries["_PARTITION"]), where=where)
+    stored = distinct(entries["_PARTITION"])
+    if not schema.partition_keys and stored.len() == 1 and stored[0] == EMPTY_ROW:
+        return
+    found = arities(stored, where=where)
     if (found != len(schema.partition_keys)).any():
         raise CorruptFile(where, f"the partition of a file does not have {len(schema.partition_keys)} values")
 
@@ -173,6 +203,20 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
 
 def resolved(entries: pl.DataFrame) -> pl.DataFrame:
     """Returns the last entry of each file, if that is ADD."""
+    return entries[_last_of_few(entries) if entries.height <= FEW else _last(entries)]
+
+
+def _last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
+    """Returns the rows of `resolved`, sooner than a query begins."""
+    names = *IDENTITY, "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"
+    extra = (None if each is None else tuple(each) for each in entries["_EXTRA_FILES"].to_list())
+    last = dict(zip(zip(*(entries[name].to_list() for name in names), extra), range(entries.height)))
+    rows: npt.NDArray[np.intp] = np.sort(np.fromiter(last.values(), np.intp, len(last)))
+    return rows.compress(entries["_KIND"].to_numpy()[rows] == ADD)
+
+
+def _last(entries: pl.DataFrame) -> pl.Series:
+    """Returns the rows of `resolved`."""
     identity = [
         *map(pl.col, IDENTITY),
         pl.col("_EXTRA_FILES").list.join("\0").alias(EXTRA),
@@ -187,7 +231,7 @@ def resolved(entries: pl.DataFrame) -> pl.DataFrame:
         .select(ROW)
         .collect()
     )
-    return entries[last[ROW]]
+    return last[ROW]
 
 
 def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:

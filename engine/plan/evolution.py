@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import same_values
+from morrow.engine.format.type_equality import same_values
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, conjuncts
 
 Fields = Sequence[t.DataField]

@@ -14,7 +14,7 @@ from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import either_nullable, same_values
+from morrow.engine.format.type_equality import either_nullable, same_values
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.options.declaring import AnyOption

@@ -12,8 +12,13 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.forks import check_process
-from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
-from morrow.engine.format.manifest_columns import ADD, DELETE
+from morrow.engine.format.manifest import (
+    decode_index_manifest,
+    decode_manifest_lists,
+    decode_manifests,
+    decode_outlines,
+)
+from morrow.engine.format.manifest_columns import ADD, DELETE, OUTLINE_COLUMNS
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.frames import stacked
 from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
@@ -83,15 +88,18 @@ def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame |
     return frame
 
 
-def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame, *, caches: bool = True) -> list[pl.DataFrame]:
+def manifest_entries(
+    metadata: TableMetadata, kept: pl.DataFrame, *, caches: bool = True, outlines: bool = False
+) -> list[pl.DataFrame]:
     """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list.
 
-    Unless it `caches`, those that were not in the cache do not come into it.
+    Unless it `caches`, those that were not in the cache do not come into it. Of `outlines`, the columns are
+    `OUTLINE_COLUMNS`.
     """
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
     files = list(zip(paths, kept["_FILE_SIZE"].to_list()))
-    found = decoded_files(metadata, files, decode_manifests, caches=caches)
-    frames = [found[file] for file in files]
+    found = decoded_files(metadata, files, decode_outlines if outlines else decode_manifests, caches=caches)
+    frames = [found[file].select(*OUTLINE_COLUMNS) if outlines else found[file] for file in files]
     counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
     for path, frame, added, deleted in counts:
         deletes = int(np.count_nonzero(frame["_KIND"].to_numpy() == DELETE))
@@ -106,7 +114,7 @@ def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.Dat
     `size` is null for index manifests, whose size is recorded nowhere.
     """
     path = metadata.paths.manifest(name)
-    METADATA_CACHE.put((metadata.store.url(path), size), frame, int(frame.estimated_size()) + len(path))
+    _remember(_key(metadata, (path, size), False), path, frame)
 
 
 def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
@@ -120,18 +128,13 @@ def decoded_files(
 ) -> dict[Stored, pl.DataFrame]:
     """Returns the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
 
-    With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
+    With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`. Of outlines, those that
+    are known with statistics have them.
     """
     check_process()
-    keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
-    frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
-    for file in [file for file, frame in frames.items() if frame is None]:
-        kept = kept_manifest(metadata.store, *file)
-        if kept is not None:
-            if caches:
-                METADATA_CACHE.put(keys[file], kept, int(kept.estimated_size()) + len(file[0]))
-            frames[file] = kept
-    missing = [file for file, frame in frames.items() if frame is None]
+    outline = decode is decode_outlines
+    frames = _known(metadata, files, outline, caches)
+    missing = [file for file in dict.fromkeys(files) if file not in frames]
 
     def read(file: Stored) -> bytes | None:
         return _read_or_none(metadata, file, missing_ok)
@@ -155,10 +158,36 @@ def decoded_files(
         made = []
     for file, entries in itertools.chain.from_iterable(made):
         if caches:
-            METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
+            _remember(_key(metadata, file, outline), file[0], entries)
         frames[file] = entries
-        keep_manifest(metadata.store, *file, entries)
-    return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}
+        keep_manifest(metadata.store, *file, entries, outline=outline)
+    return {file: frames[file] for file in files if file in frames}
+
+
+def _key(metadata: TableMetadata, file: Stored, outline: bool) -> tuple[object, ...]:
+    key = metadata.store.url(file[0]), file[1]
+    return (*key, "outline") if outline else key
+
+
+def _known(metadata: TableMetadata, files: Sequence[Stored], outline: bool, caches: bool) -> dict[Stored, pl.DataFrame]:
+    """Returns the frames that are in the cache, or in the cache folder; of outlines, those of whole files as well."""
+    frames: dict[Stored, pl.DataFrame] = {}
+    kinds = (False, True) if outline else (False,)
+    for file in files:
+        for is_outline in kinds:
+            key = _key(metadata, file, is_outline)
+            cached = METADATA_CACHE.get(key)
+            frame = kept_manifest(metadata.store, *file, outline=is_outline) if cached is None else cached
+            if isinstance(frame, pl.DataFrame):
+                if caches and cached is None:
+                    _remember(key, file[0], frame)
+                frames[file] = frame
+                break
+    return frames
+
+
+def _remember(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> None:
+    METADATA_CACHE.put(key, frame, int(frame.estimated_size()) + len(path))
 
 
 def _parts(files: Sequence[Stored]) -> list[Sequence[Stored]]:

@@ -6,10 +6,8 @@ if that snapshot exists, as in Java: expiry sets it before it removes the files 
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
@@ -21,29 +19,21 @@ from morrow.engine.errors import (
     InvalidArgument,
     SnapshotExpired,
     SnapshotNotFound,
-    StorageError,
     TableNotFound,
     TagNotFound,
     Unsupported,
 )
-from morrow.engine.format.paths import (
-    CHANGELOG_PREFIX,
-    DATABASE_SUFFIX,
-    EARLIEST,
-    MAIN_BRANCH,
-    TablePaths,
-    file_id,
-    in_store,
-    numbered,
-)
+from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, MAIN_BRANCH, TablePaths, in_store
 from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.format.types import BlobType
+from morrow.engine.io.ahead import each, together
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.confined import confined
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
+from morrow.engine.plan.listing import ids_in, read_hint, tables_below
 from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of
 from morrow.engine.plan.owner import FILES, TableOwner
 from morrow.engine.telling import did_you_mean, redacted
@@ -54,21 +44,10 @@ SNAPSHOT_PREFIX = "snapshot-"
 TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
 
-READERS = 32
-"""The number of small files read at once if each takes a request; a local disk answers before a thread has started."""
-MOST_AHEAD = 512
-"""The most files read ahead of the caller: few at first, since some callers want only the first."""
-
-MOST_TABLES = 20
-"""The most tables that a message names."""
-MOST_LOOKED_AT = 100
-"""The most folders that are looked into for them."""
-
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -131,7 +110,7 @@ class TableMetadata:
 
     def schema_ids(self) -> list[int]:
         """Returns the ids of all schema files, ascending."""
-        return _ids(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
+        return ids_in(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
 
     def schema(self, schema_id: int) -> TableSchema:
         """Returns the schema with this id; schemas never change, so it is read once.
@@ -157,7 +136,7 @@ class TableMetadata:
         if found is None:
             there = self.store.is_dir(self.root)
             what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
-            tables = self._tables_below() if there else []
+            tables = tables_below(self.store, self.root) if there else []
             hint = f"its tables are {', '.join(tables)}" if tables else "such as warehouse/db.db/table"
             raise TableNotFound(f"{self.where}: the folder {what}; give the folder of a table: {hint}")
         return found
@@ -188,7 +167,7 @@ class TableMetadata:
 
     def snapshot_ids(self) -> list[int]:
         """Returns the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
-        return _ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
+        return ids_in(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def living_snapshot_ids(self) -> list[int]:
         """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
@@ -228,7 +207,7 @@ class TableMetadata:
         if self.store.is_local:
             hint, has_first = self.hint(EARLIEST), None
         else:
-            hint, has_first = self.together(partial(self.hint, EARLIEST), partial(self.store.exists, first))
+            hint, has_first = together(self.store, partial(self.hint, EARLIEST), partial(self.store.exists, first))
         if hint is not None and (has_first if hint == FIRST_SNAPSHOT_ID and has_first else self._has_snapshot(hint)):
             return hint
         # A table without the hint has usually lost nothing yet: one look saves listing a long history.
@@ -241,31 +220,11 @@ class TableMetadata:
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields all living snapshots, oldest first; those that expire during iteration are left out."""
-        found = self.each_snapshot(self.living_snapshot_ids())
-        return (snapshot for snapshot in found if snapshot is not None)
+        return filter(None, self.each_snapshot(self.living_snapshot_ids()))
 
     def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
         """Yields these snapshots in order, None for one that does not exist."""
-        return self.each(self.snapshot_or_none, ids)
-
-    def each(self, read: Callable[[K], T], names: Sequence[K]) -> Iterator[T]:
-        """Yields `read` of each name in order; reads ahead of the caller, several at once, where that is quicker."""
-        if self.store.is_local or len(names) < 2:
-            yield from map(read, names)
-            return
-        start, ahead = 0, READERS
-        with ThreadPoolExecutor(READERS) as pool:
-            while start < len(names):
-                yield from pool.map(read, names[start : start + ahead])
-                start, ahead = start + ahead, min(2 * ahead, MOST_AHEAD)
-
-    def together(self, one: Callable[[], T], other: Callable[[], K]) -> tuple[T, K]:
-        """Returns what both return, asked for at once where each takes a request. The errors of `one` come first."""
-        if self.store.is_local:
-            return one(), other()
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(other)
-            return one(), ahead.result()
+        return each(self.store, self.snapshot_or_none, ids)
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Returns the snapshot with this id, None when there is no such file."""
@@ -300,15 +259,6 @@ class TableMetadata:
             if status.name.startswith(TAG_PREFIX) and not status.is_dir
         )
 
-    def _tables_below(self) -> list[str]:
-        """Returns the first tables of the folder if it is a database or a warehouse, as paths within it."""
-        folders = _folders(self.store, self.root)
-        inner = [name for name in folders if name.endswith(DATABASE_SUFFIX)][:MOST_LOOKED_AT]
-        below = [f"{name}/{each}" for name in inner for each in _folders(self.store, _joined(self.root, name))]
-        places = (*folders, *below)[:MOST_LOOKED_AT]
-        found = [name for name in places if self.store.is_dir(TablePaths(_joined(self.root, name)).schema_dir)]
-        return found if len(found) <= MOST_TABLES else [*found[:MOST_TABLES], "..."]
-
     def tag(self, name: str) -> Tag:
         """Returns the tag of this name.
 
@@ -333,7 +283,7 @@ class TableMetadata:
 
     def tags(self) -> list[Tag]:
         """Returns all tags by the id of their snapshot, then by name; tags deleted meanwhile are left out."""
-        found = (tag for tag in self.each(self._tag_or_none, self.tag_names()) if tag is not None)
+        found = (tag for tag in each(self.store, self._tag_or_none, self.tag_names()) if tag is not None)
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def branch_names(self) -> list[str]:
@@ -348,28 +298,3 @@ class TableMetadata:
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
-
-
-def read_hint(store: FileStore, path: str) -> int | None:
-    """Returns the id in a hint file, None when it does not exist, is not a file, or holds no id."""
-    try:
-        return file_id(store.read(path).strip())
-    except FileMissing:
-        return None
-    except StorageError as error:
-        if error.errno == errno.EISDIR:
-            return None
-        raise
-
-
-def _ids(store: FileStore, folder: str, prefix: str) -> list[int]:
-    found = (numbered(status.name, prefix) for status in store.list(folder) if not status.is_dir)
-    return sorted(number for number in found if number is not None)
-
-
-def _folders(store: FileStore, folder: str) -> list[str]:
-    return sorted(each.name for each in store.list(folder) if each.is_dir)
-
-
-def _joined(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}" if folder else name  # a bucket's own root is empty

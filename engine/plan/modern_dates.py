@@ -10,6 +10,7 @@ from datetime import date
 
 import polars as pl
 
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DateType
 from morrow.engine.names import MODERN_DATES
 from morrow.engine.plan.metadata import TableMetadata
@@ -22,6 +23,13 @@ FIRST_MODERN = date(1583, 1, 1)
 """Some weeks after the calendars meet: writers may have told bounds in either of them, or in a time zone."""
 
 ROW = "_ROW"
+
+
+def lacks_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
+    """Returns whether dates of ORC files may be read, and the statistics that tell of them were not asked for."""
+    if "_VALUE_STATS" in entries.columns or not any(isinstance(field.type, DateType) for field in schema.fields):
+        return False
+    return bool(entries["_FILE_NAME"].str.contains(ORC).any())
 
 
 def with_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from morrow.engine.errors import FileMissing, MorrowError
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.ahead import ahead
+from morrow.engine.io.ahead import ahead, together
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.plan.owner import Owned
 
@@ -145,8 +145,8 @@ def _snapshots(metadata: TableMetadata) -> tuple[str, str]:
 
 def _from(metadata: TableMetadata, known: Snapshot) -> Snapshot | None:
     """Returns the newest snapshot when `known` is one still, with few after it; None when others have to tell."""
-    there, following = metadata.together(
-        partial(metadata.snapshot_or_none, known.id), partial(metadata.snapshot_or_none, known.id + 1)
+    there, following = together(
+        metadata.store, partial(metadata.snapshot_or_none, known.id), partial(metadata.snapshot_or_none, known.id + 1)
     )
     if there != known:  # rolled back, expired, or of another table of that name
         return None
@@ -170,8 +170,8 @@ def _by_hint(metadata: TableMetadata, hint: int | None) -> Snapshot | None:
         if metadata.store.is_local:
             found = None if metadata.store.exists(following) else metadata.snapshot_or_none(hint)
         else:
-            found, after = metadata.together(
-                partial(metadata.snapshot_or_none, hint), partial(metadata.snapshot_or_none, hint + 1)
+            found, after = together(
+                metadata.store, partial(metadata.snapshot_or_none, hint), partial(metadata.snapshot_or_none, hint + 1)
             )
             found = None if found is None else found if after is None else _above(metadata, after)
         if found is not None:

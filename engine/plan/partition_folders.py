@@ -17,6 +17,7 @@ from morrow.engine.format.binary_row import Value
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType
+from morrow.engine.io.ahead import each
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 
@@ -32,7 +33,9 @@ def found_folders(
     """
     names = {one: _names(schema, options, values) for one, values in partitions.items()}
     doubtful = [one for one, several in names.items() if len(several) > 1]
-    found = zip(doubtful, metadata.each(partial(_first_there, metadata, options), [names[one] for one in doubtful]))
+    found = zip(
+        doubtful, each(metadata.store, partial(_first_there, metadata, options), [names[one] for one in doubtful])
+    )
     return {one: several[0] for one, several in names.items()} | dict(found)
 
 

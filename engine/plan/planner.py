@@ -10,11 +10,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 import polars as pl
-import polars.selectors as cs
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.types import DataField, DateType
-from morrow.engine.frames import kept
+from morrow.engine.format.types import DataField
+from morrow.engine.frames import kept, picked
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
@@ -24,7 +23,7 @@ from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.modern_dates import with_modern_dates
+from morrow.engine.plan.modern_dates import lacks_statistics, with_modern_dates
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
 from morrow.engine.plan.request import ScanRequest
@@ -75,18 +74,18 @@ def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
     # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
-    asks = request.filter.predicate != ALWAYS or any(isinstance(f.type, DateType) for f in request.schema.fields)
-    needed = None if asks else (*STORED, *KEY_BOUNDS)
+    needed = None if request.filter.predicate != ALWAYS else (*STORED, *KEY_BOUNDS)
     entries, vectors = visible_entries(metadata, request, plan.merge, steps, needed)
+    if lacks_statistics(request.schema, entries):
+        steps.clear()
+        entries, vectors = visible_entries(metadata, request, plan.merge, steps)
     entries = with_modern_dates(metadata, _keyed(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
         # Ordering entries copies what else they have.
-        entries = entries.select(cs.by_name(*ASSEMBLED, *KEY_BOUNDS, require_all=False))
+        entries = picked(entries, (*ASSEMBLED, *KEY_BOUNDS))
     divided = sectioned(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
-    divided = msgspec.structs.replace(
-        divided, frame=_prune_raw(metadata, request, divided, steps).select(cs.by_name(*ASSEMBLED, require_all=False))
-    )
+    divided = msgspec.structs.replace(divided, frame=picked(_prune_raw(metadata, request, divided, steps), ASSEMBLED))
     del entries
     return _assembled(metadata, request, plan, divided, vectors, steps)
 

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
-from morrow.engine.format.manifest_columns import ADD, ENTRY_COLUMNS, FILE_COLUMNS, INDEX_COLUMNS
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_outlines
+from morrow.engine.format.manifest_columns import ADD, INDEX_COLUMNS, OUTLINE_COLUMNS
 from morrow.engine.format.paths import check_segments
+from morrow.engine.names import cols
 from morrow.engine.plan.manifests import Stored, decoded_files
 from morrow.engine.plan.roots import Root, RootKind
 
@@ -135,7 +136,7 @@ def read_entries(
 def entries_of(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """Returns the entries of each frame of manifests; the manifests of all of them are read together."""
+    """Returns the entries of each frame of manifests, columns `OUTLINE_COLUMNS`; all manifests are read together."""
     if not manifests:
         return []
     metadata = roots[0].metadata
@@ -144,8 +145,9 @@ def entries_of(
         for frame in manifests
     ]
     distinct = list(dict.fromkeys(file for group in files for file in group))
-    frames = decoded_files(metadata, distinct, decode_manifests, missing_ok=gone)
-    none = pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
+    found = decoded_files(metadata, distinct, decode_outlines, missing_ok=gone)
+    frames = {file: frame.select(*OUTLINE_COLUMNS) for file, frame in found.items()}
+    none = pl.DataFrame(schema=OUTLINE_COLUMNS)
     return [
         pl.concat([none, *(frames[file] for file in group)]) if all(file in frames for file in group) else None
         for group in files
@@ -171,14 +173,18 @@ def named(entries: pl.DataFrame) -> pl.DataFrame:
     beside = entries.filter(pl.col("_EXTRA_FILES").list.len() > 0)
     if not beside.height:
         return files
-    folder = pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
-    extra = (
-        beside.select(*(name for name in _ENTRIES if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
+    return pl.concat([files, extra_files(beside, _ENTRIES)])
+
+
+def extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+    """Returns the extra files of entries, one row each, with these columns of them, the external path among them."""
+    columns, folder = [*columns], pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
+    return (
+        entries.select(*(name for name in columns if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
         .explode("_FILE_NAME")
         .with_columns((folder + pl.col("_FILE_NAME")).alias("_EXTERNAL_PATH"))
-        .select(*_ENTRIES)
+        .select(cols(columns))
     )
-    return pl.concat([files, extra])
 
 
 def changelog_names(roots: Sequence[Root], *, gone: bool = False) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from morrow.engine.schema.columns import SchemaLike, columns_of, numbered
 from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.sql import Column
 from morrow.engine.schema.validation import validate_schema
+from morrow.engine.telling import the_columns
 from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.engine.values import replace
 
@@ -127,4 +128,4 @@ def _require_distinct(what: str, given: Sequence[str], where: str) -> None:
 def _require_known(what: str, given: Iterable[str], known: Sequence[str], where: str) -> None:
     for name in given:
         if name not in known:
-            raise ColumnNotFound(f"{where}: the {what} {name!r} is no column; the columns are {', '.join(known)}")
+            raise ColumnNotFound(f"{where}: the {what} {name!r} is no column; {the_columns(known)}")

@@ -23,6 +23,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.changes import Difference
+from morrow.engine.plan.shared_sections import unshared
 from morrow.engine.telling import shown
 from morrow.engine.wording import plural
 
@@ -86,7 +87,10 @@ def _between_branches(
         raise Unsupported(f"{table.path}: a difference of states with other columns or types than the table has now")
     metadata = metadata_of(table)
     request = make_request(metadata, columns, where)
-    part = Difference(before.plan, after.plan, tuple(table.primary_keys), request.filter)
+    old, new = before.plan, after.plan
+    if old.schema.fields == new.schema.fields and old.merge == new.merge and not (old.fallback or new.fallback):
+        old, new = unshared(old, new)
+    part = Difference(old, new, tuple(table.primary_keys), request.filter)
     return Changes(metadata, request, (part,), None)
 
 

@@ -55,6 +55,7 @@ def _told_by(check: Check, subject: Subject, name: str, findings: list[Finding])
     An error is a finding, unless the file that it names has been found before.
     """
     running = check(subject)
+    known = {(each.where, each.what) for each in findings}
     while True:
         try:
             found = next(running)
@@ -68,7 +69,8 @@ def _told_by(check: Check, subject: Subject, name: str, findings: list[Finding])
             if not any(_names(finding, subject, error) for finding in findings):
                 findings.append(_finding_of(subject, name, error))
             return "not looked at: what it needs cannot be read"
-        if all((each.where, each.what) != (found.where, found.what) for each in findings):
+        if (found.where, found.what) not in known:
+            known.add((found.where, found.what))
             findings.append(found)
 
 

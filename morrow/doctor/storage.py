@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from posixpath import dirname
 
 import polars as pl
@@ -14,15 +15,17 @@ from morrow.doctor.report import Finding, Severity
 from morrow.doctor.subject import Subject, is_there, state_of
 from morrow.engine.errors import FileMissing, MorrowError, StorageError
 from morrow.engine.format.paths import EARLIEST
+from morrow.engine.io.ahead import READERS
 from morrow.engine.names import cols
+from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.data_files import file_paths
 from morrow.engine.plan.deletions import index_paths
-from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.manifests import index_entries
-from morrow.engine.plan.metadata import READERS, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
-from morrow.engine.plan.references import KEY, changelog_names, named
+from morrow.engine.plan.references import KEY, changelog_names, extra_files
 from morrow.engine.plan.roots import Line, Root, RootKind
+from morrow.engine.plan.state_walk import StateWalk, read_ahead
 from morrow.engine.telling import one_line
 from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.engine.wording import plural, size_text
@@ -32,6 +35,7 @@ from morrow.writers.history.cleaning.repair import wrong_hints
 PATH, SIZE, STATE = "path", "size", "state"
 LONG_EXPIRY_SECONDS = 3_600
 """An expiry that began longer ago was interrupted; or the hint is wrong."""
+STATES_AT_ONCE = 256
 RESTORE = "restore it from a backup"
 
 
@@ -54,12 +58,12 @@ def schemas(subject: Subject) -> Generator[Finding, None, str]:
 def files(subject: Subject) -> Generator[Finding, None, str]:
     """Every file that a snapshot, tag or changelog names is there, with the size that metadata say."""
     wanted = pl.DataFrame(schema={PATH: pl.String, SIZE: pl.Int64, STATE: pl.String})
-    seen: dict[str, pl.DataFrame] = {}
+    seen = _Seen()
     states = 0
     by_name: dict[str, Root] = {}
     for branch in subject.branches:
         yield from _gaps(subject, branch)
-        for root in _roots(branch):
+        for root in _ahead(branch, _roots(branch)):
             if isinstance(root, Finding):
                 yield root
                 continue
@@ -112,45 +116,78 @@ def _roots(branch: TableMetadata) -> Iterator[Root | Finding]:
             raise
         except MorrowError as error:
             yield Finding(Severity.ERROR, "files", f"tag {name}", str(error), f"{RESTORE}, or delete the tag")
-    line = Line.of(branch) if not branch.tag_names() else Line(branch, (), (), Line.of(branch).changelog_ids)
-    yield from line.changelogs(line.changelog_ids)
+    changelog_ids = tuple(living_changelog_ids(branch))
+    yield from Line(branch, (), (), changelog_ids).changelogs(changelog_ids)
 
 
-def _named_by(root: Root, seen: dict[str, pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _ahead(branch: TableMetadata, roots: Iterator[Root | Finding]) -> Iterator[Root | Finding]:
+    """Yields the states; what many of them are made of is read together."""
+    some: list[Root | Finding] = []
+    failed: MorrowError | None = None
+    while not failed:
+        try:
+            some = []
+            some.extend(islice(roots, STATES_AT_ONCE))
+        except MorrowError as error:
+            failed = error
+        if not some:
+            break
+        read_ahead(branch, [root.snapshot for root in some if isinstance(root, Root) and root.keeps_data])
+        yield from some
+    if failed:
+        raise failed
+
+
+@dataclass
+class _Seen:
+    """What the states so far have named: data files, index manifests, index files."""
+
+    walk: StateWalk = field(default_factory=StateWalk)
+    index_manifests: set[str] = field(default_factory=set)
+    names: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    def new(self, kind: str, frame: pl.DataFrame, key: Iterable[str]) -> pl.DataFrame:
+        """Returns the rows whose key no state so far has named."""
+        key, known = [*key], self.names.get(kind)
+        new = frame if known is None else frame.join(known, on=key, how="anti", maintain_order="left")
+        if new.height:
+            self.names[kind] = pl.concat([*([] if known is None else [known]), new.select(cols(key))])
+        return new
+
+
+def _named_by(root: Root, seen: _Seen) -> Iterator[pl.DataFrame]:
     """Yields paths and sizes of the files that a state names and that none before it did."""
     metadata, snapshot = root.metadata, root.snapshot
     schema = metadata.schema(snapshot.schema_id)
     options = metadata.options(metadata.latest_schema())
     names: list[pl.DataFrame] = []
     if root.keeps_data:
-        live = live_entries(metadata, snapshot, schema).frame
+        live = seen.walk.unseen(metadata, snapshot, schema)
         sizes = live.select(*KEY, "_EXTERNAL_PATH", pl.col("_FILE_SIZE").alias(SIZE))
-        beside = named(live.filter(pl.col("_EXTRA_FILES").list.len() > 0))
-        extra = beside.select(*KEY, "_EXTERNAL_PATH", pl.lit(None, pl.Int64).alias(SIZE))
-        names += [sizes, extra.join(sizes, on=KEY, how="anti")]
-    if root.kind != RootKind.TAG:
+        beside = live.filter(pl.col("_EXTRA_FILES").list.len() > 0)
+        names.append(sizes)
+        if beside.height:
+            extra = extra_files(beside, [*KEY, "_EXTERNAL_PATH"]).with_columns(pl.lit(None, pl.Int64).alias(SIZE))
+            names.append(extra.join(sizes, on=KEY, how="anti"))
+    if root.kind != RootKind.TAG and snapshot.changelog_manifest_list is not None:
         logged = changelog_names([root])
         names.append(logged.select(*KEY, "_EXTERNAL_PATH", pl.lit(None, pl.Int64).alias(SIZE)))
-    if names:
-        new = _unseen(seen, "data", pl.concat(names), KEY)
+    found = [frame for frame in names if frame.height]
+    if found:
+        new = seen.new("data", pl.concat(found), KEY)
         if new.height:
             yield pl.DataFrame({PATH: file_paths(metadata, schema, options, new), SIZE: new[SIZE]})
-    indexes = None if root.kind == RootKind.CHANGELOG else index_entries(metadata, snapshot)
-    if indexes is not None:
-        new = _unseen(seen, "index", indexes, ("_FILE_NAME",))
+    if root.kind == RootKind.CHANGELOG:
+        return
+    if snapshot.index_manifest is not None and snapshot.index_manifest not in seen.index_manifests:
+        indexes = index_entries(metadata, snapshot)
+        seen.index_manifests.add(snapshot.index_manifest)
+        new = pl.DataFrame() if indexes is None else seen.new("index", indexes, ("_FILE_NAME",))
         if new.height:
             yield pl.DataFrame({PATH: index_paths(metadata, schema, options, new), SIZE: new["_FILE_SIZE"]})
-    if snapshot.statistics is not None and root.kind != RootKind.CHANGELOG:
+    if snapshot.statistics is not None:
         path = metadata.paths.statistics(snapshot.statistics)
         yield pl.DataFrame({PATH: [path], SIZE: [None]}, schema={PATH: pl.String, SIZE: pl.Int64})
-
-
-def _unseen(seen: dict[str, pl.DataFrame], kind: str, frame: pl.DataFrame, key: Iterable[str]) -> pl.DataFrame:
-    key = [*key]
-    known = seen.get(kind)
-    new = frame if known is None else frame.join(known, on=key, how="anti", maintain_order="left")
-    seen[kind] = new.select(cols(key)) if known is None else pl.concat([known, new.select(cols(key))])
-    return new
 
 
 def _listed(subject: Subject, paths: list[str]) -> Mapping[str, int | None]:
@@ -175,7 +212,9 @@ def _wrong(
         there = found[path]
         if there is not None and size in (None, there):
             continue
-        if there is None and not living.setdefault(state, is_there(roots[state])):
+        if there is None and state not in living:
+            living[state] = is_there(roots[state])
+        if there is None and not living[state]:
             continue
         what = f"missing, and {state} needs it" if there is None else f"{there:,} bytes where {state} says {size:,}"
         remedy = f"{RESTORE}; else let that state go: `morrow expire`, or delete the tag"

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.types import same_values
+from morrow.engine.format.type_equality import same_values
 from morrow.readers.casts.dtypes import conform
 
 Ints = npt.NDArray[np.int64]

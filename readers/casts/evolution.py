@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import same_values
+from morrow.engine.format.type_equality import same_values
 from morrow.engine.names import col, cols
 from morrow.engine.plan.evolution import translate_predicate
 from morrow.readers.casts.dtypes import polars_dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import same_values
+from morrow.engine.format.type_equality import same_values
 from morrow.readers.casts.base import Cast, apply
 from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
 from morrow.readers.casts.rules import require_allowed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import same_values
+from morrow.engine.format.type_equality import same_values
 from morrow.readers.casts import nested, numeric, parse, temporal, text
 from morrow.readers.casts.base import RULES, Rule, no_rule, resolve
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField, arrow_schema, same_values
+from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.types import DataField, arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.progress import advance

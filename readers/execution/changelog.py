@@ -20,12 +20,14 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of rows by some columns.
+    """A comparison of rows by some columns; the order of a map's entries does not matter.
 
-    As in Paimon, NaN differs from NaN, and the order of a map's entries does not matter.
+    As in Paimon, changelogs that compaction makes compare FLOAT and DOUBLE by value: NaN differs from NaN, and zeros
+    are equal. `by_bits`: as differences of snapshots do, where NaN is NaN, and 0.0 is not -0.0.
     """
 
     fields: tuple[DataField, ...]
+    by_bits: bool = False
 
     def differs(self, before: pl.DataFrame, after: pl.DataFrame) -> npt.NDArray[np.bool_]:
         """Returns for each row whether any column differs."""
@@ -34,7 +36,8 @@ class Comparison:
             old, new = (_in_one_order(field, series(frame, field.name)) for frame in (before, after))
             changed |= old.ne_missing(new).to_numpy()
             if isinstance(field.type, (FloatType, DoubleType)):
-                changed |= old.is_nan().fill_null(False).to_numpy()
+                more = (old == 0) & (1 / old != 1 / new) if self.by_bits else old.is_nan()
+                changed |= more.fill_null(False).to_numpy()
         return changed
 
 

@@ -142,7 +142,7 @@ def _differing(part: Difference, store: FileStore) -> pl.DataFrame:
     both = keys[0].join(keys[1], on=key, how="full", coalesce=True).sort(key)
     old, new = (both[name].cast(pl.Int64).fill_null(NO_ROW).to_numpy().copy() for name in (OLD_ROW, NEW_ROW))
     new[new >= 0] += before.height
-    comparison = Comparison(part.after.schema.fields)
+    comparison = Comparison(part.after.schema.fields, by_bits=True)
     changes = changelog(rows, old, new, np.ones(len(old), bool), comparison)
     return changes.select(kind_name(), pl.exclude(VALUE_KIND))
 

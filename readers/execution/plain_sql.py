@@ -37,6 +37,7 @@ MOST_LISTED = 1_000
 MOST_DIGITS = 6
 """The most digits of a second in a timestamp: files hold more in a form that DuckDB reads in microseconds."""
 REFUSED = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
+TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 HASHED = "Paimon's order of distinct elements is that of a hash table of Java's"
 SIGNLESS = "DuckDB takes 0.0 and -0.0 for one"
@@ -224,7 +225,19 @@ def _column(stored: DataField | None, field: DataField) -> str:
     if given != wanted and not any(allows(given, wanted) for allows in CASTS):
         raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
     value = f"CAST({quote_identifier(stored.name)} AS {kind})"
-    return _without_statistics(value, wanted) if holds_reals(wanted) else value
+    return _without_statistics(value, wanted) if holds_reals(wanted) or _may_hold_null_text(stored.type) else value
+
+
+def _may_hold_null_text(kind: DataType, nullable: bool = False) -> bool:
+    """Returns whether a value, or a member of it, may be text or bytes beside nulls.
+
+    DuckDB 2.0 takes a page without a dictionary that has one text and nulls for that text everywhere, or for null, as
+    soon as it tests it for null where it reads it.
+    """
+    nullable = nullable or kind.nullable
+    if isinstance(kind, t.RowType):
+        return any(_may_hold_null_text(field.type, nullable) for field in kind.fields)
+    return nullable and isinstance(kind, TEXTS)
 
 
 def _without_statistics(value: str, kind: DataType) -> str:

@@ -38,7 +38,7 @@ Mask = npt.NDArray[np.bool_]
 def tested(residuals: Sequence[Residual], fields: Sequence[DataField]) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     """Returns a step that keeps the rows for which all residuals are true; columns chosen later pass through it.
 
-    `fields` are all columns of the frame, in Morrow's dtypes.
+    `fields` are all columns of the frame that conditions may read, in Morrow's dtypes; the frame may have others.
 
     Raises:
         InvalidArgument: an engine refuses a condition, or, while rows are read, cannot compute it for a row.
@@ -55,7 +55,7 @@ def tested(residuals: Sequence[Residual], fields: Sequence[DataField]) -> Callab
     def mask(rows: pl.Series) -> pl.Series:
         return pl.Series(rows.name, _kept(residuals, _Rows(known, frame=rows.struct.unnest())), dtype=pl.Boolean)
 
-    operands = pl.struct(cols(field.name for field in known))
+    operands = pl.struct(cols(field.name for field in known) if known else pl.all())
     condition = operands.map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True)
     return lambda frame: barred(frame).filter(condition)
 

@@ -33,7 +33,9 @@ Positions = npt.NDArray[np.integer]
 SPARSE = 8
 """A sorted file of so many times the rows that are looked for is searched, others are gone through."""
 FEW = 1 << 14
-"""So few rows are searched for in any sorted file."""
+"""So few rows are searched for in any sorted file; one of so few rows stays in the cache while it is searched."""
+LEAST_EVEN = 1 << 10
+"""Rows of a file from which on it is worth to see whether its keys are counted up by a step: none is then searched."""
 STEP = 16
 """One in so many fingerprints of a sorted file is looked through first; a power of two."""
 SLOT_BITS = 20
@@ -63,6 +65,24 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
     def sampled(self) -> Fingerprints:
         """Every `STEP`-th fingerprint, from the first on: a search in them stays in the processor's cache."""
         return np.ascontiguousarray(self.fingerprints[::STEP])
+
+    @cached_property
+    def step(self) -> int | None:
+        """The distance of all neighbouring fingerprints, where it is the same and they ascend; else None."""
+        numbers = self.fingerprints
+        if self.hashed or len(numbers) < LEAST_EVEN:
+            return None
+        first, middle = int(numbers[0]), len(numbers) // 2
+        step, rest = divmod(int(numbers[-1]) - first, len(numbers) - 1)
+        if rest or step < 1 or step * len(numbers) > np.iinfo(np.int64).max or numbers[middle] != first + middle * step:
+            return None
+        return step if (np.diff(numbers) == step).all() else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether fingerprints are the keys themselves, each of them in one row."""
+        whole = self.frame.width > 0 and not self.frame.to_series(0).null_count()
+        return whole and not self.hashed and self.ascending
 
     @property
     def hashed(self) -> bool:
@@ -145,16 +165,26 @@ def file_keys(
     return [known for known in found if known is not None]
 
 
-def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Positions]:
-    """Returns the rows of each file, ascending, that have one of the fingerprints `wanted`, which ascend."""
-    found: list[Positions] = [np.empty(0, np.int64)] * len(files)
+class Hits(msgspec.Struct, frozen=True):
+    """Rows of a file, ascending, and the place of each one's fingerprint among those that were looked for."""
+
+    rows: Positions
+    places: Positions
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Hits]:
+    """Returns the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
+    found = [NO_HITS] * len(files)
     rest = []
     for number, keys in enumerate(files):
         sparse = len(wanted) <= FEW or len(keys.fingerprints) >= SPARSE * len(wanted)
         if sparse and keys.ascending:
             found[number] = _searched(keys, wanted)
         elif keys.hashed and len(keys.fingerprints) >= SPARSE * len(wanted) and next(keys.lookups):
-            found[number] = keys.grouped.found(wanted)
+            found[number] = _placed(keys, keys.grouped.found(wanted), wanted)
         else:
             rest.append(number)
     if rest:
@@ -162,24 +192,41 @@ def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Positions
         among = np.flatnonzero(is_among(np.concatenate([files[number].fingerprints for number in rest]), wanted))
         starts = np.cumsum([0, *heights])
         for number, start, rows in zip(rest, starts, np.split(among, np.searchsorted(among, starts[1:-1]))):
-            found[number] = rows - start
+            found[number] = _placed(files[number], rows - start, wanted)
     return found
 
 
-def _searched(keys: FileKeys, wanted: Fingerprints) -> Positions:
+def _placed(keys: FileKeys, rows: Positions, wanted: Fingerprints) -> Hits:
+    return Hits(rows, np.searchsorted(wanted, keys.fingerprints[rows]))
+
+
+def _searched(keys: FileKeys, wanted: Fingerprints) -> Hits:
     """Returns the rows of those of the fingerprints `wanted` that are in a file whose fingerprints ascend."""
     ascending = keys.fingerprints
     if not len(ascending) or not len(wanted):
-        return np.empty(0, np.int64)
-    wanted = wanted[np.searchsorted(wanted, ascending[0]) : np.searchsorted(wanted, ascending[-1], side="right")]
-    rows = (np.searchsorted(keys.sampled, wanted, side="right") - 1) * STEP
+        return NO_HITS
+    low = np.searchsorted(wanted, ascending[0])
+    wanted = wanted[low : np.searchsorted(wanted, ascending[-1], side="right")]
+    if keys.step is not None:
+        offsets = wanted.astype(np.int64, copy=False) - np.int64(ascending[0])
+        rows: Positions = offsets // keys.step
+        there = rows * keys.step == offsets
+    else:
+        rows = np.searchsorted(ascending, wanted) if len(ascending) <= FEW else _by_sample(keys, wanted)
+        there = ascending[rows] == wanted
+    return Hits(rows[there], low + np.flatnonzero(there))
+
+
+def _by_sample(keys: FileKeys, wanted: Fingerprints) -> Positions:
+    """Returns the last row of a file whose fingerprint is not greater than each of `wanted`."""
+    ascending = keys.fingerprints
+    rows: Positions = (np.searchsorted(keys.sampled, wanted, side="right") - 1) * STEP
     last, step = len(ascending) - 1, STEP // 2
     while step:  # the greatest that is not greater than the wanted one
         ahead = np.minimum(rows + step, last)
         rows = np.where(ascending[ahead] <= wanted, ahead, rows)
         step //= 2
-    found: Positions = rows[ascending[rows] == wanted]
-    return found
+    return rows
 
 
 def is_among(rows: Fingerprints, wanted: Fingerprints) -> npt.NDArray[np.bool_]:

@@ -100,7 +100,7 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
     found = None if base is None or known is None else changed(plan, section, base, store)
     if known is None or found is None:
         return None
-    live = live_rows(found.keys, found.deciding, lambda: found.frames)
+    live = found.newest() or live_rows(found.keys, found.deciding, lambda: found.frames)
     return _kept(plan, section, store, patched(found, known, live, blank=True))
 
 

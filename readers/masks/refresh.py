@@ -26,6 +26,7 @@ from morrow.readers.masks.file_keys import (
     ROW_BYTES,
     FileKeys,
     Fingerprints,
+    Hits,
     Positions,
     file_keys,
     positions,
@@ -49,9 +50,10 @@ KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
 class Changed(msgspec.Struct, frozen=True, dict=True):
     """What differs between a section and the `base`, which is known.
 
-    For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns.
-    `wanted` has the fingerprints of these keys, ascending. `before` is each file's number in the base; None where the
-    file came since: all of its rows are in `rows`.
+    For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns,
+    none of them where nobody needs any. `wanted` has the fingerprints of these keys, ascending, `places` for each of
+    the rows which one is its own; None where a fingerprint may stand for several keys. `before` is each file's number
+    in the base; None where the file came since: all of its rows are in `rows`.
     """
 
     base: Section
@@ -60,10 +62,27 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
     rows: tuple[Positions, ...]
     frames: tuple[pl.DataFrame, ...]
     wanted: Fingerprints
+    places: tuple[Positions, ...] | None
 
     @property
     def heights(self) -> list[int]:
-        return [frame.height for frame in self.frames]
+        return [len(rows) for rows in self.rows]
+
+    @property
+    def placed(self) -> tuple[Positions, ...] | None:
+        """`places` where these and the order of the files decide alone."""
+        return None if self.keys.age or self.keys.with_kind else self.places
+
+    def newest(self) -> list[npt.NDArray[np.bool_]] | None:
+        """Returns for the rows of each file whether they are the newest of their key; None where more decides it."""
+        if self.placed is None:
+            return None
+        unseen = np.ones(len(self.wanted), bool)
+        newest = []
+        for places in reversed(self.placed):
+            newest.append(unseen.take(places))
+            unseen[places] = False
+        return newest[::-1]
 
     @cached_property
     def frame(self) -> pl.DataFrame:
@@ -79,9 +98,8 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
     @property
     def size(self) -> int:
         """Memory in bytes."""
-        return self.wanted.nbytes + sum(
-            rows.nbytes + int(frame.estimated_size()) for rows, frame in zip(self.rows, self.frames)
-        )
+        held = (self.wanted, *self.rows, *(self.places or ()))
+        return sum(each.nbytes for each in held) + sum(int(frame.estimated_size()) for frame in self.frames)
 
 
 _KEPT: ByteCache[Section] = ByteCache(8 << 20)
@@ -182,9 +200,21 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
     wanted = np.sort(np.concatenate([each.fingerprints for each in (*gone, *came)]), kind="stable")
     wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
-    rows = tuple(np.arange(each.frame.height) if old is None else next(looked) for each, old in zip(found, before))
-    frames = tuple(each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
-    return Changed(base, keys, before, rows, frames, wanted)
+    hits = [_all_rows(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]
+    rows = tuple(each.rows for each in hits)
+    places = tuple(each.places for each in hits) if all(each.exact for each in (*gone, *found)) else None
+    made = Changed(base, keys, before, rows, (), wanted, places)
+    if made.placed is not None and not keys.spec.folds:
+        return made
+    frames = (each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
+    return msgspec.structs.replace(made, frames=tuple(frames))
+
+
+def _all_rows(file: FileKeys, wanted: Fingerprints) -> Hits:
+    """Returns all rows of a file, whose fingerprints are all among those wanted."""
+    rows = np.arange(len(file.fingerprints))
+    alone = len(rows) == len(wanted) and file.ascending
+    return Hits(rows, rows if alone else np.searchsorted(wanted, file.fingerprints))
 
 
 def patched(

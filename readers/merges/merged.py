@@ -37,7 +37,7 @@ class Block:
 
     def found(self, wanted: Fingerprints) -> Positions:
         """Returns the rows whose keys have one of the fingerprints `wanted`, which ascend."""
-        return self._order[positions([self._sorted], wanted)[0]]
+        return self._order[positions([self._sorted], wanted)[0].rows]
 
     @property
     def size(self) -> int:

@@ -24,7 +24,7 @@ from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.marks import Marks
 from morrow.readers.masks.refresh import Changed, changed, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.merges.versions import Versions, versions_of
+from morrow.readers.merges.versions import Versions, versions_at, versions_of
 
 VERSIONS = "versions"
 """What these masks are called in keys of caches."""
@@ -109,8 +109,11 @@ class ChangedVersions(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, found: Changed) -> ChangedVersions:
         keys = found.keys
-        rows, by_key = keys.keyed(found.deciding, lambda: found.frames)
         levels = keys.levels(range(len(keys.files)), found.heights)
+        if found.placed is not None and levels is None:
+            versions = versions_at(np.concatenate(found.placed), len(found.wanted))
+            return cls(versions, versions.single, ~versions.single)
+        rows, by_key = keys.keyed(found.deciding, lambda: found.frames)
         versions = versions_of(by_key, rows.select(cols(keys.age)), keys.descending, found.heights, levels)
         return cls(versions, *told_apart(keys, rows, versions))
 

@@ -67,6 +67,16 @@ def versions_of(
     return _of_ordered(np.zeros(keys.height, bool), order, starts, levels)
 
 
+def versions_at(places: npt.NDArray[np.integer], keys: int) -> Versions:
+    """Finds the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
+    counts = np.bincount(places, minlength=keys)
+    single = counts.take(places) == 1
+    rows = np.flatnonzero(~single)
+    # Small numbers are sorted by counting them.
+    by_key = places.take(rows).astype(np.min_scalar_type(max(keys, 1)))
+    return Versions(single, Rounds.of_sorted(rows.take(np.argsort(by_key, kind="stable")), counts[counts > 1]))
+
+
 def _of_shared(
     shared: SharedKeys,
     age: pl.DataFrame,

@@ -17,7 +17,8 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import UNKNOWN
-from morrow.engine.format.types import DataField, same_values
+from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.types import DataField
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series

@@ -12,7 +12,7 @@ import pytest
 
 from morrow.engine import telling
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome
-from morrow.engine.telling import harmless, logger, one_line, printable, remember, shown
+from morrow.engine.telling import harmless, logger, one_line, printable, remember, shown, the_columns
 
 CANARY = "c4n4ry+Pa55/word"
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -150,3 +150,8 @@ def test_long_text_takes_no_longer_than_its_length(unit: str) -> None:
     began = time.perf_counter()
     shown(text)
     assert time.perf_counter() - began < 5
+
+
+def test_of_many_columns_the_first_are_named() -> None:
+    assert the_columns(["id", "v"]) == "the columns are id, v"
+    assert the_columns(f"c{i}" for i in range(500)).endswith(", c38, c39 and 460 more")

@@ -50,9 +50,11 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Sets what may be set while a session runs, for a time."""
     for name, value in values.items():
         spark.conf.set(name, value)
-    yield
-    for name in values:
-        spark.conf.unset(name)
+    try:
+        yield
+    finally:
+        for name in values:
+            spark.conf.unset(name)
 
 
 @pytest.fixture(autouse=True)

@@ -61,6 +61,8 @@ class KeyPlaces:
         for known in (self._settled, self._moved):
             if known.height:
                 found = keys.join(known, on=cols(self.key_names), how="left", maintain_order="left")
+                if found.height > keys.height:  # where deletions are ignored, keys that moved stayed where they were
+                    found = found.filter(pl.struct(cols(self.key_names)).is_last_distinct())
                 here = found[PARTITION].is_not_null().to_numpy()
                 partition[here] = found[PARTITION].drop_nulls().to_numpy()
                 bucket[here] = found[BUCKET].drop_nulls().to_numpy()
@@ -111,11 +113,12 @@ class KeyPlaces:
         """Yields the keys of each bucket of the table, with their places."""
         if snapshot is None:
             return
-        # Keys on level 0 count as well, which batch reads of some tables do not see. With deletion vectors every commit
-        # lifts its rows above level 0, and rows marked there live elsewhere by now.
+        # Keys on level 0 count as well, which batch reads of some tables do not see. With deletion vectors, rows marked
+        # above it live elsewhere by now, and writers that compact nothing leave theirs on it.
         merge = target.merge
-        if merge is not None and merge.hides_level_zero and not target.options.deletion_vectors:
-            merge = replace(merge, rule=Rule.NEWEST, hides_level_zero=False)
+        if merge is not None and merge.hides_level_zero:
+            rule = Rule.NEWEST if merge.rule is Rule.FIRST else merge.rule
+            merge = replace(merge, rule=rule, hides_level_zero=False)
         request = ScanRequest(target.schema, target.options, snapshot, tuple(self.key_names), NO_FILTER, merge=merge)
         plan = make_plan(target.metadata, request)
         buckets: dict[tuple[bytes, int], list[Section]] = {}

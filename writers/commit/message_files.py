@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
+from morrow.engine.io.ahead import each
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.placement import Placement, file_path
 from morrow.writers.target import WriteTarget
@@ -65,7 +66,7 @@ class MessageFiles:
             files = (*message.new_files, *message.changelog_files, *message.compact_after)
             indexes = (*message.new_index_files, *message.compact_new_index_files)
             paths += (*self._data_paths(message, files), *self._index_paths(message, indexes))
-        for path, there in zip(paths, self._target.metadata.each(self._target.store.exists, paths), strict=True):
+        for path, there in zip(paths, each(self._target.store, self._target.store.exists, paths), strict=True):
             if not there:
                 raise FileMissing(
                     path, hint="a file that waits to be committed was removed; write these rows once more"

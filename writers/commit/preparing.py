@@ -19,6 +19,7 @@ from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
+from morrow.engine.io.ahead import together
 from morrow.engine.plan.manifests import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
@@ -132,8 +133,8 @@ class Preparer:
         if request.only_manifests and set(base["_FILE_NAME"]) == set(previous["_FILE_NAME"]):
             raise NothingMerged
         metadata = self._target.metadata.knowing(self._target.schema)
-        base_list, newest = metadata.together(
-            lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
+        base_list, newest = together(
+            metadata.store, lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
         )
         changelog = delta.changes.changelog
         done = _operation(request)

@@ -14,7 +14,7 @@ from functools import partial
 from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
-from morrow.engine.io.ahead import ahead
+from morrow.engine.io.ahead import ahead, together
 from morrow.engine.io.store import write_hint
 from morrow.engine.plan import newest
 from morrow.engine.plan.metadata import TableMetadata
@@ -63,8 +63,8 @@ class SnapshotLog:
         if known is None:
             self.newest = self._metadata.latest_snapshot()
             return self.newest
-        is_there, is_passed = self._metadata.together(
-            partial(self._still_there, known), partial(self._exists, known.id + 1)
+        is_there, is_passed = together(
+            self._metadata.store, partial(self._still_there, known), partial(self._exists, known.id + 1)
         )
         if not is_there:
             self.newest = self._metadata.latest_snapshot()
@@ -191,8 +191,8 @@ class SnapshotLog:
     def _hint_and_look(self, snapshot: Snapshot) -> None:
         """Writes the hint and looks at the same time; a hint that should not be there is removed."""
         with suppress(StorageError):
-            is_there, _ = self._metadata.together(
-                partial(self._exists, snapshot.id), partial(self._write_hint, snapshot)
+            is_there, _ = together(
+                self._metadata.store, partial(self._exists, snapshot.id), partial(self._write_hint, snapshot)
             )
             if not is_there:
                 self._metadata.store.discard([self._hint_path])

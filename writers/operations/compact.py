@@ -20,9 +20,9 @@ from morrow.writers.files import Placement
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.keyed.postpone import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.partitions import matching_partitions, partition_filter
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
 MOST_RETRIES = 3

@@ -21,12 +21,13 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.new_versions import check_deletable, check_deletions
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
 from morrow.writers.operations.serial import check_alone, serially
-from morrow.writers.operations.session import WriteSession, commit_once
+from morrow.writers.operations.session import WriteSession
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget
 

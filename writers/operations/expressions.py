@@ -23,7 +23,7 @@ from morrow.engine.format import types as t
 from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.telling import did_you_mean
+from morrow.engine.telling import did_you_mean, the_columns
 from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
@@ -81,8 +81,8 @@ def checked(what: str, value: Value, columns: Columns) -> Expression:
         known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}
         for name in value.meta.root_names():
             if name not in known:
-                hint, names = did_you_mean(name, known), ", ".join(sorted(known))
-                raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}the columns are {names}")
+                hint = did_you_mean(name, known)
+                raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}{the_columns(sorted(known))}")
     return Expression(what, value)
 
 
@@ -111,8 +111,8 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
     names = {name.casefold(): below for name, below in columns.items()}
     if path[0].casefold() not in names:
         raise ColumnNotFound(
-            f"{what}: there is no column {'.'.join(path)!r}; {did_you_mean(path[0], columns)}the columns are "
-            f"{', '.join(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
+            f"{what}: there is no column {'.'.join(path)!r}; {did_you_mean(path[0], columns)}"
+            f"{the_columns(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
             f"polars.lit({path[0]!r})"
         )
     below = names[path[0].casefold()]

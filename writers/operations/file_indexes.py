@@ -34,9 +34,9 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.stored import StoredFiles
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.partitions import AnyOf, matching_partitions, partition_filter
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
 

@@ -19,8 +19,9 @@ from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
-from morrow.writers.operations.session import WriteSession, commit_once
+from morrow.writers.operations.session import WriteSession
 from morrow.writers.target import WriteTarget
 
 Batch = tuple[pa.Table, Callable[[pa.Array], object]]

@@ -21,6 +21,7 @@ from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.files import Placement
 from morrow.writers.files.stored import StoredFiles
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import cleaned_up
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.growing import SchemaMode, grown
 from morrow.writers.operations.partitions import (
@@ -32,7 +33,6 @@ from morrow.writers.operations.partitions import (
     partition_spec,
 )
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import cleaned_up
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.rows.sources import Source, source_of

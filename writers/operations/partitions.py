@@ -103,8 +103,6 @@ def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter)
 def matching(target: WriteTarget, stored: pl.Series, filter: Filter) -> list[bytes]:
     """Returns those of the partitions (BinaryRows) for which a filter on partition columns is true."""
     fields = target.partition_fields
-    if not fields:
-        return stored.to_list()
     columns = decode_columns(stored, [f.type for f in fields], where=target.where)
     frame = pl.DataFrame([*(c.alias(f.name) for c, f in zip(columns, fields)), stored.alias(PARTITION)]).lazy()
     return expressions.matching(filter, fields, frame).collect()[PARTITION].to_list()

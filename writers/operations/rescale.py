@@ -14,10 +14,10 @@ from morrow.engine.values import replace
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import cleaned_up
 from morrow.writers.operations.partitions import AnyOf, matching_partitions, partition_filter
 from morrow.writers.operations.scanning import rows_where
 from morrow.writers.operations.serial import serially
-from morrow.writers.operations.session import cleaned_up
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget

@@ -23,8 +23,8 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
 THREADS = 8

@@ -18,12 +18,13 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.expressions import Expression, Value, checked, values
 from morrow.writers.operations.new_versions import check_updatable, new_versions
 from morrow.writers.operations.scanning import checked as checked_rows
 from morrow.writers.operations.scanning import of_kind, rows_where
 from morrow.writers.operations.serial import serially
-from morrow.writers.operations.session import WriteSession, commit_once
+from morrow.writers.operations.session import WriteSession
 from morrow.writers.target import WriteTarget
 
 

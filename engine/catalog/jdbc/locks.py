@@ -18,6 +18,8 @@ from morrow.engine.catalog.jdbc.rows import LOCKS
 from morrow.engine.errors import InvalidArgument, StorageError
 
 SHORTEST_SLEEP = 0.01
+LONGEST_SLEEP = 0.05
+"""Who sleeps for longer finds that others have come and gone: a lock is free for moments only."""
 MARGIN_SECONDS = 2.0
 """Locks expire by whole seconds of two clocks."""
 
@@ -89,12 +91,17 @@ class Locks:
                     f"{self._database.where}: the lock {name} was not to be had for {since - begin:.0f} s; who "
                     f"holds it is in {LOCKS}"
                 )
-            time.sleep(sleep * (1 + random.random()))
-            sleep = min(2 * sleep, self._longest_sleep)
+            time.sleep(min(sleep, self._longest_sleep) * (1 + random.random()) / 2)
+            sleep = min(2 * sleep, LONGEST_SLEEP)
 
     def _tried(self, name: str) -> bool:
-        expired = f"DELETE FROM {LOCKS} WHERE {self._database.lock_age} > expire_time_seconds AND lock_id = ?"
-        self._database.run(expired, name)
+        # Those who wait only read: in SQLite, who writes keeps the holder from giving its lock back.
+        expired = f"{self._database.lock_age} > expire_time_seconds"
+        found = self._database.ask(f"SELECT {expired} FROM {LOCKS} WHERE lock_id = ?", name)
+        if found and not found[0][0]:
+            return False
+        if found:
+            self._database.run(f"DELETE FROM {LOCKS} WHERE {expired} AND lock_id = ?", name)
         try:
             self._database.run(
                 f"INSERT INTO {LOCKS} (lock_id, expire_time_seconds) VALUES (?, ?)", name, int(self._timeout)

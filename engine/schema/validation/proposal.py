@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import Options, TableOptions, parse_options
+from morrow.engine.telling import the_columns
 
 
 @dataclass(frozen=True)
@@ -44,5 +45,5 @@ class Proposal:
         """Raises `ColumnNotFound` for names that are no columns."""
         for name in names:
             if name not in self.schema.by_name:
-                known = ", ".join(self.schema.by_name)
-                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; the columns are {known}")
+                known = the_columns(self.schema.by_name)
+                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; {known}")

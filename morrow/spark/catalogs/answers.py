@@ -37,6 +37,7 @@ from morrow.spark.catalogs import (
 from morrow.spark.catalogs.derived import DERIVATION, Derivation
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.rewriting import changed_rows, check_options_of_view, rewritten
+from morrow.spark.source.instants import clock_of
 from morrow.spark.source.options import Options
 from morrow.spark.views import Access
 
@@ -110,10 +111,10 @@ class OfFormat:
     def apply(self, question: str, rows: Any) -> Any:
         asked = json.loads(question)
         frame = _frame(rows, self._spark)
-        place = by_path.ByPath(self._spark, Options(asked["place"] if "place" in asked else asked["options"]))
 
         def answer() -> object:
-            return by_path.ANSWERS[asked["verb"]](place, asked, frame)
+            options = Options(asked["place"] if "place" in asked else asked["options"], clock_of(self._spark))
+            return by_path.ANSWERS[asked["verb"]](by_path.ByPath(self._spark, options), asked, frame)
 
         return _in_java(answer)
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.plan.predicate import conjunction
-from morrow.incremental import are_of_changes
-from morrow.incremental import changes as changes_between
 from morrow.session import open as open_table
-from morrow.spark.catalogs import changes, described, partitions, summaries, write
+from morrow.spark.catalogs import changes, described, partitions, summaries, system, write
+from morrow.spark.catalogs.chosen import STREAMING, Chosen, refused
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Question
-from morrow.spark.catalogs.read import CHANGES, changed, of_table
-from morrow.spark.catalogs.read_options import travel
-from morrow.spark.catalogs.settings import PREFIX, STREAM_OF_SETTINGS, UNSET, options_for
-from morrow.spark.catalogs.write_options import without_settings_of_writes
+from morrow.spark.catalogs.read import CHANGES, changed, of_changes, of_table
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
@@ -31,6 +26,7 @@ from morrow.spark.source.option_names import OVERWRITE_MODE, STORAGE_PREFIX
 from morrow.spark.source.options import Options, check_stream_sink, options_of_reads, options_of_streams
 from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
 from morrow.spark.source.schemas import as_spark_schema, check_same, metadata_of
+from morrow.spark.source.settings import names_in, options_for
 from morrow.spark.source.stream import StreamPlanner
 from morrow.spark.types.to_paimon import check_collations, paimon_fields
 from morrow.spark.types.told import predicates
@@ -47,7 +43,6 @@ STREAM, SYSTEM = "stream", "system"
 """States that are read anew: that of a stream, whose options choose it, and the rows of a system table."""
 EXTERNAL = {"provider": NAME, "is_managed_location": "false", "external": "true"}
 """Properties of a table of Spark's own catalog: dropping it leaves its files."""
-SPARKS_CATALOG = "spark_catalog"
 COMPLETE, UPDATE = "Complete", "Update"
 """Output modes of streams."""
 
@@ -72,31 +67,33 @@ class ByPath:
 
     def set_for(self, question: Question) -> dict[str, str]:
         """Returns the options that settings have for all tables, and for one of the names in the path."""
-        folder, _, table = object_name(self.options.place().path).table.rstrip("/").rpartition("/")
-        database = folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
-        return options_for(question.get("settings", {}), SPARKS_CATALOG, database, table)
+        return options_for(question.get("settings", {}), *self._names())
 
-    def chosen(self, question: Question) -> dict[str, str]:
+    def chosen(self, question: Question) -> Chosen:
         """Returns those settings that concern reads: all of them choose a state, or are refused."""
-        set = without_settings_of_writes(self.set_for(question))
-        if not are_of_changes(set):
-            travel(set, f"the setting {PREFIX}{{}}")
-        return set
+        chosen = Chosen.of(question.get("settings", {}), *self._names())
+        if not chosen.are_of_changes:
+            chosen.travel()
+        return chosen
 
-    def system(self) -> SystemScan | None:
-        """Returns the scan of a system table; None where the options name a table."""
-        parts = object_name(self.options.place().path)
-        if parts.system is None:
-            return None
+    def _names(self) -> tuple[str, str, str]:
+        return names_in(self.options.place().path)
+
+    def system_name(self) -> str | None:
+        """Returns the name of the system table that the options name; None where they name a table."""
+        return object_name(self.options.place().path).system
+
+    def system(self, name: str, at: Mapping[str, Any]) -> SystemScan:
+        """Returns the scan of a system table, in a state of settings where the options choose none."""
         asked = self.options.read()
-        return self.table().system(parts.system, asked.columns, asked.filter, **asked.travel)
+        return self.table().system(name, asked.columns, asked.filter, **(asked.travel or at))
 
 
 def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
-    found = _streamed(place, question) or _of_system(place) or _of_table(place, place.chosen(question))
+    found = _streamed(place, question) or _of_system(place, question) or _of_table(place, place.chosen(question))
     if question["columns"] is not None:
         given = StructType.fromJson(json.loads(question["columns"]))
         check_same(given, StructType.fromJson(json.loads(str(found["schema"]))))
@@ -106,15 +103,22 @@ def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[st
 def _streamed(place: ByPath, question: Question) -> dict[str, object] | None:
     if not question["stream"] and not place.options.is_stream:
         return None
-    if place.chosen(question):
-        raise Unsupported(STREAM_OF_SETTINGS, hint=UNSET)
+    if by := place.chosen(question).by:
+        raise refused(STREAMING, by)
     columns = as_spark_schema(StreamPlanner(place.options).fields).json()
     return {**_of_rows(place, STREAM), "schema": columns}
 
 
-def _of_system(place: ByPath) -> dict[str, object] | None:
-    scan = place.system()
-    return None if scan is None else {**_of_rows(place, SYSTEM), "schema": as_spark_schema(scan.fields).json()}
+def _of_system(place: ByPath, question: Question) -> dict[str, object] | None:
+    name, path = place.system_name(), place.options.place().path
+    if name is None:
+        return None
+    state: dict[str, object] = {system.AT: {}}
+    if not place.options.read().travel and system.tells_of_one_state(name):
+        state = system.state_of(place.chosen(question), path, place.table)
+    fields = place.system(name, cast("dict[str, Any]", state[system.AT])).fields
+    rows = {**_of_rows(place, SYSTEM), "schema": as_spark_schema(fields).json()}
+    return {**rows, "state": {SYSTEM: name, **state}, "version": str(state)}
 
 
 def _of_rows(place: ByPath, state: str) -> dict[str, object]:
@@ -122,14 +126,14 @@ def _of_rows(place: ByPath, state: str) -> dict[str, object]:
     return {"table": path, "state": {state: True}, "version": state, "partitions": [], "properties": {}}
 
 
-def _of_table(place: ByPath, given: Mapping[str, str]) -> dict[str, object]:
+def _of_table(place: ByPath, given: Chosen) -> dict[str, object]:
     asked, path = place.options.read(), place.options.place().path
-    chosen = {} if asked.travel else given  # options count before settings
-    if are_of_changes(chosen):
+    chosen = Chosen() if asked.travel else given  # options count before settings
+    if chosen.are_of_changes:
         return _of_changes(place, chosen)
     table, named = place.table(), asked.columns or ()
     has_hidden = not hidden.NAMES.isdisjoint(named)
-    scan = table.scan(None if has_hidden else asked.columns, asked.filter, **(asked.travel or travel(chosen)))
+    scan = table.scan(None if has_hidden else asked.columns, asked.filter, **(asked.travel or chosen.travel()))
     fields = scan.fields
     if has_hidden:
         known = {field.name: field for field in hidden.hidden_fields(scan.request.schema, scan.request.options)}
@@ -137,7 +141,7 @@ def _of_table(place: ByPath, given: Mapping[str, str]) -> dict[str, object]:
         fields = tuple(known[name] if name in known else scan.request.schema.column(name) for name in named)
     columns = as_spark_schema(fields)
     writable = named == () and asked.filter is None and not asked.travel
-    found = described.of_table(table, scan, path, writable=writable, set=bool(chosen))
+    found = described.of_table(table, scan, path, writable=writable, set=chosen.by)
     partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
     return {
         **found,
@@ -149,15 +153,14 @@ def _of_table(place: ByPath, given: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def _of_changes(place: ByPath, set: Mapping[str, str]) -> dict[str, object]:
+def _of_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
     asked, path, table = place.options.read(), place.options.place().path, place.table()
     if asked.columns is not None or asked.filter is not None:
-        raise Unsupported("the options 'columns' and 'filter' while settings choose changes", hint=UNSET)
-    found = described.of_table(table, table.scan(), path, writable=False)
+        raise refused("the options 'columns' and 'filter'", chosen.by)
+    found = of_changes(table, path, chosen)
     return {
         **found,
-        "state": {CHANGES: changes_between(table, set)},
-        "version": str((found["version"], set)),
+        "columns to write": found["schema"],
         "properties": {**described.properties(table), **EXTERNAL},
     }
 
@@ -168,10 +171,11 @@ def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFra
         return of_table(place, question)
     if CHANGES in question["state"]:
         return changed(place, question)
-    scan, columns = place.system(), tuple(question["columns"])
-    if scan is None:
+    columns, state = tuple(question["columns"]), question["state"]
+    if SYSTEM not in state:
         place.options.read()
         raise InvalidArgument(f"{question['table']} is read as a stream: use spark.readStream")
+    scan = place.system(state[SYSTEM], state[system.AT])
     kept = predicates(question["filters"], {field.name: field for field in scan.fields})
     chosen = scan.narrowed(columns or (scan.fields[0].name,), conjunction(*kept) if kept else None)
     return to_dataframe(chosen, place.spark).select(*map(quoted, columns))

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.errors import CommitConflict, Unsupported
+from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, conjunction
-from morrow.spark.catalogs import described
+from morrow.spark.catalogs.chosen import CHANGING, check_unset
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Opens, Question
-from morrow.spark.catalogs.settings import UNSET
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import change
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -49,11 +48,14 @@ def _can_delete(place: Opens, question: Question, _rows: DataFrame | None) -> bo
     )
 
 
+def _check(_place: Opens, question: Question, _rows: DataFrame | None) -> None:
+    """Refuses a change of rows before Spark makes its plan."""
+    check_unset(CHANGING, question["state"], question["table"])
+
+
 def _delete(place: Opens, question: Question, _rows: DataFrame | None) -> None:
     table = place.table(question["table"])
-    state = question.get("state")
-    if isinstance(state, str) and described.unpacked(state)[-1]:
-        raise Unsupported("deleting rows while settings choose the state that is read", where=table.path, hint=UNSET)
+    check_unset(CHANGING, question.get("state"), table.path)
     if not question["filters"]:
         table.truncate()
         return
@@ -66,6 +68,7 @@ def _delete(place: Opens, question: Question, _rows: DataFrame | None) -> None:
 
 ANSWERS: Mapping[str, Callable[[Opens, Question, Any], object]] = {
     "change": _change,
+    "check change": _check,
     "can delete": _can_delete,
     "delete": _delete,
 }

@@ -11,6 +11,7 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.spark.catalogs import described
+from morrow.spark.catalogs.chosen import CHANGING, check_unset
 from morrow.spark.catalogs.place import Opens, Question
 from morrow.spark.catalogs.write_options import settings_of_changes
 from morrow.spark.types.told import predicates
@@ -64,6 +65,7 @@ def repeated(
             table's columns. Others: as `write`, and as `_premise`.
     """
     state, options = question["state"], settings_of_changes(place, question)
+    check_unset(CHANGING, state, question["table"])
     first = WriteTarget.of(place.table(question["table"])._metadata)
     changed: list[CommitConflict] = []
 
@@ -111,13 +113,13 @@ def _premise(place: Opens, name: str, state: str, filters: Sequence[Sequence[Any
         Unsupported: options of the table make queries read another state than the newest.
     """
     table = place.table(name)
-    path, request, is_set = described.unpacked(state)
+    path, request, _ = described.unpacked(state)
     target = WriteTarget.of(table._metadata)
     if path != table.path:
         raise TableNotFound(f"{path} is no longer {name}")
     if request.schema != target.schema:
         raise CommitConflict(f"{target.where}: its schema was changed after its rows were read; {ADVICE}")
-    if request.options.travel or is_set:
+    if request.options.travel:
         raise Unsupported("changing rows of a table whose options name the state to read", where=target.where)
     predicate = conjunction(*predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.table import PRIMARY_KEY
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from morrow.engine.plan.request import ScanRequest
 
 PROVIDER = "paimon"
+SET = "set"
+"""The settings that have chosen a state, of those states that are made when they are read."""
 DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Where Spark looks for the default value of a column: for rows to come, and for files without the column."""
 
 
-def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool = False) -> dict[str, object]:
+def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: Sequence[str] = ()) -> dict[str, object]:
     """Describes the state of a table that `scan` reads; `name` is the full name by which it is asked for again.
 
-    `set`: a setting of the session has chosen the state, of which no rows can be changed then.
+    `set`: the settings of the session that have chosen the state, of which no rows can be changed then.
     """
     request = scan.request
     snapshot = request.snapshot
@@ -46,6 +48,7 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool =
         "places": list(PLACES),
         "properties": properties(table),
         "writable": writable,
+        "set": list(set),
     }
 
 
@@ -85,12 +88,19 @@ def of_folder(name: str, table: FormatTable, state: Mapping[str, object]) -> dic
     }
 
 
-def packed(path: str, request: ScanRequest, *, set: bool = False) -> str:
+def packed(path: str, request: ScanRequest, *, set: Sequence[str] = ()) -> str:
     """Packs what a query reads as text: with the table's name it gives the rows of that very state."""
-    return base64.b64encode(pickle.dumps((path, request, set))).decode("ascii")
+    return base64.b64encode(pickle.dumps((path, request, tuple(set)))).decode("ascii")
 
 
-def unpacked(text: str) -> tuple[str, ScanRequest, bool]:
+def set_by(state: Mapping[str, Any] | str | None) -> Sequence[str]:
+    """Returns the settings that have chosen a state, which is packed text or made when it is read."""
+    if isinstance(state, Mapping):
+        return cast("Sequence[str]", state.get(SET, ()))
+    return () if state is None else unpacked(state)[-1]
+
+
+def unpacked(text: str) -> tuple[str, ScanRequest, Sequence[str]]:
     """Returns what `packed` has packed, in this process."""
     path, request, set = pickle.loads(base64.b64decode(text))
     return path, request, set

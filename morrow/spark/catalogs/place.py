@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from morrow.catalog import Catalog
 from morrow.engine.catalog.names import ObjectName, object_name
 from morrow.engine.errors import InvalidArgument, TableNotFound
-from morrow.spark.catalogs.settings import options_for
+from morrow.spark.source.settings import options_for
 from morrow.spark.views import Access
 from morrow.table import Table
 

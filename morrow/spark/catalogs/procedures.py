@@ -9,6 +9,7 @@ from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, procedure_named
 from morrow.spark.catalogs import rewriting, statements
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.rewriting import placed
 from morrow.spark.procedures.calling import call
 from morrow.spark.types.told import value_of
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NAMESPACE = "sys"
+DEFAULT = "default"
+"""The database of a catalog that is not the session's."""
 TABLE = "table"
 STATEMENT = "statement"
 TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN, Kind.MAP)}
@@ -46,7 +49,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
     tables = [parameter.name for parameter in found.parameters if parameter.kind is Kind.TABLE]
     for name in (*tables, *((TABLE,) if found.of_table else ())):
         if given.get(name) is not None:
-            given[name] = given[name].removeprefix(f"{place.name}.")
+            given[name] = _named(place, given[name])
     return call(
         place.spark,
         found.name,
@@ -55,6 +58,15 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
         allowed_roots=place.access.allowed_roots,
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def _named(place: Place, text: str) -> str:
+    """Returns ``database.table`` of a table's name, found in the database of now where it names none."""
+    name = text.removeprefix(f"{place.name}.")
+    if not name.strip() or any(mark in name for mark in "./"):  # or a folder, of procedures that take one
+        return name
+    catalog, parts = placed(place.spark, (name,))
+    return ".".join(parts if catalog == place.name else (DEFAULT, name))
 
 
 ANSWERS = {"procedures": _names, "procedure": _parameters, "call": _call}

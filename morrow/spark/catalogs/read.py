@@ -7,33 +7,31 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from morrow.engine.catalog.names import SYSTEM_DATABASE
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
 from morrow.engine.values import replace
 from morrow.format_table import FormatTable, ObjectTable
 from morrow.incremental import are_of_changes, changes
-from morrow.spark.catalogs import described
-from morrow.spark.catalogs.place import Opens, Place, Question, full_name, parsed
+from morrow.spark.catalogs import described, system
+from morrow.spark.catalogs.chosen import Chosen
+from morrow.spark.catalogs.place import Opens, Place, Question, full_name
 from morrow.spark.catalogs.read_options import travel
-from morrow.spark.catalogs.settings import PREFIX, options_for
-from morrow.spark.catalogs.streams import streams
-from morrow.spark.catalogs.write_options import without_settings_of_writes
 from morrow.spark.format_tables.reading import to_dataframe as folder_rows
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
+from morrow.spark.source.instants import clock_of
 from morrow.spark.types.told import predicates
-from morrow.system_scan import SystemScan
 from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from morrow.engine.plan.time_travel import TravelArguments
+    from morrow.table import Table
 
 MICROS_OF_MILLI = 1000
 CHANGES = "changes"
@@ -46,8 +44,9 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
     """Describes a table in its newest state, or in the one that ``version`` or ``micros`` name."""
     name = full_name(question["namespace"], question["name"])
     at = _travel(question)
-    if _is_system(name):
-        return described.of_rows(name, _system(place, name, at).fields, at, streams=not at and streams(name))
+    settings: Mapping[str, str] = question.get("settings", {})
+    if system.is_system(name):
+        return system.load(place, name, at, settings)
     try:
         table = place.table(name)
     except Unsupported:
@@ -57,17 +56,17 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
         if isinstance(folder, FormatTable):
             return described.of_folder(name, folder, {FOLDER: True})
         return described.of_rows(name, folder.fields, {FOLDER: True}, streams=False)
-    given = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
-    set = without_settings_of_writes(given)
-    if are_of_changes(set):
-        found = described.of_table(table, table.scan(), name, writable=False)
-        return {**found, "state": {CHANGES: changes(table, set)}, "version": str((found["version"], set))}
-    scan = table.scan(**(at or travel(set, f"the setting {PREFIX}{{}}")))
-    return described.of_table(table, scan, name, writable=not at, set=bool(set))
+    chosen = Chosen() if at else Chosen.of(settings, place.name, *name.split(".", 1))
+    if chosen.are_of_changes:
+        return of_changes(table, name, chosen)
+    return described.of_table(table, table.scan(**(at or chosen.travel())), name, writable=not at, set=chosen.by)
 
 
-def _is_system(name: str) -> bool:
-    return parsed(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}.")
+def of_changes(table: Table, name: str, chosen: Chosen) -> dict[str, object]:
+    """Describes the changes of a table that settings choose; it takes rows as ever."""
+    found = described.of_table(table, table.scan(), name, writable=True, set=chosen.by)
+    state = {CHANGES: changes(table, chosen.options), described.SET: list(chosen.by)}
+    return {**found, "state": state, "version": str((found["version"], dict(chosen.options)))}
 
 
 def _chosen(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
@@ -80,16 +79,16 @@ def _chosen(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
 
     name, options = question["table"], question["options"]
     wanted = are_of_changes(options)
-    state: object
-    if _is_system(name):
-        at = _system_changes(place, name, options) if wanted else travel(options)
-        fields, state = _system(place, name, at).fields, dict(at)
+    state: dict[str, object] | str
+    if system.is_system(name):
+        state = system.chosen_by_options(place, name, options)
+        fields = system.scan(place, name, state).fields
     elif wanted:
         table = place.table(name)
         fields, state = table.scan().fields, {CHANGES: changes(table, options)}
     else:
         table = place.table(name)
-        scan = table.scan(**travel(options))
+        scan = table.scan(**travel(options, clock=clock_of(place.spark)))
         fields, state = scan.fields, described.packed(table.path, scan.request)
     if described.columns(fields) != StructType.fromJson(json.loads(question["columns"])):
         raise Unsupported(
@@ -97,14 +96,6 @@ def _chosen(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
             hint="write VERSION AS OF or TIMESTAMP AS OF",
         )
     return {"state": state, "version": str((question["state"], options))}
-
-
-def _system_changes(place: Place, name: str, options: Mapping[str, str]) -> dict[str, object]:
-    parts = parsed(name)
-    found = changes(place.catalog.table(parts.table, branch=parts.branch), options)
-    if found is None or "from_snapshot" not in found:
-        raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
-    return {key: value for key, value in found.items() if key != "mode"}
 
 
 def _travel(question: Question) -> TravelArguments:
@@ -115,15 +106,6 @@ def _travel(question: Question) -> TravelArguments:
     return {}
 
 
-def _system(place: Place, name: str, at: Mapping[str, object]) -> SystemScan:
-    try:
-        return place.catalog.system(name, **at)  # type: ignore[arg-type]  # `at` came through JSON
-    except InvalidArgument as error:
-        if at or isinstance(error, ColumnNotFound):
-            raise
-        raise TableNotFound(str(error)) from error  # no system table has this name
-
-
 def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> DataFrame:
     """Returns the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
     columns, name = tuple(question["columns"]), question["table"]
@@ -132,9 +114,9 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     if is_of_folder(question):
         return _of_folder(place, question)
     if isinstance(question["state"], Mapping):
-        system = _system(place, name, question["state"])
-        wanted = columns or (system.fields[0].name,)
-        return to_dataframe(system.narrowed(wanted), place.spark).select(*map(quoted, columns))
+        scan = system.scan(place, name, question["state"])
+        wanted = columns or (scan.fields[0].name,)
+        return to_dataframe(scan.narrowed(wanted), place.spark).select(*map(quoted, columns))
     return of_table(place, question)
 
 

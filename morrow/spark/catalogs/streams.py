@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import BranchNotFound, DatabaseNotFound, TableNotFound, Unsupported
 from morrow.engine.options.declared.spark import READ_CHANGELOG
-from morrow.spark.catalogs import described
+from morrow.spark.catalogs.chosen import STREAMING, check_unset
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
-from morrow.spark.catalogs.settings import STREAM_OF_SETTINGS, UNSET
 from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.source.by_catalog import BY_CATALOG, ByCatalog
 from morrow.spark.source.option_names import STORAGE_PREFIX
@@ -35,8 +34,7 @@ def streams(name: str) -> bool:
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows a table, and the options that say what and from where on."""
-    if isinstance(question["state"], str) and described.unpacked(question["state"])[-1] is True:
-        raise Unsupported(STREAM_OF_SETTINGS, hint=UNSET)
+    check_unset(STREAMING, question["state"])
     return {"format": STREAMS_BY_NAME, "options": _source(place, question["table"], question["options"])}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.catalogs.place import Opens, Question
-from morrow.spark.catalogs.settings import PREFIX
 from morrow.spark.source.option_names import ALIASES, EVOLVING, MERGE_SCHEMA, REPLACE_WHERE
 from morrow.spark.source.option_values import SinkOptions
 from morrow.spark.source.options import Options
+from morrow.spark.source.settings import PREFIX
 from morrow.writers.operations.overriding import OF_A_WRITE, check_heeded
 
 if TYPE_CHECKING:
@@ -73,11 +72,6 @@ def _of_tables(_place: Opens, question: Question, _rows: DataFrame | None) -> li
     """Returns those options of a write that are the table's which the write makes."""
     own = Options(question["options"]).sink().table
     return [key for key in question["options"] if key.lower() in own]
-
-
-def without_settings_of_writes(set: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings that concern reads."""
-    return {key: value for key, value in set.items() if not concerns_writes(key)}
 
 
 ANSWERS = {"write options": _asked, "table options": _of_tables}

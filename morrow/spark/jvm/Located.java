@@ -129,7 +129,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
             return new MorrowScan(state(), new CaseInsensitiveStringMap(options));
         }
         Map all = with(given);
-        Located other = new Located(id, all, expected, isStream);
+        Located other = new Located(id, all, expected, isStream || MorrowFormat.isPlannedAsStream());
         if (!other.schema().equals(schema())) {
             throw Refused.of("Unsupported", "options that choose a state of " + name() + " with other columns are not supported; use .read.format('morrow')");
         }

@@ -29,6 +29,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public RowLevelOperation build() {
+        table.refuseWhereSet();
         if (table.isOfFiles()) {
             throw Refused.of("Unsupported", command + " of a format table is not supported; it is a folder of files, without keys and places of rows");
         }

@@ -30,6 +30,8 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     private static final StructType LATER = new StructType();
     private static final String SPARKS_CATALOG = "V2SessionCatalog";
     private static final String STREAMS = "DataStreamReader";
+    private static final String BATCHES = "MicroBatchExecution";
+    private static final String PLANNING = "logicalPlan";
     private static final String MAKING = "createTable";
     private static final String[] NOTED = {
         TableCatalog.PROP_OWNER, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION,
@@ -93,6 +95,12 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             }
         }
         return null;
+    }
+
+    /** Whether it is a query of a stream that is being planned, and not one of a function that the stream runs. */
+    static boolean isPlannedAsStream() {
+        String call = callOf(BATCHES);
+        return call != null && call.contains(PLANNING);
     }
 
     /** The options that Spark's own catalog has of a table, without what it notes itself. */

@@ -138,6 +138,14 @@ public class Target extends MorrowTable
         return places;
     }
 
+    /** Refuses changes of rows while settings of the session choose the state that is read. */
+    void refuseWhereSet() {
+        List set = (List) described("set");
+        if (set != null && !set.isEmpty()) {
+            Python.ask(catalog, question("check change"));
+        }
+    }
+
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         return new MorrowChange(this, info.command());
     }

@@ -37,9 +37,9 @@ from morrow.writers.commit.expired_base import compacting
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.choosing import Chosen, check_buckets, partitions_of
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.compact import compact_partitions, made_anew
 from morrow.writers.operations.overriding import with_options
-from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField, DataType, same_values
+from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.files.file_frames import written_fields

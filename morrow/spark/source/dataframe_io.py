@@ -27,8 +27,11 @@ from morrow.engine.plan.time_travel import TravelArguments
 from morrow.spark.reading.read import read
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.creating import ensure_table
+from morrow.spark.source.instants import clock_of
 from morrow.spark.source.options import Options
+from morrow.spark.source.plain import NAME
 from morrow.spark.source.schemas import check_same
+from morrow.spark.source.settings import names_in, refuse_settings
 from morrow.spark.source.takeover import Method, Replacement, is_ours
 from morrow.spark.versions import as_list, as_mapping, clustering, save_mode
 from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
@@ -37,6 +40,7 @@ from morrow.writers.operations.overriding import OF_A_WRITE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OURS = f"format({NAME!r})"
 ERROR, IGNORE, OVERWRITE = "errorifexists", "ignore", "overwrite"
 """Names of Spark's modes, in lower case; ``error`` and ``default`` are other names of the first."""
 
@@ -78,6 +82,8 @@ def _load(load: Method) -> Method:
         located = _located(given.options, path)
         if located is None:
             return cast("DataFrame", load(self, path))
+        if "path" in located:
+            refuse_settings(spark, OURS, *names_in(located["path"]))
         return _read(located, given.schema, spark)
 
     return loading
@@ -107,6 +113,8 @@ def _save(save: Method) -> Method:
         if located is None or given.others:
             save(self, path)
             return
+        if "path" in located:
+            refuse_settings(self._spark, OURS, *names_in(located["path"]))
         save_rows(asks.frame(self), located, given)
 
     return saving
@@ -130,7 +138,7 @@ def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[s
 def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -> DataFrame:
     from pyspark.sql.types import StructType
 
-    given = Options(options)
+    given = Options(options, clock_of(spark))
     asked, place = given.read(), given.place()
     at: TravelArguments = {**asked.travel, "branch": place.branch}
     frame = read(

@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.spark.source.by_catalog import BY_CATALOG
+from morrow.spark.source.instants import Clock, with_zone
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.option_names import (
     ALIASES,
@@ -81,9 +82,13 @@ OF_ALL = ("branch", "verify", *OF_SPARK)
 
 
 class Options:
-    """Options as Spark passes them. Each getter raises `InvalidArgument` for an invalid value."""
+    """Options as Spark passes them. Each getter raises `InvalidArgument` for an invalid value.
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    `clock` reads Spark's own ``timestampAsOf``.
+    """
+
+    def __init__(self, given: Mapping[str, str], clock: Clock = with_zone) -> None:
+        self._clock = clock
         self._given: dict[str, str] = {}
         self._called: dict[str, str] = {}
         for key, value in given.items():
@@ -119,7 +124,8 @@ class Options:
     def read(self) -> ReadOptions:
         """Parses the options of a batch read. Refuses those of a stream and unknown ones."""
         self._only(*OF_READS)
-        found = {name.replace("-", "_"): self._get(name, parse) for name, parse in TRAVEL.items()}
+        parsers = {**TRAVEL, TIMESTAMPS[1]: self._clock} if self._is_of_spark(TIMESTAMPS[1]) else TRAVEL
+        found = {name.replace("-", "_"): self._get(name, parse) for name, parse in parsers.items()}
         chosen = {name: value for name, value in found.items() if value is not None}
         return ReadOptions(
             self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen)
@@ -148,9 +154,13 @@ class Options:
             least_rows=self._least_rows(),
         )
 
+    def _is_of_spark(self, name: str) -> bool:
+        """Returns whether an option is given by Spark's own name of a state."""
+        return self._called.get(name, "").lower() in OF_STATES
+
     def _refuse_states(self) -> None:
         for name, called in self._called.items():
-            if called.lower() in OF_STATES or (name in TRAVEL and name not in (*SNAPSHOTS, *TIMESTAMPS)):
+            if self._is_of_spark(name) or (name in TRAVEL and name not in (*SNAPSHOTS, *TIMESTAMPS)):
                 raise Unsupported(
                     f"the option {called!r} of a stream, which goes on after every state,",
                     hint=f"say where it begins, by {SNAPSHOTS[0]!r} or {TIMESTAMPS[0]!r}",

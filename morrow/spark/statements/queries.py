@@ -14,6 +14,8 @@ from morrow.spark.catalogs.words import name_of
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
+from morrow.spark.source.instants import Clock, clock_of
+from morrow.spark.source.settings import refuse_settings
 from morrow.spark.statements.text import Statement, replaced
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
 """How statements begin that return rows and change nothing."""
 CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 PLACEHOLDER = "morrow_table_"
+SECONDS = "seconds"
+"""A moment as a number, which Spark takes for seconds since 1970."""
 
 
 @dataclass
@@ -103,14 +107,16 @@ def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 
 def _state(words: Statement) -> tuple[tuple[str, str], ...]:
     """Takes the state of a table that is asked for after its name, as options of a read."""
-    for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestamp")):
+    for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestampAsOf")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
         for begin in begins:
             if begin and words.has(*begin, "AS", "OF"):
                 if words.word() in ("TIMESTAMP", "DATE"):
                     words.has(words.word())
                 value = words.text_if_any()
-                return ((option, str(words.number()) if value is None else value),)
+                if value is None:
+                    return ((SECONDS if kind == "TIMESTAMP" else option, str(words.number())),)
+                return ((option, value),)
     if words.word() == "WITH" and words.word(1) == "(":
         words.has("WITH")
         return tuple(sorted(words.properties().items()))
@@ -122,22 +128,23 @@ def _frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
         return _changes(session, key[0], key[1:])
     path, *options = key
     place, name = session.named(path)
+    refuse_settings(session.spark, "a statement", place.name, *name.split(".", 1))
     given: dict[str, str] = dict(options)
     parts = parsed(name)
     if are_of_changes(given):
         return _between(session, place.catalog.table(parts.table, branch=parts.branch), given)
-    at: TravelArguments = _at(given)
+    at = _at(given, clock_of(session.spark))
     if parts.system is not None or name.startswith("sys."):
         return to_dataframe(place.catalog.system(name, **at), session.spark)
     return to_dataframe(place.table(name).scan(**at), session.spark)
 
 
-def _at(given: Mapping[str, str]) -> TravelArguments:
+def _at(given: Mapping[str, str], clock: Clock) -> TravelArguments:
     if set(given) == {"version"}:
         return {"version": given["version"]}
-    if set(given) == {"timestamp"}:
-        return {"timestamp": given["timestamp"]}
-    return travel(given) if given else {}
+    if set(given) == {SECONDS}:
+        return {"timestamp": int(float(given[SECONDS]) * 1000)}
+    return travel(given, clock=clock) if given else {}
 
 
 def _between(session: Session, table: Table, given: Mapping[str, str]) -> DataFrame:

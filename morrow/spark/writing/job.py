@@ -30,10 +30,11 @@ from morrow.writers.commit.overwriting import Partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations.committing import check_identifier, cleaned_up, commit_once
 from morrow.writers.operations.overwrite import keys_stay, replace_matching
 from morrow.writers.operations.partitions import PartitionSpec, is_in
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
+from morrow.writers.operations.session import full_compaction_is_due
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget
 

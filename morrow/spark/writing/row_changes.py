@@ -22,7 +22,7 @@ from morrow.writers.append.stored import check_rewritable
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.session import commit_once
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

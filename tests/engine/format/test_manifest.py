@@ -23,6 +23,7 @@ from morrow.engine.format.manifest import (
     decode_manifest_list,
     decode_manifest_lists,
     decode_manifests,
+    decode_outlines,
 )
 from morrow.engine.format.manifest_columns import (
     ENTRY_COLUMNS,
@@ -30,6 +31,7 @@ from morrow.engine.format.manifest_columns import (
     INDEX_COLUMNS,
     MANIFEST_LIST_COLUMNS,
     OPTIONAL_COLUMNS,
+    OUTLINE_COLUMNS,
 )
 from tests.support.table_factory import AVRO, TableFactory
 
@@ -161,6 +163,30 @@ def test_manifests_of_several_generations_and_containers_together(entry: dict[st
     data = [entries_of(entry, "a"), entries_of(entry, "b", schema=oldest), parquet]
 
     assert [f["_FILE_NAME"].item() for f in decode_manifests([(each, "m") for each in data])] == ["a", "b", "c"]
+
+
+def test_outlines_are_all_but_statistics_of_any_container(entry: dict[str, Any]) -> None:
+    oldest = fastavro.parse_schema(without(copy.deepcopy(AVRO["manifest"]), OPTIONAL_COLUMNS))
+    frame = decode_manifest(manifest(entry, _FILE_NAME="c"), "m")
+    parquet = as_parquet(frame.select(*ENTRY_COLUMNS, pl.struct(*FILE_COLUMNS).alias("_FILE")).to_arrow())
+    files = [(each, "m") for each in (entries_of(entry, "a", "b"), entries_of(entry, "d", schema=oldest), parquet)]
+
+    for outlines, whole in (
+        (decode_outlines(files), decode_manifests(files)),
+        (decode_outlines(files[:1]), decode_manifests(files[:1])),
+        (decode_outlines(files[:1] * 2), decode_manifests(files[:1] * 2)),
+    ):
+        assert all(one.equals(other.select(*OUTLINE_COLUMNS)) for one, other in zip(outlines, whole, strict=True))
+
+
+@pytest.mark.parametrize("name", ["_KIND", "_FILE", "_VALUE_STATS", "_FILE_NAME"])
+def test_an_outline_misses_what_its_manifest_misses(name: str, entry: dict[str, Any]) -> None:
+    schema = fastavro.parse_schema(without(copy.deepcopy(AVRO["manifest"]), frozenset({name})))
+
+    with pytest.raises(CorruptFile, match=f"^m: .*column {name}"):
+        decode_outlines([(avro(schema, [entry]), "m")])
+    with pytest.raises(CorruptFile, match=r"^m: the entry of data-.* holds impossible numbers"):
+        decode_outlines([(manifest(entry, _ROW_COUNT=-1), "m")])
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-90] + b"\xff" * 74 + data[-16:]])

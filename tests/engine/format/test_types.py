@@ -141,15 +141,6 @@ def test_fields_have_an_identity_a_description_and_a_default() -> None:
     assert t.arrow_schema([field]).field("n").metadata == {b"comment": b"how many"}
 
 
-def test_types_that_differ_in_nullability_only_hold_the_same_values() -> None:
-    strict = t.RowType(False, (t.DataField(1, "x", t.ArrayType(False, t.IntType(False))),))
-    loose = t.RowType(True, (t.DataField(1, "x", t.ArrayType(True, t.IntType(True)), "described"),))
-    wider = t.RowType(True, (t.DataField(1, "x", t.ArrayType(True, t.BigIntType(True))),))
-
-    assert t.same_values(strict, loose)
-    assert not t.same_values(strict, wider)
-
-
 def types() -> st.SearchStrategy[t.DataType]:
     atomic = st.sampled_from([kind for _, kind, _ in ATOMIC])
     kinds = st.recursive(

@@ -109,6 +109,22 @@ def test_a_difference_reads_only_buckets_that_differ(tmp_path: Path) -> None:
         difference(metadata, request, after, before)
 
 
+def test_a_difference_leaves_out_files_and_sections_that_both_states_have(tmp_path: Path) -> None:
+    t = table(tmp_path, write_only="true")
+    write(t, (1, 1, 1), (1, 5, 1))
+    write(t, (1, 3, 2))  # between the keys before: a section that merges
+    write(t, (1, 10, 3), (1, 20, 3))  # read as it is
+    write(t, (1, 30, 4), (1, 40, 4))
+    write(t, (1, 35, 5))
+    metadata, request = of(t)
+    states = list(metadata.snapshots())
+    found = difference(metadata, request, states[3], states[4])
+
+    kinds = [[(section.kind.value, len(section.files)) for section in p.sections] for p in (found.before, found.after)]
+    assert kinds == [[("raw", 1)], [("merge", 2)]]
+    assert t.changes(4, 5, mode="diff").to_polars().rows() == [("+I", 1, 35, 5)]
+
+
 def test_all_rows_are_those_that_the_changelog_knows(tmp_path: Path) -> None:
     t = table(tmp_path, changelog_producer="full-compaction")
     write(t, (1, 1, 1))

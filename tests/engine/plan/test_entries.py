@@ -11,6 +11,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
+from morrow.engine.format.manifest_columns import STATISTICS
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan import entries
 from morrow.engine.plan.entries import LiveEntries, live_entries
@@ -73,6 +74,20 @@ def test_very_many_entries_are_decoded_piece_by_piece(
 
     assert found.frame["_FILE_NAME"].to_list() == [file.name for file in files if file is not files[1]]
     assert set(found.frame.columns) == {*entries.RESOLVED, "_MIN_KEY"}
+
+
+def test_statistics_are_passed_over_where_nobody_asks(table: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "WORTH_OUTLINES", 0)
+    first, second = table.write_file(rows(1)), table.write_file(rows(2))
+    table.commit()
+    table.delete_file(first)
+    table.commit("COMPACT")
+    outline, whole = live(table, columns=["_MIN_KEY"]).frame, live(table).frame
+
+    assert not {*STATISTICS} & set(outline.columns)
+    assert outline.equals(whole.select(outline.columns))
+    assert outline["_FILE_NAME"].to_list() == [second.name]
+    assert live(table, columns=["_VALUE_STATS"]).frame["_VALUE_STATS"].equals(whole["_VALUE_STATS"])
 
 
 def test_a_deleted_file_is_gone(table: TableFactory) -> None:

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.engine.plan import entries
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("d", "DATE"), ("id", "INT"), ("e", "DATE")]
 NEW, OLD = date(1583, 1, 1), date(1582, 12, 31)
 
 
+@pytest.mark.parametrize("worth_outlines", [0, 1 << 20])
 @pytest.mark.parametrize("filter", [None, "id > 0"])
 @pytest.mark.parametrize(
     ("format", "d", "e", "modern"),
@@ -33,7 +35,10 @@ def test_columns_of_each_file(
     e: list[date],
     modern: tuple[str, ...],
     filter: str | None,
+    worth_outlines: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(entries, "WORTH_OUTLINES", worth_outlines)
     table = TableFactory(tmp_path / "t", FIELDS, (), options={"bucket": "-1"})
     days = {"d": pa.array(d, pa.date32()), "e": pa.array(e, pa.date32())}
     table.write_file(pa.table({"id": [1, 2, 3], **days}), format=format)

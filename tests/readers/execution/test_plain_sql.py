@@ -175,3 +175,33 @@ def test_statistics_without_nan_are_not_believed(tmp_path: Path) -> None:
                 assert (name, condition, source.query("rows", query).fetchall()) == (name, condition, right)
     for condition in ON_REALS[:5]:
         assert table.scan(filter=condition, engine="duckdb").count() == table.count(condition)
+
+
+ON_ONE_TEXT = (
+    "s IS NULL",
+    "s IS DISTINCT FROM 'a'",
+    "coalesce(s, 'q') = 'q'",
+    "s = 'a'",
+    "b IS NULL",
+    "r.s IS NULL",
+    "r.deep.s IS DISTINCT FROM 'a'",
+    "l[1] IS NULL",
+)
+
+
+@pytest.mark.parametrize("keys", [(), ("id",)])
+def test_one_text_among_nulls_is_not_null(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    """DuckDB 2.0 finds the text to be null, too, in pages without a dictionary: those of files of a few rows."""
+    schema = "id INT, s STRING, b BYTES, r ROW<s STRING, deep ROW<s CHAR(1) NOT NULL>>, l ARRAY<STRING>"
+    options = {"bucket": 1} if keys else {}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=keys, options=options)
+    nothing = {"s": None, "b": None, "r": None, "l": None}
+    texts = {"s": "a", "b": b"a", "r": {"s": "a", "deep": {"s": "a"}}, "l": ["a"]}
+    table.append([{"id": i, **(texts if i == 2 else nothing)} for i in range(1, 4)])
+    with duckdb.connect() as connection:
+        sources = [table.scan().to_duckdb(connection), connection.sql(table.scan().to_sql())]
+        for condition in ON_ONE_TEXT:
+            ids = [2] if condition == "s = 'a'" else [1, 3]
+            found = [source.filter(condition).project("id").order("id").fetchall() for source in sources]
+            assert (condition, found) == (condition, [[(i,) for i in ids]] * 2)
+            assert table.scan(["id"], condition, engine="duckdb").count() == len(ids) == table.count(condition)

@@ -107,8 +107,29 @@ def test_keys_are_found_by_fingerprint_in_any_order() -> None:
     for sparse in (0, 8):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(file_keys, "SPARSE", sparse)
-            assert [found.tolist() for found in positions(files, wanted)] == [[0, 2], [0, 2, 3], []]
+            found = positions(files, wanted)
+            assert [each.rows.tolist() for each in found] == [[0, 2], [0, 2, 3], []]
+            assert [wanted[each.places].tolist() for each in found] == [[-4, 3], [5, 3, 3], []]
     assert is_among(mixed, wanted[:0]).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "step"),
+    [(np.int64, 7, 1), (np.int32, -9_000, 2), (np.int16, -32_768, 13), (np.int64, -(2**62), 5)],
+)
+@pytest.mark.parametrize("even", [True, False])
+def test_keys_that_are_counted_up_are_not_searched_for(
+    dtype: type[np.signedinteger], first: int, step: int, even: bool
+) -> None:
+    keys = (first + step * np.arange(5_000)).astype(dtype)
+    if not even:
+        keys[2_501:] += 1
+    file = FileKeys(pl.DataFrame({"k": keys}), keys)
+    wanted = np.unique(np.concatenate([keys[::7], keys[::11] + 1, keys[:1] + dtype(-1 * (first > -32_768)), keys[-1:]]))
+    (found,) = positions([file], wanted)
+    assert file.step == (step if even else None)
+    assert found.rows.tolist() == np.flatnonzero(np.isin(keys, wanted)).tolist()
+    assert wanted[found.places].tolist() == keys[found.rows].tolist()
 
 
 def test_few_hashes_are_found_by_their_leading_bits() -> None:
@@ -118,7 +139,7 @@ def test_few_hashes_are_found_by_their_leading_bits() -> None:
     for wanted in (hashes[:200], np.array([0, 2**64 - 1], np.uint64), hashes[:0]):
         wanted = np.unique(wanted)
         expected = np.flatnonzero(np.isin(hashes, wanted)).tolist()
-        assert [positions([file], wanted)[0].tolist() for _ in range(2)] == [expected] * 2
+        assert [positions([file], wanted)[0].rows.tolist() for _ in range(2)] == [expected] * 2
     assert "grouped" in vars(file)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.merges.versions import Versions, versions_of
+from morrow.readers.merges.versions import Versions, versions_at, versions_of
 
 NO_AGE = pl.DataFrame()
 
@@ -57,6 +57,15 @@ def test_versions_are_those_of_a_dict(runs: list[set[int]], dtype: type[pl.DataT
     versions = versions_of(keys, NO_AGE, (), [len(run) for run in runs] if with_runs else None)
     assert sorted(in_order(versions)) == sorted(numbers for numbers in expected.values() if len(numbers) > 1)
     assert versions.single.tolist() == [len(expected[key]) == 1 for key in rows]
+
+
+@given(st.lists(st.sets(st.integers(0, 9), max_size=8), max_size=6))
+def test_versions_of_numbered_keys_are_those_of_keys(runs: list[set[int]]) -> None:
+    keys = pl.DataFrame({"k": [key for run in runs for key in sorted(run)]}, schema={"k": pl.Int64})
+    expected = versions_of(keys, NO_AGE, (), [len(run) for run in runs])
+    found = versions_at(keys.to_series().to_numpy(), 10)
+    assert found.single.tolist() == expected.single.tolist()
+    assert sorted(in_order(found)) == sorted(in_order(expected))
 
 
 @pytest.mark.parametrize("files", [2, 300])

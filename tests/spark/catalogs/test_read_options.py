@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.spark.catalogs.settings import options_for
+from morrow.spark.source.settings import options_for
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,27 +109,91 @@ def test_settings_of_the_session(sql: Sql, spark: SparkSession, table: morrow.Ta
             spark.conf.set(name, value)
         assert sql(f"SELECT * FROM pm.db.{NAME}") == [(1, "a")]
         assert len(sql(f"SELECT * FROM pm.db.{NAME} VERSION AS OF 2")) == 2
-        with pytest.raises(Exception, match="whose options name the state to read is not supported"):
-            sql(f"UPDATE pm.db.{NAME} SET v = 'x'")
-        with pytest.raises(Exception, match=r"while settings choose the state that is read is not supported; unset"):
-            sql(f"DELETE FROM pm.db.{NAME}")
+        for change in (f"UPDATE pm.db.{NAME} SET v = 'x'", f"DELETE FROM pm.db.{NAME}"):
+            with pytest.raises(Exception, match=r"is not supported; unset spark\.paimon\.scan\.snapshot-id"):
+                sql(change)
     finally:
         for name in conf:
             spark.conf.unset(name)
     assert len(sql(f"SELECT * FROM pm.db.{NAME}")) == 2
 
 
+def follow(spark: SparkSession, table: str) -> None:
+    query = spark.readStream.table(table).writeStream.format("memory").queryName("none").start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize("key", ["incremental-between", "pm.db.*.incremental-between"])
+def test_a_table_whose_changes_are_read_takes_rows(sql: Sql, spark: SparkSession, key: str) -> None:
+    sql("CREATE TABLE pm.db.t (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'id')")
+    sql("INSERT INTO pm.db.t VALUES (1, 'a')")
+    with settings(spark, {f"spark.paimon.{key}": "0,1"}):
+        for change in (
+            "DELETE FROM pm.db.t WHERE v = 'a'",
+            "DELETE FROM pm.db.t",
+            "UPDATE pm.db.t SET v = 'x'",
+            "MERGE INTO pm.db.t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        ):
+            with pytest.raises(
+                Exception, match=rf"chooses what is read is not supported; unset spark.paimon.{re.escape(key)}"
+            ):
+                sql(change)
+        sql("INSERT INTO pm.db.t VALUES (2, 'b')")
+        with pytest.raises(Exception, match=r"a stream while spark\.paimon"):
+            follow(spark, "pm.db.t")
+        assert sql("SELECT * FROM pm.db.t") == [(1, "a")]
+    assert len(sql("SELECT * FROM pm.db.t")) == 2
+
+
+AT_ONE = {"spark.paimon.scan.snapshot-id": "1"}
+
+
+@pytest.mark.parametrize("conf", [AT_ONE, {"spark.paimon.*.db.*.scan.snapshot-id": "1"}])
+def test_settings_of_system_tables(
+    sql: Sql, spark: SparkSession, table: morrow.Table, tmp_path: Path, conf: dict[str, str]
+) -> None:
+    del table
+    system = NAME[:-1]
+    by_path = str(tmp_path / "db.db" / "a.b 'ü")
+    with settings(spark, conf):
+        for found in ("files", "partitions", "buckets"):
+            assert sql(f"SELECT sum(record_count) FROM pm.db.{system}${found}`") == [(1,)]
+        assert sql(f"SELECT rowkind, id FROM pm.db.{system}$audit_log`") == [("+I", 1)]
+        assert sql(f"SELECT sum(record_count) FROM pm.db.{system}$files` VERSION AS OF 3") == [(4,)]
+        assert len(sql(f"SELECT * FROM pm.db.{system}$snapshots`")) == 4  # of all states, as in Paimon
+        with pytest.raises(Exception, match=r"a stream while spark\.paimon.* chooses what is read is not supported"):
+            follow(spark, f"pm.db.{system}$audit_log`")
+        if conf == AT_ONE:
+            assert spark.read.format("morrow").load(f"{by_path}$files").count() == 1
+            assert spark.read.format("morrow").option("snapshot", 2).load(f"{by_path}$files").count() == 2
+    with settings(spark, {"spark.paimon.pm.db.t.scan.snapshot-id": "1"}):
+        assert len(sql(f"SELECT * FROM pm.db.{system}$files`")) == 4
+
+
+def test_changes_that_settings_ask_for_of_system_tables(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
+    del table
+    system = NAME[:-1]
+    with settings(spark, {"spark.paimon.incremental-between": "2,4"}):
+        changed = [("+I", 2), ("+I", 3), ("-D", 1)]
+        assert sorted(sql(f"SELECT rowkind, id FROM pm.db.{system}$audit_log`")) == changed
+        with pytest.raises(Exception, match=r"one snapshot, while spark\.paimon\.incremental-between chooses"):
+            sql(f"SELECT * FROM pm.db.{system}$files`")
+
+
 def test_which_settings_are_for_a_table() -> None:
-    settings = {
+    given = {
         "scan.snapshot-id": "1",
         "*.*.a.b.scan.snapshot-id": "2",
         "pm.db.a.b.scan.snapshot-id": "3",
         "pm.other.a.b.scan.tag-name": "x",
         "requiredSparkConfsCheck.enabled": "false",
     }
-    assert options_for(settings, "pm", "db", "a.b") == {"scan.snapshot-id": "3"}
-    assert options_for(settings, "pm", "db2", "a.b") == {"scan.snapshot-id": "2"}
-    assert options_for(settings, "pm", "db", "c") == {"scan.snapshot-id": "1"}
+    assert options_for(given, "pm", "db", "a.b") == {"scan.snapshot-id": "3"}
+    assert options_for(given, "pm", "db2", "a.b") == {"scan.snapshot-id": "2"}
+    assert options_for(given, "pm", "db", "c") == {"scan.snapshot-id": "1"}
     with pytest.raises(InvalidArgument, match=r"the setting spark\.paimon\.scan\.snapshot: there is no option"):
         options_for({"scan.snapshot": "1"}, "pm", "db", "t")
     with pytest.raises(Unsupported, match=r"spark\.paimon\.s3\.secret-key, which Spark shows .*; RESET it") as refused:

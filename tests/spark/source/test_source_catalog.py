@@ -22,7 +22,7 @@ from tests.spark.conftest import settings
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +158,9 @@ def test_settings_choose_the_state_of_a_table_by_its_location(session: SparkSess
                 assert session.read.format("morrow").load(people.path).count() == 1
                 assert session.read.format("morrow").option("snapshot", 2).load(people.path).count() == 2
                 for statement in ("DELETE FROM made", "UPDATE made SET v = 'x'"):
-                    with pytest.raises(UnsupportedOperationException, match=r"the state .*read is not supported"):
+                    with pytest.raises(UnsupportedOperationException, match=r"chooses what is read is not supported"):
                         session.sql(statement)
-                with pytest.raises(UnsupportedOperationException, match="a stream while settings choose the state"):
+                with pytest.raises(UnsupportedOperationException, match=r"a stream while .* chooses what is read"):
                     session.readStream.format("morrow").load(people.path)
         with settings(session, {"spark.paimon.incremental-between": "1,2"}):
             assert answers(session, "SELECT * FROM made") == [(2, "b")]
@@ -217,6 +217,26 @@ def test_a_table_without_a_place_is_refused(session: SparkSession, people: morro
     ):
         with pytest.raises(IllegalArgumentException, match="there is no table: give its path"):
             call()
+
+
+def test_a_stream_from_before_the_oldest_snapshot(session: SparkSession, people: morrow.Table) -> None:
+    session.sql(f"CREATE TABLE made USING morrow LOCATION '{people.path}'")
+
+    seen: list[int] = []
+
+    def counted(batch: DataFrame, _number: int) -> None:
+        seen.append(batch.count())
+        # A query that the stream runs is no stream.
+        with pytest.raises(Exception, match="no snapshot or tag is at or before"):
+            session.read.option("scan.timestamp", "2001-01-01").table("made").collect()
+
+    try:
+        stream = session.readStream.option("scan.timestamp", "2001-01-01").table("made")
+        query = stream.writeStream.foreachBatch(counted).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        assert sum(seen) == 2
+    finally:
+        session.sql("DROP TABLE made")
 
 
 def test_other_catalogs_make_tables_of_the_format(session: SparkSession, people: morrow.Table, tmp_path: Path) -> None:

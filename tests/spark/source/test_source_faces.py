@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -21,10 +23,15 @@ from morrow.engine.errors import (
     MorrowError,
     SnapshotNotFound,
     TableNotFound,
+    Unsupported,
 )
 from morrow.spark import register
+from morrow.spark.catalogs.place import Place
 from morrow.spark.source import dataframe_io
 from morrow.spark.source.takeover import REGISTERED
+from morrow.spark.statements.queries import Session
+from morrow.spark.statements.running import run
+from morrow.spark.views import Access
 from tests.spark.conftest import settings
 from tests.support.by_source import BY_SOURCE, register_by_source
 
@@ -98,11 +105,34 @@ def test_options_of_reads_mean_the_same_in_both_ways(
         assert sorted(map(tuple, rows.collect()), key=str) == sorted(expected, key=str)
 
 
+def test_sparks_own_moment_is_on_the_clock_of_the_session(session: SparkSession, tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
+    table.append({"id": [1]})
+    time.sleep(0.01)
+    between = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    table.append({"id": [2]})
+    morrow.spark.catalog(session, "pm", warehouse=tmp_path)
+    place = {"pm": Place(session, "pm", morrow.Catalog(tmp_path), Access())}
+    for zone in ("Asia/Tokyo", "UTC"):
+        text = between.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S.%f")
+        with settings(session, {"spark.sql.session.timeZone": zone}):
+            reader = session.read.option("timestampAsOf", text)
+            assert reader.table("pm.db.t").count() == 1
+            assert reader.format("morrow").load(table.path).count() == 1
+            query = f"SELECT * FROM pm.db.t TIMESTAMP AS OF '{text}'"
+            assert session.sql(query).count() == run(Session(session, place), query).count() == 1
+    with pytest.raises(Exception, match="nothing says here which zone it is in"):
+        session.read.format(BY_SOURCE).option("timestampAsOf", "2024-01-01").load(table.path)
+
+
 WRONG: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"snapshots": 1}, InvalidArgument, "no option 'snapshots'"),
     ({"scan.tag-name": "a", "tag": "b"}, InvalidArgument, "'tag' is given twice"),
     ({"read.changelog": True}, InvalidArgument, "no option 'read.changelog'"),
     ({"snapshot": 9}, SnapshotNotFound, "snapshot 9"),
+    ({"timestampAsOf": "noon"}, InvalidArgument, "the option 'timestamp' cannot be 'noon'"),
+    ({"timestampAsOf": "1970-01-01T00:00:00Z"}, SnapshotNotFound, "at or before 1970-01-01"),
     ({"path": "/nowhere"}, TableNotFound, "/nowhere"),
 ]
 
@@ -327,5 +357,12 @@ def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, order
         assert sorted(row.id for row in found.collect()) == [3, 7]
         with pytest.raises(AlreadyExists):
             save(frame(session, 8).write, orders.path, "morrow")
+        with settings(session, {"spark.paimon.*.db.orders.scan.snapshot-id": "1", "spark.paimon.*.db.t.bucket": "1"}):
+            for call in (
+                lambda: load(session.read, orders.path, "morrow"),
+                lambda: save(frame(session, 8).write, orders.path, "morrow", "append"),
+            ):
+                with pytest.raises(Unsupported, match=r"setting spark\.paimon\.\*\.db\.orders\.scan\.snapshot-id"):
+                    call()
         with pytest.raises(InvalidArgument, match="no option 'snapshots'"):
             load(session.read, orders.path, "morrow", snapshots=1)

@@ -48,6 +48,35 @@ def test_a_key_that_moved_before_is_where_it_went(tmp_path: Path, vectors: bool)
         assert [row for row in rows(table) if row[0] == 1] == [(1, p, n)]
 
 
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("deduplicate", [(1, "b", 2), (2, "b", 3)]),
+        ("partial-update", [(1, "a", 2), (2, "b", 3)]),
+        ("aggregation", [(1, "a", 2), (2, "b", 3)]),
+    ],
+)
+def test_keys_that_wait_for_compaction_are_where_they_are(
+    tmp_path: Path, engine: str, expected: list[tuple[Any, ...]]
+) -> None:
+    """With deletion vectors, reads do not show level 0, where writers that compact nothing leave their rows."""
+    table = new(tmp_path, engine, **{"deletion-vectors.enabled": True, "write-only": True})
+    table.upsert({"id": [1], "p": ["a"], "v": [1]})
+    table.upsert({"id": [1], "p": ["b"], "v": [2]})
+    table.upsert({"id": [2], "p": ["b"], "v": [3]})
+    assert rows(table) == []
+    table.compact()
+    assert rows(table) == expected
+
+
+def test_keys_that_stay_since_deletions_are_ignored(tmp_path: Path) -> None:
+    """As in Java, which ignores the deletion in the old partition, too."""
+    table = new(tmp_path, "deduplicate", **{"ignore-delete": True})
+    for v, p in enumerate("abbc"):
+        table.upsert({"id": [1, 2 + v], "p": [p, p], "v": [v, v]})
+    assert [row for row in rows(table) if row[0] == 1] == [(1, "a", 0), (1, "b", 2), (1, "c", 3)]
+
+
 def test_a_key_that_moves_within_one_write(tmp_path: Path) -> None:
     table = new(tmp_path, "deduplicate")
     table.upsert({"id": [1, 1, 1, 1], "p": ["a", "b", "b", "a"], "v": [1, 2, 3, 4]})

@@ -19,7 +19,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit, numbering
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.session import commit_once
+from morrow.writers.operations.committing import commit_once
 from morrow.writers.target import WriteTarget
 
 SCHEMA = {"id": pl.Int32, "v": pl.String}

@@ -126,3 +126,18 @@ def test_a_key_is_not_put_into_a_second_partition(how: dict[str, Any], tmp_path:
     assert sorted(table.scan().to_polars().rows()) == [(1, 0, 4), (2, 1, 2), (3, 0, 5)]
     table.overwrite({"k": [2], "p": [0], "v": [6]}, dynamic=False)
     assert table.scan().to_polars().rows() == [(2, 0, 6)]
+
+
+@pytest.mark.parametrize("by", [[], ["p"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("never", ["false", "NULL", "1 = 0", "p = NULL", "p BETWEEN NULL AND 5"])
+def test_a_condition_that_is_never_true_replaces_nothing(tmp_path: Path, by: list[str], never: str) -> None:
+    """A condition of constants is tested in a table without partitions, too: it is about the one that it has."""
+    table = new_table(tmp_path, "id INT, p INT", by=by)
+    table.append({"id": [1, 2], "p": [1, 2]})
+    assert table.overwrite([], replace_where=never) is None
+    assert table.delete(never) is None
+    assert rows(table) == [(1, 1), (2, 2)]
+    with pytest.raises(InvalidArgument, match="the data has rows of the partition"):
+        table.overwrite({"id": [3], "p": [1]}, replace_where=never)
+    table.overwrite({"id": [3], "p": [1]}, replace_where="1 = 1")
+    assert rows(table) == [(3, 1)]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
+from morrow.engine.plan.listing import read_hint
 from morrow.engine.plan.manifests import Stored
-from morrow.engine.plan.metadata import TableMetadata, read_hint
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import changelog_lists, data_lists
 from morrow.engine.plan.roots import Root, RootKind
 from morrow.engine.values import replace

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 import polars as pl
 
-from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_outlines
 from morrow.engine.format.manifest_columns import MANIFEST_LIST_COLUMNS
 from morrow.engine.names import NEEDED
 from morrow.engine.plan.manifests import Decode, Stored, decoded_files, manifest_entries
@@ -80,9 +80,9 @@ def _manifests(table: TableMetadata, found: Sequence[Named]) -> pl.DataFrame:
 
 def _entries(table: TableMetadata, piece: pl.DataFrame) -> Iterable[pl.DataFrame]:
     if piece[NEEDED].all():
-        return manifest_entries(table, piece)
+        return manifest_entries(table, piece, outlines=True)
     names = set(piece.select("_FILE_NAME", "_FILE_SIZE").iter_rows())
-    return itertools.chain.from_iterable(_read(table, names, decode_manifests, missing_ok=True))
+    return itertools.chain.from_iterable(_read(table, names, decode_outlines, missing_ok=True))
 
 
 def _read(

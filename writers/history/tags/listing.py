@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.snapshot import Tag, parse_tag
+from morrow.engine.io.ahead import each
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
 
-READERS = 16
-"""Tags read concurrently in stores where each read is a request."""
 CACHED_PER_BYTE = 4
 """Bytes of memory of a parsed tag per byte of its file."""
 
@@ -43,11 +41,7 @@ def _read(metadata: TableMetadata) -> Iterator[TagFile | None]:
 
     listed = metadata.store.list(metadata.paths.tag_dir)
     files = [status for status in listed if status.name.startswith(TAG_PREFIX) and not status.is_dir]
-    if metadata.store.is_local or len(files) < 2:
-        yield from map(read, files)
-        return
-    with ThreadPoolExecutor(READERS) as pool:
-        yield from pool.map(read, files)
+    return each(metadata.store, read, files)
 
 
 def _tag_file(metadata: TableMetadata, status: FileStatus) -> TagFile | None:

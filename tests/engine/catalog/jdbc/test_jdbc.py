@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,27 @@ def test_who_waits_too_long_is_told(database: Database) -> None:
     locks = Locks(database, "jdbc", 0.05, 0.02, 255)
     with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had for 0 s"), locks.hold("db", "t"):
         raise AssertionError("two have the lock")
+
+
+def test_who_waits_reads_only_and_often(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder, waiting = (Locks(database, "jdbc", 30, 8, 255) for _ in range(2))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 20:
+            given_back()
+
+    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.sleep", sleep)
+    with ExitStack() as held:
+        held.enter_context(holder.hold("db", "t"))
+        given_back, run = held.pop_all().close, database.run
+        with monkeypatch.context() as patch:
+            written: list[str] = []
+            patch.setattr(database, "run", lambda sql, *values: written.append(sql.split()[0]) or run(sql, *values))
+            with waiting.hold("db", "t"):
+                assert written == ["DELETE", "INSERT"]  # by the holder, by who has waited
+    assert max(slept) <= 0.05
 
 
 def test_an_expired_lock_is_broken_and_its_holder_told(database: Database) -> None:

@@ -47,6 +47,17 @@ def test_stripes_positions_and_projection(tmp_path: Path, compression: str) -> N
     assert frame["at"].to_list() == [0, 20_000, 49_999]
 
 
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [(["aaaaaaaaaaaaaaaac", "abcdefg"], t.VarCharType()), ([float("-inf"), -0.5], t.DoubleType())],
+)
+def test_blocks_of_lz4_that_begin_with_a_run(tmp_path: Path, column: list[Any], kind: t.DataType) -> None:
+    """Their first four bytes could be a length in front of the block, if blocks are as long as those of Java."""
+    file = written(tmp_path / "f.orc", pa.table({"c": column}), compression="lz4", compression_block_size=262_144)
+
+    assert scan([file], [t.DataField(0, "c", kind)]).collect()["c"].to_list() == column
+
+
 def test_positions_alone_count_the_rows(tmp_path: Path) -> None:
     file = written(tmp_path / "f.orc", pa.table({"id": pa.array([7, 8, 9], pa.int32())}))
 

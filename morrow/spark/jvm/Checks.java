@@ -1,0 +1,69 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SessionState;
+import scala.collection.immutable.Seq;
+
+/** What is refused of statements before Spark would ignore it, or do it in part. */
+final class Checks {
+    private final SessionState state;
+    private final Names names;
+    private final String id;
+
+    Checks(SessionState state, Names names, String id) {
+        this.state = state;
+        this.names = names;
+        this.id = id;
+    }
+
+    void checkProperties(SetTableProperties command) {
+        Names.Place place = names.place(((UnresolvedTable) command.table()).multipartIdentifier());
+        if (place != null) {
+            place.catalog.ask(Questions.of("check properties", "properties", new ArrayList(Plans.javaMap(command.properties()).keySet())));
+        }
+    }
+
+    /** Refuses options of a temporary view of Morrow's, which Spark ignores. */
+    void refuseView(UnresolvedRelation view) {
+        Seq parts = view.multipartIdentifier();
+        Map options = view.clearWritePrivileges().options().asCaseSensitiveMap();
+        if (!options.isEmpty() && state.catalog().isTempView(parts)) {
+            Python.ask(id, Questions.of("options of view", "view", parts.mkString("."), "options", new ArrayList(options.keySet())));
+        }
+    }
+
+    /** Checks the options of a stream by name before Spark does, which asserts that none of them travels in time. */
+    void checkStream(UnresolvedRelation stream) {
+        Map options = stream.clearWritePrivileges().options().asCaseSensitiveMap();
+        Names.Place place = options.isEmpty() ? null : names.place(stream.multipartIdentifier());
+        if (place != null) {
+            Map question = place.catalog.named("check stream", place.name);
+            question.put("options", new HashMap(options));
+            place.catalog.ask(question);
+        }
+    }
+
+    /** Refuses to evolve a table whose columns Spark would leave as they are, and the rows without those that it lacks. */
+    void checkEvolution(LogicalPlan target) {
+        Object leaf = target.collectLeaves().head();
+        Table table = null;
+        if (leaf instanceof DataSourceV2Relation) {
+            table = ((DataSourceV2Relation) leaf).table();
+        } else if (leaf instanceof UnresolvedRelation) {
+            Seq parts = ((UnresolvedRelation) leaf).multipartIdentifier();
+            Names.Place place = names.place(parts);
+            table = place == null ? names.ofSpark(parts) : place.table();
+        }
+        if (table instanceof Target && (!Commands.EVOLVES || table instanceof LocatedTarget)) {
+            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
+        }
+    }
+}

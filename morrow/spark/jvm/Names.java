@@ -1,0 +1,89 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SessionState;
+import scala.collection.immutable.Seq;
+
+/** What a name in a statement stands for, before Spark has looked. */
+final class Names {
+    private final SessionState state;
+
+    Names(SessionState state) {
+        this.state = state;
+    }
+
+    /** The relation of a table of Morrow's that takes rows; null for all others. */
+    DataSourceV2Relation relation(Object table) {
+        if (table instanceof DataSourceV2Relation) {
+            Table known = ((DataSourceV2Relation) table).table();
+            return known instanceof Target && !(known instanceof LocatedTarget) ? (DataSourceV2Relation) table : null;
+        }
+        Place place = table instanceof UnresolvedRelation ? place(((UnresolvedRelation) table).multipartIdentifier()) : null;
+        Table found = place == null ? null : place.table();
+        return found instanceof Target ? DataSourceV2Relation.create(found, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name)) : null;
+    }
+
+    /** The place that a name stands for; null where it is none of Morrow's. */
+    Place place(Seq parts) {
+        List names = new ArrayList();
+        scala.collection.Iterator all = parts.iterator();
+        while (all.hasNext()) {
+            names.add(all.next());
+        }
+        CatalogManager manager = state.catalogManager();
+        boolean isWhole = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
+        CatalogPlugin catalog = isWhole ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
+        if (!(catalog instanceof MorrowCatalog) || (names.size() == 1 && state.catalog().getTempView((String) names.get(0)).isDefined())) {
+            return null;
+        }
+        List namespace = new ArrayList(names.subList(isWhole ? 1 : 0, names.size() - 1));
+        String[] database = names.size() == 1 ? manager.currentNamespace() : (String[]) namespace.toArray(new String[0]);
+        return new Place((MorrowCatalog) catalog, Identifier.of(database, (String) names.get(names.size() - 1)));
+    }
+
+    static final class Place {
+        final MorrowCatalog catalog;
+        final Identifier name;
+
+        Place(MorrowCatalog catalog, Identifier name) {
+            this.catalog = catalog;
+            this.name = name;
+        }
+
+        /** The table; null where there is none, which Spark says itself. */
+        Table table() {
+            try {
+                return catalog.loadTable(name);
+            } catch (Exception error) {
+                if (error instanceof NoSuchTableException) {
+                    return null;
+                }
+                throw (RuntimeException) error;
+            }
+        }
+    }
+
+    /** The table of Spark's own catalog; null where there is none, or a view. */
+    Table ofSpark(Seq parts) {
+        CatalogManager manager = state.catalogManager();
+        boolean isOwn = parts.size() < 3 ? manager.currentCatalog() == manager.v2SessionCatalog() : parts.head().equals("spark_catalog");
+        if (!isOwn || state.catalog().isTempView(parts)) {
+            return null;
+        }
+        String[] namespace = parts.size() == 1 ? manager.currentNamespace() : new String[] {(String) parts.apply(parts.size() - 2)};
+        try {
+            return ((TableCatalog) manager.v2SessionCatalog()).loadTable(Identifier.of(namespace, (String) parts.last()));
+        } catch (Exception error) {
+            return null; // which Spark says itself
+        }
+    }
+}

@@ -14,9 +14,10 @@ import numpy as np
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.io.store import FileStore
+from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
@@ -26,12 +27,14 @@ from morrow.readers.files.file_frames import written_fields
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.masks.live import read_deletion
 from morrow.readers.merges.sql import merge_query
+from morrow.readers.merges.sql.statement import Names
 from morrow.readers.merges.sql.types import REALS, holds_reals, inner_types, type_name
 
 PARQUET = "parquet"
 POSITION = "file_row_number"
 """DuckDB's column of positions in a file."""
 VERSIONS = "versions"
+UNION = "\nUNION ALL\n"
 MOST_LISTED = 1_000
 """Dead positions that are listed; more are bits of a literal."""
 MOST_DIGITS = 6
@@ -56,7 +59,7 @@ def plain_sql(plan: ScanPlan, store: FileStore) -> str:
     with in_flight(plan, store):
         parts = [select for part in plan.parts for select in _part(part, store)]
     names = ", ".join(map(quote_identifier, plan.columns))
-    rows = "\nUNION ALL\n".join(parts) or _no_rows(plan)
+    rows = UNION.join(parts) or _no_rows(plan)
     limit = "" if plan.limit is None else f"\nLIMIT {plan.limit}"
     return f"SELECT {names}\nFROM (\n{rows}\n) AS live{_where(plan)}{limit}"
 
@@ -141,12 +144,25 @@ def _merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store
     query = merge_query(spec, plan.schema.fields, relation=VERSIONS, retractions=retractions)
     if not query.runnable:
         raise Unsupported(f"the merge of {'; '.join(query.left_out)}, as SQL,", where=plan.table)
-    versions = "\nUNION ALL\n".join(
-        _files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files
-    )
+    versions = _versions(plan, spec, section, store)
     names = ", ".join(quote_identifier(field.name) for field in fields) or "*"
     relation = quote_identifier(VERSIONS)
     return f"SELECT {names} FROM (\nWITH {relation} AS (\n{versions}\n)\nSELECT * FROM (\n{query.text}\n) AS merged\n)"
+
+
+def _versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStore) -> str:
+    """Returns the rows of all files of the section that the merge counts, with sequence numbers and kinds."""
+    selects = [_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
+    if not spec.looks_up or len({file.level for file in section.files if file.level > 0}) < 2:
+        return UNION.join(selects)
+    # Above level 0 a key counts in its lowest level alone: what lies higher is folded into that.
+    level = quote_identifier(Names(plan.schema.by_name).fresh(LEVEL))
+    leveled = UNION.join(
+        f"SELECT *, {file.level} AS {level} FROM ({select})" for file, select in zip(section.files, selects)
+    )
+    key = ", ".join(map(quote_identifier, spec.key))
+    lowest = f"min({level}) FILTER ({level} > 0) OVER (PARTITION BY {key})"
+    return f"SELECT * EXCLUDE ({level}) FROM (\n{leveled}\n)\nQUALIFY {level} = 0 OR {level} = {lowest}"
 
 
 # Files

@@ -96,6 +96,26 @@ def test_the_engine_duckdb(table: morrow.Table) -> None:
         table.scan(engine="duckdb").lazy()
 
 
+def test_above_level_0_a_key_counts_once(tmp_path: Path) -> None:
+    """A compaction that looks up leaves the older sums of a key where they are, in higher levels."""
+    options = {"bucket": 1, "merge-engine": "aggregation", "fields._level.aggregate-function": "sum"}
+    catalog = morrow.Catalog(tmp_path)
+    schema = "k INT NOT NULL, _level INT"
+    table = catalog.create_table(
+        "db.t", schema=schema, primary_keys=["k"], options={**options, "changelog-producer": "lookup"}
+    )
+    levels: list[int] = []
+    for rows in (20_000, *[10] * 9):
+        table.upsert({"k": pa.array(range(rows), pa.int32()), "_level": pa.array([1] * rows, pa.int32())})
+        levels = table.system("files").to_arrow()["level"].to_pylist()
+        if len(levels) > 1:
+            break
+    assert levels == [5, 4]
+    rows = table.scan().to_arrow().sort_by("k")
+    assert rows["_level"][0].as_py() > 2 and rows["_level"][500].as_py() == 1
+    assert lines(duckdb.sql(table.scan().to_sql()).to_arrow_table()) == lines(rows)
+
+
 def test_many_dead_positions_and_what_sql_cannot_say(tmp_path: Path) -> None:
     catalog = morrow.Catalog(tmp_path)
     options = {"deletion-vectors.enabled": True, "bucket": -1}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 from morrow.engine.catalog.names import object_name
 from morrow.engine.io import cache_folder
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
-from morrow.engine.plan import newest
+from morrow.engine.plan import newest_state
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.table import Table
 from morrow.table_scan import make_scan
@@ -152,7 +153,7 @@ def clear_caches(*, folder: bool = False) -> None:
     from morrow.readers.merges.version_masks import SHARED_KEYS
 
     METADATA_CACHE.clear()
-    newest.forget()
+    newest_state.forget()
     clear_mask_cache()
     MERGED_CACHE.clear()
     SHARED_KEYS.clear()

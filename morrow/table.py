@@ -9,7 +9,7 @@ from morrow.branches import Branches
 from morrow.duckdb_scan import with_engine
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.newest import look
+from morrow.engine.plan.newest_state import look
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.engine.telling import public_names
 from morrow.following import Following

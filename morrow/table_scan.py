@@ -11,7 +11,7 @@ from morrow.engine.format.schema import refuse_system_names
 from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.newest import newest_state
+from morrow.engine.plan.newest_state import newest_state
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan

@@ -18,7 +18,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.newest import look
+from morrow.engine.plan.newest_state import look
 from morrow.engine.plan.partition_folders import folder_to_write
 
 

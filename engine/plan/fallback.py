@@ -19,7 +19,8 @@ from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.entries import live_entries
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import leaves
 from morrow.engine.plan.request import ScanRequest

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 
 MOST = 1 << 12
 """Entries in manifests, at most, of which the live ones are kept: others take long for other reasons."""

@@ -22,7 +22,8 @@ from morrow.engine.format.manifest_columns import ADD, DELETE, OUTLINE_COLUMNS
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.frames import stacked
 from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""

@@ -18,7 +18,6 @@ from morrow.engine.errors import Unsupported
 if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.snapshot import Snapshot
-    from morrow.engine.plan.metadata import TableMetadata
 
 
 class Owned(Flag):
@@ -59,8 +58,8 @@ class TableOwner:
         """
         raise self._unsupported("a commit")
 
-    def snapshot_committed(self, metadata: TableMetadata, snapshot: Snapshot) -> None:
-        """Hears of a snapshot that is in the table now, for catalogs that keep a list of partitions. Raises nothing."""
+    def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
+        """Hears of a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         """Makes an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""

@@ -8,7 +8,8 @@ from morrow.doctor import costs, order, storage
 from morrow.doctor.report import Finding, Report, Severity
 from morrow.doctor.subject import Check, Subject
 from morrow.engine.errors import MorrowError, StorageError, Unsupported
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.telling import one_line, shown
 
 CHECKS: Mapping[str, Check] = {

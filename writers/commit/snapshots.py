@@ -148,7 +148,7 @@ class SnapshotLog:
             wait *= 2
         self.newest = snapshot
         newest.remember(self._metadata, snapshot)
-        owner.snapshot_committed(self._metadata, snapshot)
+        owner.snapshot_committed(self._metadata.branch, snapshot)
         return True
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
@@ -162,7 +162,7 @@ class SnapshotLog:
         if own:
             self._metadata.store.sync([path])
             self.newest = snapshot
-            self._metadata.owner.snapshot_committed(self._metadata, snapshot)
+            self._metadata.owner.snapshot_committed(self._metadata.branch, snapshot)
         return own
 
     def hint(self, snapshot: Snapshot) -> None:

@@ -47,6 +47,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
+from morrow.engine.values import replace
 
 LOCAL = "file:"
 BATCH = 300
@@ -246,9 +247,8 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         store, root = self.resolved(location)
         if self.locks is not None:
             store = locked(store, partial(_held, self.locks, *table_name(name)))
-        return TableMetadata(
-            store, root, allowed_roots=self.settings.allowed_roots, owner=HiveTable(self, name.lower(), owns)
-        )
+        place = TableMetadata(store, root, allowed_roots=self.settings.allowed_roots)
+        return replace(place, owner=HiveTable(self, place, name.lower(), owns))
 
     def resolved(self, location: str) -> tuple[FileStore, str]:
         """Returns the store and the folder of a location of the metastore."""

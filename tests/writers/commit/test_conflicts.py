@@ -9,7 +9,8 @@ import pytest
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.plan.manifests import index_entries
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.messages import CommitMessage
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors

@@ -9,7 +9,8 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.snapshot import Tag, parse_tag
 from morrow.engine.io.ahead import each
 from morrow.engine.io.store import FileStatus
-from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
+from morrow.engine.plan.metadata import TAG_PREFIX, TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 
 CACHED_PER_BYTE = 4
 """Bytes of memory of a parsed tag per byte of its file."""

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from morrow.catalog import Catalog, sql
+    from morrow.catalogs.catalog import Catalog, sql
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
     from morrow.opening import open_catalog
+    from morrow.scans.table_scan import Scan
     from morrow.session import (  # morrow.open is the name users look for
         clear_caches,
         open,
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
         scan,
         use_cache_folder,
     )
-    from morrow.table import Table
-    from morrow.table_scan import Scan
+    from morrow.tables.table import Table
 
 __version__ = "0.1.0"
 
@@ -47,16 +47,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Catalog": "morrow.catalog",
+    "Catalog": "morrow.catalogs.catalog",
     "MorrowError": "morrow.engine.errors",
-    "Scan": "morrow.table_scan",
-    "Table": "morrow.table",
+    "Scan": "morrow.scans.table_scan",
+    "Table": "morrow.tables.table",
     "clear_caches": "morrow.session",
     "open": "morrow.session",
     "open_catalog": "morrow.opening",
     "read": "morrow.session",
     "scan": "morrow.session",
-    "sql": "morrow.catalog",
+    "sql": "morrow.catalogs.catalog",
     "use_cache_folder": "morrow.session",
 }
 _MODULES = {

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from morrow.attachment import Attachment
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument
 from morrow.readers.execution.duckdb_relation import checked_connection

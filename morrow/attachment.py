@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import MARK
 from morrow.engine.catalog.watching import watch
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from morrow.catalog import Catalog
+    from morrow.catalogs.catalog import Catalog
     from morrow.session import Verify
 
 __all__ = ["attach", "detach", "install", "refresh"]
@@ -75,7 +75,7 @@ def attach(
         InvalidArgument: the name is taken. Unsupported: names of databases or tables that DuckDB cannot tell apart.
     """
     from morrow.attaching import attach as attached
-    from morrow.catalog import Catalog
+    from morrow.catalogs.catalog import Catalog
 
     catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
     attached(connection, catalog, name)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog import opening
 from morrow.engine.catalog.filesystem import FilesystemCatalog

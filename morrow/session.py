@@ -14,15 +14,15 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.table import Table
-from morrow.table_scan import make_scan
-from morrow.travelling import travels
+from morrow.scans.table_scan import make_scan
+from morrow.scans.travelling import travels
+from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from morrow.system_scan import SystemScan
-    from morrow.table_scan import Scan
+    from morrow.scans.system_scan import SystemScan
+    from morrow.scans.table_scan import Scan
 
 Verify: TypeAlias = Literal["pages"]
 """The checksums that reads verify, see `open`."""

@@ -15,7 +15,7 @@ import pytest
 import morrow
 from morrow.engine.errors import Unsupported
 from morrow.engine.names import col
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.hostile_names import ENGINES as OF_ENGINES
 from tests.support.hostile_names import KEYWORDS, LETTERS, NAMES, OURS, PATTERNS, PUNCTUATED, TWINS, quoted
 from tests.support.table_factory import TableFactory

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import typer
 
 import morrow
-from morrow.changes import Changes, make_request
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
@@ -26,6 +25,7 @@ from morrow.engine.plan.changes import Difference
 from morrow.engine.plan.shared_sections import unshared
 from morrow.engine.telling import shown
 from morrow.engine.wording import plural
+from morrow.scans.changes import Changes, make_request
 
 KIND = "rowkind"
 BEFORE, AFTER = "-U", "+U"

@@ -17,7 +17,7 @@ from morrow.engine.plan.predicate import ALWAYS, conjuncts
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.telling import one_line
-from morrow.table_scan import Scan
+from morrow.scans.table_scan import Scan
 
 FILE_FIELDS = (
     ("path", pa.string()),

@@ -11,10 +11,10 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.format_table import FormatTable, ObjectTable
-from morrow.system import SystemScan
-from morrow.table import Table
-from morrow.table_scan import Scan
+from morrow.scans.system import SystemScan
+from morrow.scans.table_scan import Scan
+from morrow.tables.format_table import FormatTable, ObjectTable
+from morrow.tables.table import Table
 
 
 def table_of(path: str, at: TravelArguments) -> tuple[morrow.Table, str | None]:

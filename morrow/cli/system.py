@@ -16,7 +16,7 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.system.catalog_tables import CATALOG_TABLES
 from morrow.readers.system.registry import SYSTEM_TABLES
-from morrow.system import SystemScan
+from morrow.scans.system import SystemScan
 
 BATCH_ROWS = 65_536
 NAMES = pa.schema([("name", pa.string()), ("rows", pa.string())])

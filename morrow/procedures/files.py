@@ -11,7 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options.tagging import time_span
 from morrow.procedures.arguments import buckets_of, partitions_of
 from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, pairs
-from morrow.travelling import moment
+from morrow.scans.travelling import moment
 from morrow.writers.append.sort_compaction import ORDER
 from morrow.writers.operations.choosing import Chosen, check_buckets
 from morrow.writers.operations.choosing import partitions_of as chosen_by

@@ -17,8 +17,8 @@ from morrow.engine.options.declaring import AnyOption
 if TYPE_CHECKING:
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.many_tables import CompactedTable
-    from morrow.table import Table
+    from morrow.tables.many_tables import CompactedTable
+    from morrow.tables.table import Table
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 

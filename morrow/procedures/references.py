@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from morrow.branches import Branches
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Tag
 from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, required
-from morrow.travelling import moment
+from morrow.scans.travelling import moment
+from morrow.tables.branches import Branches
 
 NO_EXPIRED_TAGS = "No expired tags."
 TAG_COLUMNS = "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING"

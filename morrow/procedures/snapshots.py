@@ -20,7 +20,7 @@ from morrow.procedures.procedure import (
     known_options,
     required,
 )
-from morrow.travelling import moment
+from morrow.scans.travelling import moment
 
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 NO_EXPIRED_PARTITIONS = "No expired partitions."

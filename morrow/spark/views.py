@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 NAMESPACE = "sys"
 ARROW = {"BIGINT": pa.int64(), "INT": pa.int32(), "BOOLEAN": pa.bool_(), "STRING": pa.string()}

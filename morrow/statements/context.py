@@ -12,18 +12,18 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from morrow.as_of import NOT_CONSTANT
-from morrow.dialect import Dialect
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.parameters import Node, literal, value_of
-from morrow.querying import Prepared, Sources, prepared, related
+from morrow.queries.as_of import NOT_CONSTANT
+from morrow.queries.dialect import Dialect
+from morrow.queries.parameters import Node, literal, value_of
+from morrow.queries.querying import Prepared, Sources, prepared, related
 from morrow.readers.expressions.sql import SESSION
 from morrow.statements.statement import Name, Values, shown_name
-from morrow.table import Table
+from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.views import View
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.schema.columns import SchemaLike
-    from morrow.format_table import FormatTable
-    from morrow.many_tables import CompactedTable
-    from morrow.system import SystemScan
+    from morrow.scans.system import SystemScan
+    from morrow.tables.format_table import FormatTable
+    from morrow.tables.many_tables import CompactedTable
 
 
 class Warehouse(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
-from morrow.querying import Prepared, evaluated
+from morrow.queries.querying import Prepared, evaluated
 from morrow.statements.changing import condition_of
 from morrow.statements.context import Context
 from morrow.statements.expressions import LooksAtRows

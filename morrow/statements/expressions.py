@@ -10,7 +10,7 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.plan.filter.deep import with_room
-from morrow.parameters import Node, literal
+from morrow.queries.parameters import Node, literal
 from morrow.statements.context import Context
 
 if TYPE_CHECKING:

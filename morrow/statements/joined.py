@@ -17,7 +17,7 @@ from morrow.writers.operations.merge_clauses import SOURCE, TARGET
 if TYPE_CHECKING:
     from morrow.engine.format.snapshot import Snapshot
     from morrow.statements.row_statements import Delete, Update
-    from morrow.table import Table
+    from morrow.tables.table import Table
     from morrow.writers.operations.merge import Merge
 
 

@@ -12,7 +12,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.telling import did_you_mean
-from morrow.parameters import Node
+from morrow.queries.parameters import Node
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.changing import DEFAULT
 from morrow.statements.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.hints import hints_in
+from morrow.queries.hints import hints_in
 from morrow.statements.parsing_others import EXPLAINED, OTHERS
 from morrow.statements.parsing_rows import ROWS
 from morrow.statements.parsing_tables import TABLES

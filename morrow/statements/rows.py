@@ -14,8 +14,8 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.schema.defaults import default_value
 from morrow.engine.telling import did_you_mean
-from morrow.parameters import literal
-from morrow.querying import Prepared, evaluated
+from morrow.queries.parameters import literal
+from morrow.queries.querying import Prepared, evaluated
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.expressions import sql_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.plan.filter import FilterLike
-    from morrow.format_table import FormatTable
-    from morrow.table import Table
+    from morrow.tables.format_table import FormatTable
+    from morrow.tables.table import Table
 
 Done = TypeVar("Done", covariant=True)
 

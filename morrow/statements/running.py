@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument
-from morrow.querying import Prepared, evaluated, prepared, related
+from morrow.queries.querying import Prepared, evaluated, prepared, related
 from morrow.statements import altering, calling, changing, merging, rows, showing, tables, views
 from morrow.statements import row_statements as rs
 from morrow.statements import statement as st

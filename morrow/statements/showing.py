@@ -14,7 +14,7 @@ from morrow.engine.errors import DatabaseNotFound, TableNotFound
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.telling import shown, without_secrets
 from morrow.procedures.registry import PROCEDURES
-from morrow.querying import related
+from morrow.queries.querying import related
 from morrow.readers.system.catalog_tables import NAMES
 from morrow.statements.context import Context
 from morrow.statements.statement import Describe, DescribeDatabase, Show
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.types import DataField
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 
 def show(context: Context, statement: Show) -> duckdb.DuckDBPyRelation:

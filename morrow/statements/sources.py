@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from morrow.engine.catalog.names import SYSTEM_DATABASE, object_name
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND
-from morrow.incremental import CHANGES_BY, changes
+from morrow.queries.incremental import CHANGES_BY, changes
 from morrow.statements.words import split
 from morrow.writers.operations.partitions import greatest
 from morrow.writers.target import WriteTarget
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.statements.context import Warehouse
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 INFORMATION = "information_schema"
 ADDED = pa.array(["+I", "+U"])

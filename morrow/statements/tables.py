@@ -12,7 +12,7 @@ from morrow.engine.options.kinds import names
 from morrow.engine.plan.folder_table import FORMAT_TABLE
 from morrow.engine.schema.sql import Columns
 from morrow.engine.wording import plural
-from morrow.querying import evaluated
+from morrow.queries.querying import evaluated
 from morrow.statements.context import Context
 from morrow.statements.rows import Filling, column_named, counted
 from morrow.statements.statement import Use
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 DEFAULT_DATABASE = "default"
 

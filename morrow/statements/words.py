@@ -13,10 +13,10 @@ from typing import ClassVar, TypeVar
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from morrow.dialect import Dialect
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.filter.terms import shortened
+from morrow.queries.dialect import Dialect
 
 OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
 from morrow.engine.errors import (
     AlreadyExists,
@@ -18,7 +18,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.schema.creating import new_schema
-from morrow.table import Table
+from morrow.tables.table import Table
 
 SCHEMA = "id INT NOT NULL, v STRING"
 BAD_NAMES = ("", " ", " a", "a ", ".a", "a$b")

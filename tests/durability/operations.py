@@ -15,7 +15,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.changes import AddColumn
 from morrow.engine.schema.committing import commit_changes
-from morrow.table import Table
+from morrow.tables.table import Table
 
 ROWS = 300
 OLD, NEW, LATER = range(ROWS), range(ROWS // 2, ROWS * 2), range(ROWS * 3, ROWS * 3 + 5)

@@ -11,7 +11,7 @@ import pytest
 
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.durability.checks import check_table, newest, read
 from tests.durability.moments import moments
 from tests.durability.operations import OLD_ROWS, OPERATIONS, at, rows, state

@@ -16,7 +16,7 @@ import morrow
 from morrow.engine.errors import MorrowError
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
-from morrow.table import Table
+from morrow.tables.table import Table
 from morrow.writers.commit.messages import CommitMessage
 from tests.durability.checks import read
 from tests.durability.operations import NEW_ROWS, OPERATIONS, at

@@ -32,7 +32,7 @@ TAKE_PATTERNS = {"select", "drop", "sort", "group_by", "unique", "drop_nulls", "
 NAMING = {"col", "exclude", "nth", "field"}
 """Functions of Polars that take a name."""
 PLAIN = {
-    "morrow/packed_scan.py": {"self._asked.columns"},
+    "morrow/scans/packed_scan.py": {"self._asked.columns"},
     "readers/system/files.py": {"stored"},
     "readers/system/partitions.py": {"keys"},
     "writers/buckets/router.py": {"keys.columns"},

@@ -21,7 +21,7 @@ import pyarrow.dataset as pads
 import morrow
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.names import cols
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.faces.conditions import Condition, arrow, polars, sql
 from tests.faces.tables import ROW_ID, RandomTable, make
 from tests.support.hostile_names import NAMES as HOSTILE

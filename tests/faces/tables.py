@@ -15,7 +15,7 @@ import pyarrow as pa
 import morrow
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.values import replace
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.hostile_names import drawn_names, in_avro
 from tests.support.value_pools import POOLS
 

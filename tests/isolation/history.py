@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.isolation.kinds import FIRST_ROWS, Kind, Row, State
 from tests.isolation.operations import OPERATIONS, Operation
 

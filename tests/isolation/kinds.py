@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 import morrow
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.hostile_names import drawn_names, in_avro, in_options, renamed_options
 
 SCHEMA = {"id": "INT NOT NULL", "p": "INT NOT NULL", "n": "BIGINT", "log": "STRING"}

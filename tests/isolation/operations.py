@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from morrow.engine.format.snapshot import Snapshot
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.isolation.kinds import KEYS, PARTITIONS, Kind, Row, State, frame, row
 from tests.support.hostile_names import quoted
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.table import Table
+from morrow.tables.table import Table
 from morrow.writers.target import WriteTarget
 from tests.isolation.history import COMMITTED, NOTHING, REFUSED, Did, Saw
 from tests.isolation.kinds import Kind

@@ -9,7 +9,7 @@ import morrow
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.changelogs import living_changelog_ids
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.table_files import fingerprint
 
 COLUMNS = ("id", "dt", "v")

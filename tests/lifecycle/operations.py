@@ -11,7 +11,7 @@ from morrow.engine.errors import AlreadyExists, MorrowError, NotFound
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.lifecycle.tables import KINDS, NEW, OLD, Kind, frame, remove_all_orphans
 
 FOR_EVER = 1000

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import morrow
 from morrow.engine.errors import CommitConflict, SnapshotExpired
-from morrow.table import Table
-from morrow.table_scan import Scan
+from morrow.scans.table_scan import Scan
+from morrow.tables.table import Table
 from tests.lifecycle.observed import Rows, names_in, rows
 from tests.lifecycle.tables import NEW, OLD, frame
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 import morrow
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.lifecycle.observed import COLUMNS, Row, Rows, names_in
 from tests.support.hostile_names import renamed_options
 

@@ -23,8 +23,8 @@ from morrow.engine.errors import SnapshotExpired, SnapshotNotFound
 from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.io.durability import fsync_disabled
-from morrow.table import Table
-from morrow.table_scan import Scan
+from morrow.scans.table_scan import Scan
+from morrow.tables.table import Table
 from tests.lifecycle.model import NEVER, Branch, Life, Snapshot
 from tests.lifecycle.needed import balance, present
 from tests.lifecycle.observed import COLUMNS, Row, Rows, changes, names_in, observe, rows

@@ -20,11 +20,11 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.io.local import LocalStore
+from morrow.scans.table_scan import Scan
 from morrow.spark import call
 from morrow.spark.procedures.tables import table_argument
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.views import Access, attach, attached_catalogs, detach
-from morrow.table_scan import Scan
 from tests.support.memory_catalog import MemoryCatalog
 from tests.support.written import new_table
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import morrow
-from morrow import altering, branches, changes, history, stream, system_scan, tags, writing
 from morrow.engine import errors
+from morrow.scans import changes, system_scan
+from morrow.tables import altering, branches, history, stream, tags, writing
 from morrow.writers.operations.merge import Merge
 
 MODULES = ("morrow", "morrow.duckdb", "morrow.secrets", "morrow.spark", "morrow.testing")

@@ -28,7 +28,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema import changes as change
 from morrow.engine.schema.committing import commit_changes, create_first_schema
-from morrow.table import Table
+from morrow.tables.table import Table
 
 PAGE = 2
 CUT_BEFORE, CUT_AFTER, GARBAGE = "cut before", "cut after", "garbage"

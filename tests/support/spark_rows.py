@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from morrow.scans.system_scan import SystemScan
+from morrow.scans.table_scan import Scan
 from morrow.spark.handoff import to_spark
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
-from morrow.system_scan import SystemScan
-from morrow.table_scan import Scan
 from tests.support.canonical import assert_same_rows, rows_of
 
 if TYPE_CHECKING:

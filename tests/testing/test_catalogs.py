@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
 from morrow.engine.errors import UnclearOutcome, Unsupported

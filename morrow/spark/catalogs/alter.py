@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from morrow.engine.format.types import DataType
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 COMMENT = "comment"
 """The property that is a table's comment."""

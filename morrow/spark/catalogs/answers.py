@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,

@@ -36,8 +36,8 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from morrow.system_scan import SystemScan
-    from morrow.table import Table
+    from morrow.scans.system_scan import SystemScan
+    from morrow.tables.table import Table
 
 STREAM, SYSTEM = "stream", "system"
 """States that are read anew: that of a stream, whose options choose it, and the rows of a system table."""

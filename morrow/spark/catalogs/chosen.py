@@ -8,7 +8,7 @@ from typing import Any
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.incremental import are_of_changes
+from morrow.queries.incremental import are_of_changes
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.write_options import concerns_writes

@@ -16,7 +16,7 @@ from morrow.spark.types.to_spark import default_sql, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BARE = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.table import PRIMARY_KEY
-from morrow.format_table import FormatTable
+from morrow.scans.table_scan import Scan
 from morrow.spark.reading.hidden import PLACES, hidden_fields
 from morrow.spark.types.to_paimon import COMMENT
 from morrow.spark.types.to_spark import default_sql, spark_schema, spark_type, with_nullable_members
-from morrow.table import Table
-from morrow.table_scan import Scan
+from morrow.tables.format_table import FormatTable
+from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType

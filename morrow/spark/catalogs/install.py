@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import AlreadyExists, InvalidArgument

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import ObjectName, object_name
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.spark.source.settings import options_for
 from morrow.spark.views import Access
-from morrow.table import Table
+from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
 from morrow.engine.values import replace
-from morrow.format_table import FormatTable, ObjectTable
-from morrow.incremental import are_of_changes, changes
+from morrow.queries.incremental import are_of_changes, changes
+from morrow.scans.table_scan import Scan
 from morrow.spark.catalogs import described, system
 from morrow.spark.catalogs.chosen import Chosen
 from morrow.spark.catalogs.place import Opens, Place, Question, full_name
@@ -25,13 +25,13 @@ from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.spark.source.instants import clock_of
 from morrow.spark.types.told import predicates
-from morrow.table_scan import Scan
+from morrow.tables.format_table import FormatTable, ObjectTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from morrow.engine.plan.time_travel import TravelArguments
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 MICROS_OF_MILLI = 1000
 CHANGES = "changes"

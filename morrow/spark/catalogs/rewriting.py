@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.engine.values import replace
-from morrow.incremental import CHANGES_BY
+from morrow.queries.incremental import CHANGES_BY
 from morrow.spark.catalogs.place import full_name
 from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, parsed
 from morrow.spark.catalogs.words import name_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.table import PATH
 from morrow.engine.options.kinds import names
-from morrow.scan_arguments import checked_columns
+from morrow.scans.scan_arguments import checked_columns
 from morrow.spark.catalogs.place import Place, full_name
 from morrow.spark.catalogs.rewriting import unpacked
 from morrow.spark.catalogs.syntax import ALL_ANALYZED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
-from morrow.incremental import are_of_changes, changes
+from morrow.queries.incremental import are_of_changes, changes
 from morrow.readers.system.registry import system_table
 from morrow.readers.system.row_tables import RowTable
 from morrow.spark.catalogs import described
@@ -18,8 +18,8 @@ from morrow.spark.catalogs.streams import streams
 from morrow.spark.source.instants import clock_of
 
 if TYPE_CHECKING:
-    from morrow.system_scan import SystemScan
-    from morrow.table import Table
+    from morrow.scans.system_scan import SystemScan
+    from morrow.tables.table import Table
 
 AT = "at"
 """In the state of a system table: the arguments of `Table.system` that choose a snapshot, or two."""

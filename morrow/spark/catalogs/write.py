@@ -10,7 +10,6 @@ from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
-from morrow.format_table import WITHOUT_SNAPSHOTS
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Opens, Place, Question
 from morrow.spark.catalogs.read import format_table, is_of_folder
@@ -19,12 +18,13 @@ from morrow.spark.format_tables.writing import write as write_folder
 from morrow.spark.types.told import column_of, partition_value_of, predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
+from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.operations.format_table import Replaced, empty_partitions, replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:

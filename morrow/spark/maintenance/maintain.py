@@ -12,10 +12,10 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots, given_roots, resolve
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.scans.travelling import Age, epoch_millis
 from morrow.spark.maintenance.compacting import compact as compact_by_tasks
 from morrow.spark.maintenance.compaction_units import Compaction
 from morrow.spark.maintenance.listing import remove_orphan_files as remove_by_tasks
-from morrow.travelling import Age, epoch_millis
 from morrow.writers.history.cleaning.orphans import OrphanFiles
 from morrow.writers.operations.choosing import Chosen
 from morrow.writers.operations.compact import sort_columns

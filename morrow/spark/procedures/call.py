@@ -11,10 +11,10 @@ from morrow.engine.errors import InvalidArgument
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from morrow.catalog import Catalog
+    from morrow.catalogs.catalog import Catalog
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.spark.procedures.tables import TableArgument
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
 from morrow.engine.values import replace

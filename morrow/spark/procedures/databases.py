@@ -5,12 +5,12 @@ from __future__ import annotations
 from morrow.engine.errors import MorrowError
 from morrow.engine.telling import logger
 from morrow.engine.values import replace
-from morrow.many_tables import chosen_tables
 from morrow.procedures.databases import COMPACT_DATABASE, finished
 from morrow.procedures.procedure import Rows, pairs
 from morrow.spark.maintenance import maintain
 from morrow.spark.procedures.call import Call
 from morrow.spark.procedures.tables import TableArgument
+from morrow.tables.many_tables import chosen_tables
 
 log = logger(__name__)
 

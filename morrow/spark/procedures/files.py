@@ -6,9 +6,9 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.values import replace
 from morrow.procedures.files import COMPACT, REMOVE_ORPHAN_FILES, compaction_of, distribution_of
 from morrow.procedures.procedure import DONE, Rows
+from morrow.scans.travelling import moment
 from morrow.spark.maintenance import maintain
 from morrow.spark.procedures.call import Call
-from morrow.travelling import moment
 
 
 def _compact(call: Call, **arguments: str | None) -> Rows:

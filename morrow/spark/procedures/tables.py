@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from morrow.catalog import Catalog
+from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import MARK, object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import resolve
@@ -16,7 +16,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.values import replace
 from morrow.spark.views import attached_catalogs
-from morrow.table import Table
+from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

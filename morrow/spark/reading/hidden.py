@@ -19,11 +19,11 @@ from morrow.engine.options import TableOptions
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
 from morrow.engine.values import replace
+from morrow.scans.table_scan import Scan
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.reading import distributed
 from morrow.spark.types.to_spark import spark_schema, without_not_null
-from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

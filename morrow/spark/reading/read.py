@@ -10,8 +10,11 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.packed_scan import PackedScan
-from morrow.scan_arguments import checked_columns
+from morrow.scans.packed_scan import PackedScan
+from morrow.scans.scan_arguments import checked_columns
+from morrow.scans.system_scan import RowScan, SystemScan
+from morrow.scans.table_scan import Scan
+from morrow.scans.travelling import travels
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import handoff
@@ -19,14 +22,11 @@ from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import choice, distributed, hidden
 from morrow.spark.reading.places import FAR, place_of
 from morrow.spark.types.to_spark import without_not_null
-from morrow.system_scan import RowScan, SystemScan
-from morrow.table_scan import Scan
-from morrow.travelling import travels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 AnyScan: TypeAlias = Scan | SystemScan
 

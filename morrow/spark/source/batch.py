@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morrow.engine.plan.predicate import And, Predicate
+from morrow.scans.table_scan import Scan
 from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import as_spark_schema, check_schema, scan_of
 from morrow.spark.source.stream import StreamPlanner
-from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

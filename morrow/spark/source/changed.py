@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from morrow.changes import Changes
 from morrow.engine.plan.changes import ROWKIND_FIELD
+from morrow.scans.changes import Changes
 from morrow.spark.job.registry import Work
 from morrow.spark.job.run import run_tasks
 from morrow.spark.job.wire import StoreAccess

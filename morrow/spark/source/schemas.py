@@ -11,11 +11,11 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import travel_of
+from morrow.scans.table_scan import Scan, make_scan
 from morrow.spark.source.by_catalog import unpacked
 from morrow.spark.source.option_values import Place
 from morrow.spark.source.options import Options
 from morrow.spark.types.to_spark import spark_schema, without_not_null
-from morrow.table_scan import Scan, make_scan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

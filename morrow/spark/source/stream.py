@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from morrow.changes import make_request, start_of
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared import scans
@@ -32,6 +31,7 @@ from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.values import replace
+from morrow.scans.changes import make_request, start_of
 from morrow.spark.source.limits import NO_END, Limit
 from morrow.spark.source.option_names import CHANGES, FULL
 from morrow.spark.source.option_values import StreamOptions

@@ -14,7 +14,7 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 DEFAULT = "DEFAULT"
 

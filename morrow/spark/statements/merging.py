@@ -15,7 +15,7 @@ from morrow.writers.operations.merge_clauses import SOURCE
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 
 def merge_rows(session: Session, words: Statement) -> None:

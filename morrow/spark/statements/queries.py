@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
-from morrow.incremental import CHANGES_BY, are_of_changes, changes
+from morrow.queries.incremental import CHANGES_BY, are_of_changes, changes
 from morrow.spark.catalogs.place import Place, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.words import name_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from morrow.engine.plan.time_travel import TravelArguments
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
 """How statements begin that return rows and change nothing."""

@@ -21,7 +21,7 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from morrow.table import Table
+    from morrow.tables.table import Table
 
 
 def insert(session: Session, words: Statement) -> None:

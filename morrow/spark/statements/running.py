@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
-from morrow.incremental import CHANGES_BY
+from morrow.queries.incremental import CHANGES_BY
 from morrow.spark.catalogs.install import catalog as make_catalog
 from morrow.spark.catalogs.place import Place
 from morrow.spark.statements import altering, calling, merging, rows, showing, tables
@@ -20,7 +20,7 @@ from morrow.spark.views import Access, attached_catalogs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from morrow.catalog import Catalog
+    from morrow.catalogs.catalog import Catalog
 
 STATEMENTS: Mapping[str, Callable[[Session, Statement], DataFrame | None]] = {
     "INSERT": rows.insert,

@@ -20,7 +20,7 @@ from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.evolving import Evolution, evolve
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
-from morrow.table import Table
+from morrow.tables.table import Table
 from morrow.writers.operations.overriding import check_heeded, with_options
 from morrow.writers.operations.partitions import PartitionSpec, partition_filter, partition_spec
 from morrow.writers.target import WriteTarget

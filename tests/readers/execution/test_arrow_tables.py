@@ -18,7 +18,7 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.arrow_tables import is_arrow_only
 from morrow.readers.execution.counting import is_complete
-from morrow.table_scan import Scan
+from morrow.scans.table_scan import Scan
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import DataFile, TableFactory
 

@@ -16,7 +16,7 @@ import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import execute, section_frames
 from morrow.readers.execution.execute import lazy
-from morrow.table_scan import Scan
+from morrow.scans.table_scan import Scan
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("id", "INT"), ("v", "INT")]

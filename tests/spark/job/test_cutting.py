@@ -13,11 +13,11 @@ import pytest
 import morrow
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.execution import execute
+from morrow.scans.table_scan import Scan
 from morrow.spark.job import cutting
 from morrow.spark.job.cutting import cut
 from morrow.spark.job.packing import section_weight
 from morrow.spark.job.sections import ScanJob
-from morrow.table_scan import Scan
 from tests.support.table_factory import TableFactory
 
 KEYS: dict[str, list[Any]] = {

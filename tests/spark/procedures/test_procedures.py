@@ -24,10 +24,10 @@ from morrow.engine.errors import (
 from morrow.procedures.arguments import partitions_of
 from morrow.procedures.procedure import condition
 from morrow.procedures.registry import NOT_HERE, PROCEDURES
+from morrow.scans.travelling import moment
 from morrow.spark.procedures.calling import call
 from morrow.spark.procedures.tables import TableArgument, table_argument
 from morrow.spark.views import attach, detach
-from morrow.travelling import moment
 from tests.support.written import new_table
 from tests.support.written import rows as rows_of
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import morrow
+from morrow.scans.table_scan import Scan
 from morrow.spark.reading.choice import choices
 from morrow.spark.reading.distributed import to_dataframe
-from morrow.table_scan import Scan
 from tests.spark.conftest import INTERPRETED, settings
 from tests.support.golden import Read, reads
 from tests.support.spark_rows import assert_same_lines, handed_over, lines_of

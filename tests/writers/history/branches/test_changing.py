@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import AlreadyExists, BranchNotFound, InvalidArgument, Unsupported
 from morrow.engine.io.local import LocalStore
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.written import made_once
 from tests.writers.history.rollback.tables import assert_clean, keys, killed_everywhere, numbers, put, through
 

@@ -16,7 +16,7 @@ from morrow.engine.errors import (
     TagNotFound,
 )
 from morrow.engine.io.local import LocalStore
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.writers.history.rollback.tables import assert_clean, ids, keys, killed_everywhere, numbers, put, through
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.table import Table
+from morrow.tables.table import Table
 from morrow.writers.operations.session import WriteSession
 from morrow.writers.target import WriteTarget
 from tests.support import golden

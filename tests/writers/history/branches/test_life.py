@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.support.written import new_table, rows
 from tests.writers.history.rollback.tables import assert_clean, ids, keys, numbers, put
 

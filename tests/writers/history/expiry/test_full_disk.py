@@ -17,7 +17,7 @@ import morrow
 from morrow.engine.errors import StorageError
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.table import Table
+from morrow.tables.table import Table
 from morrow.writers.history.expiry.changelogs import expire_all_changelogs
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.written import new_table, rows

@@ -14,7 +14,7 @@ from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.table import Table
+from morrow.tables.table import Table
 from tests.lifecycle.needed import balance
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.written import made_once, new_table, rows

@@ -1,0 +1,1 @@
+"""The class `Catalog`: databases, tables, views and functions by name."""

@@ -1,0 +1,280 @@
+"""The tables of a catalog by name; by default of a warehouse folder: ``warehouse/<database>.db/<table>``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self, Unpack
+
+import msgspec
+
+from morrow.catalogs.catalog_changes import CatalogChanges
+from morrow.catalogs.catalog_views import CatalogViews
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.folders import folder_table
+from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, object_name
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
+from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
+from morrow.engine.telling import public_names, shown
+from morrow.scans.system import SystemScan, make_catalog_scan, make_system_scan
+from morrow.scans.table_scan import make_scan
+from morrow.scans.travelling import travels
+from morrow.session import Verify
+from morrow.tables.table import Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
+    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.statements.parameters import Parameters
+    from morrow.tables.format_table import FormatTable, ObjectTable
+
+
+class Catalog(CatalogChanges, CatalogViews):
+    """The databases and tables of one warehouse folder, or of another catalog (`Catalog.over`).
+
+    cat = morrow.Catalog("warehouse")
+    cat.databases(), cat.tables("db"), cat.table("db.orders")
+    cat.create_table("db.items", schema="id BIGINT, name STRING", primary_keys=["id"], options={"bucket": 4})
+    """
+
+    _database: str | None = None
+    """The database of the last USE, for unqualified names in SQL."""
+
+    def __init__(
+        self,
+        warehouse: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        allowed_roots: Roots = (),
+        verify: Verify | None = None,
+        filesystem: object = None,
+    ) -> None:
+        """
+        Args:
+            warehouse: its folder or URL; it need not exist yet.
+            storage_options, allowed_roots, verify, filesystem: as for `morrow.open`, for all tables.
+        """
+        store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify, filesystem)
+        self._catalog: CatalogProtocol = FilesystemCatalog(store, root, given_roots(allowed_roots))
+
+    @classmethod
+    def over(cls, catalog: CatalogProtocol) -> Self:
+        """Returns the tables of any object with the methods of `morrow.engine.catalog.protocol.Catalog`."""
+        made = cls.__new__(cls)
+        made._catalog = catalog
+        return made
+
+    @property
+    def warehouse(self) -> str:
+        """The folder or URL of the warehouse, or what another catalog calls itself."""
+        return self._catalog.title
+
+    @property
+    def is_folder(self) -> bool:
+        """Returns whether the catalog is a warehouse folder and no more: its tables can be opened by their paths."""
+        return isinstance(self._catalog, FilesystemCatalog)
+
+    def databases(self) -> list[str]:
+        """Returns the names of all databases, sorted."""
+        return self._catalog.databases()
+
+    def tables(self, database: str) -> list[str]:
+        """Returns the names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
+        return self._catalog.tables(database)
+
+    def table(self, name: str, *, branch: str | None = None) -> Table:
+        """Opens the table ``database.table``.
+
+        Raises:
+            InvalidArgument: a name without a database. DatabaseNotFound, TableNotFound, BranchNotFound.
+        """
+        metadata = self._catalog.table(name)
+        return Table(metadata if branch is None else metadata.on_branch(branch))
+
+    def format_table(self, name: str) -> FormatTable:
+        """Opens a format table: a folder of Parquet, ORC, CSV, JSON or text files that the catalog names.
+
+        Raises:
+            InvalidArgument: a table of another kind. DatabaseNotFound, TableNotFound.
+            Unsupported: the catalog has no such tables.
+        """
+        from morrow.tables.format_table import FormatTable
+
+        return FormatTable(folder_table(self._catalog, name, FORMAT_TABLE))
+
+    def object_table(self, name: str) -> ObjectTable:
+        """Opens an object table: the files below a folder as rows. Raises as `format_table`."""
+        from morrow.tables.format_table import ObjectTable
+
+        return ObjectTable(folder_table(self._catalog, name, OBJECT_TABLE))
+
+    @travels
+    def system(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        *,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> SystemScan:
+        """Returns a scan of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
+
+        Args:
+            name: ``db.orders$files``, on a branch ``db.orders$branch_dev$files``; or a system table of the catalog:
+                ``all_tables``, ``all_partitions``, ``all_table_options``, ``catalog_options``, optionally prefixed by
+                ``sys.`` (Paimon's names of the first two are ``sys.tables`` and ``sys.partitions``).
+            columns, filter, limit: as for `Table.scan`.
+            from_snapshot, to_snapshot, as_of, snapshot, tag, timestamp, watermark, version, branch: for system tables
+                of a table, as for `Table.system`.
+
+        Raises:
+            DatabaseNotFound, TableNotFound, BranchNotFound: nothing has this name.
+            InvalidArgument, ColumnNotFound, ...: as `Table.system`.
+        """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
+        if MARK not in name:
+            past = {**at, "from_snapshot": from_snapshot, "to_snapshot": to_snapshot}
+            if given := [argument for argument, value in past.items() if value is not None]:
+                raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(given)}")
+            return make_catalog_scan(self._catalog, name, columns=columns, filter=filter, limit=limit)
+        found = object_name(name)
+        if found.system is None:
+            raise InvalidArgument(f"{name!r} is a table, not a system table: use Catalog.table")
+        return self.table(found.table, branch=found.branch).system(
+            found.system, columns, filter, limit, from_snapshot=from_snapshot, to_snapshot=to_snapshot, **at
+        )
+
+    def sql(
+        self,
+        query: str,
+        parameters: Parameters = None,
+        *,
+        database: str | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Runs SQL statements on this catalog, and returns the result of the last one as a DuckDB relation.
+
+        cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
+        cat.sql("UPDATE db.orders SET amount = $amount WHERE id = $id", {"id": 1, "amount": 10}).fetchall()
+
+        Columns and filters of queries reach the files. Statements that change tables are done when this returns, each
+        in one commit, by the methods of `Table` and with their guarantees and errors; their rows say what was done.
+        docs/sql.md lists them.
+
+        The dialect is DuckDB's; names may stand in backticks too. ``db.orders`` may be followed by
+
+        - ``VERSION AS OF`` (or ``FOR VERSION AS OF``, ``FOR SYSTEM_VERSION AS OF``): the name of a tag, a snapshot id,
+          ``'snapshot.<id>'`` or ``'watermark-<millis>'``; tags come first.
+        - ``TIMESTAMP AS OF`` (or ``FOR TIMESTAMP AS OF``, ``FOR SYSTEM_TIME AS OF``): ISO text, seconds since 1970 as a
+          number (Spark's unit), or an expression of constants; what has no time zone is in UTC.
+        - ``/*+ OPTIONS('scan.snapshot-id' = '3') */``, or another ``scan.*`` option of time travel; other options are
+          refused.
+
+        Branches and system tables are quoted names: ``db."orders$branch_dev"``, ``db."orders$snapshots"``,
+        ``sys.all_tables``.
+
+        Args:
+            query: one or more statements, which semicolons separate.
+            parameters: values of ``$name`` by name, or of ``?`` in order.
+            database: the database of unqualified names; None: the one of the last ``USE``, without one they are tables
+                and views of the connection.
+            connection: DuckDB's default connection when None.
+
+        Raises:
+            InvalidArgument: not a statement, or a query that DuckDB does not understand. Those before it are done.
+            Unsupported: a statement, or a part of one, that Morrow does not have.
+            DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
+            Others: as the methods that do the work.
+        """
+        from morrow.readers.execution.duckdb_relation import checked_connection
+        from morrow.statements.context import Context
+        from morrow.statements.parameters import bound
+        from morrow.statements.parsing import parsed
+        from morrow.statements.running import run
+        from morrow.statements.sources import CatalogSources
+
+        text, values = bound(query, parameters)
+        sources = CatalogSources(self, self._dataset)
+        context = Context(self, sources, checked_connection(connection), database or self._database, values)
+        statements = parsed(text)
+        if not statements:
+            raise InvalidArgument("0 statements where one query was expected")
+        for statement in statements:
+            found = run(context, statement)
+        if database is None:
+            self._database = context.database
+        return found
+
+    def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+        parts = object_name(name)
+        if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
+            if travel != NOW:
+                raise InvalidArgument(f"{name}: the tables about all tables have no past")
+            return self.system(name).dataset()
+        try:
+            metadata = self._catalog.table(parts.table)
+        except Unsupported:
+            return self._folder_dataset(parts, travel)
+        travel = msgspec.structs.replace(travel, branch=parts.branch)
+        if parts.system is not None:
+            return make_system_scan(metadata, parts.system, travel=travel).dataset()
+        return make_scan(metadata, travel=travel).dataset()
+
+    def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
+        kind = folder_table(self._catalog, name.table).kind
+        if name.system is not None or name.branch is not None or travel != NOW:
+            what = f"{name.table}, a {kind}, with a branch, a state or a system table,"
+            raise Unsupported(what, hint="it is a folder of files, without snapshots")
+        made = self.format_table(name.table) if kind == FORMAT_TABLE else self.object_table(name.table)
+        return made.scan().dataset()
+
+    def __getitem__(self, name: str) -> Table:
+        """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""
+        return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Tells whether there is a table ``database.table``: ``"db.orders" in cat``."""
+        return isinstance(name, str) and self._catalog.has_table(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names ``database.table`` of all tables, database by database."""
+        return (f"{database}.{name}" for database in self.databases() for name in self.tables(database))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def __dir__(self) -> list[str]:
+        return public_names(self)
+
+    def __repr__(self) -> str:
+        return f"Catalog({shown(self.warehouse)!r})"
+
+    def _repr_html_(self) -> str:
+        from morrow.html.tables import table, titled
+
+        rows = [(database, ", ".join(self.tables(database))) for database in self.databases()]
+        return titled(repr(self), table(("database", "tables"), rows))
+
+
+def sql(
+    query: str,
+    catalog: Catalog | str | os.PathLike[str],
+    parameters: Parameters = None,
+    *,
+    database: str | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> duckdb.DuckDBPyRelation:
+    """Runs SQL statements on a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
+    found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+    return found.sql(query, parameters, database=database, connection=connection)

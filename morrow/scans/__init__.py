@@ -1,0 +1,1 @@
+"""Scans of tables, of their system tables and of their changes, and the forms that rows take."""

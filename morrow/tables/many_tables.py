@@ -1,0 +1,202 @@
+"""Operations of a catalog on whole tables: many compacted, one copied, one made from Parquet files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from morrow.engine.arguments import instance
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.io.local import LocalStore
+from morrow.engine.io.resolve import location_of, resolve
+from morrow.engine.options.declared.table import BUCKET, PATH
+from morrow.engine.plan.filter import FilterLike
+from morrow.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+    from morrow.engine.catalog.protocol import Catalog
+    from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.metadata import TableMetadata
+
+ALL = ".*"
+
+
+@dataclass(frozen=True)
+class CompactedTable:
+    """A table that was compacted: the snapshot, None where nothing was worth it; or the error that stopped it."""
+
+    name: str
+    snapshot: Snapshot | None
+    error: MorrowError | None = None
+
+
+def chosen_tables(
+    catalog: Catalog, databases: str | None, including: str | None, excluding: str | None
+) -> Iterator[str]:
+    """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
+
+    Raises:
+        InvalidArgument: not a regular expression.
+    """
+    of_databases, of_tables = pattern(databases or ALL), pattern(including or ALL)
+    others = pattern(excluding) if excluding else None
+    for database in catalog.databases():
+        if not of_databases.fullmatch(database):
+            continue
+        for table in catalog.tables(database):
+            name = f"{database}.{table}"
+            if of_tables.fullmatch(name) and not (others and others.fullmatch(name)):
+                yield name
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Compiles a regular expression. Raises `InvalidArgument`."""
+    try:
+        return re.compile(text, re.DOTALL)
+    except (re.error, TypeError) as error:
+        raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
+
+
+def compact_tables(
+    catalog: Catalog, databases: str | None, including: str | None, excluding: str | None, *, full: bool
+) -> list[CompactedTable]:
+    """Compacts the chosen tables one by one; see `Catalog.compact`."""
+    return [_compacted(catalog, name, full) for name in list(chosen_tables(catalog, databases, including, excluding))]
+
+
+def _compacted(catalog: Catalog, name: str, full: bool) -> CompactedTable:
+    try:
+        return CompactedTable(name, Table(catalog.table(name)).compact(full=full))
+    except MorrowError as error:
+        return CompactedTable(name, None, error)
+
+
+def check_replaceable(catalog: Catalog) -> None:
+    """Raises `Unsupported` where nothing is renamed."""
+    if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        raise Unsupported(
+            "REPLACE TABLE in an object store, where nothing is renamed,",
+            hint="use INSERT OVERWRITE, or drop the table and create it anew",
+        )
+
+
+def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
+    """Puts a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
+    check_replaceable(catalog)
+    old = f"{by}-old"
+    try:
+        catalog.rename_table(name, old)
+    except TableNotFound:
+        return catalog.rename_table(by, name)
+    try:
+        renamed = catalog.rename_table(by, name)
+    except BaseException:
+        catalog.rename_table(old, name)
+        raise
+    catalog.drop_table(old)
+    return renamed
+
+
+def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) -> Table:
+    """Copies the rows of a table; see `Catalog.copy_table`."""
+    from morrow.writers.operations.partitions import partition_filter
+    from morrow.writers.target import WriteTarget
+
+    partition_filter(WriteTarget.of(instance(source, Table, "source")._metadata), None, where, "copy_table")
+    made = not catalog.has_table(name)
+    if made:
+        first = source.schemas()[-1]
+        from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+
+        copied = new_schema(
+            first,
+            partition_keys=source.partition_keys,
+            options={key: value for key, value in first.options.items() if key not in PATH.keys},
+            comment=source.comment,
+            where=catalog.where_of(name),
+        )
+        catalog.create_table(name, copied)
+    target = Table(catalog.table(name))
+    try:
+        _check_alike(source, target)
+        newest = source._metadata.latest_snapshot()  # whatever options of time travel say
+        if newest is not None:
+            target.overwrite(source.scan(snapshot=newest.id, filter=where), dynamic=True)
+    except BaseException:
+        if made:
+            catalog.drop_table(name)
+        raise
+    return target
+
+
+def _check_alike(source: Table, target: Table) -> None:
+    """Raises `InvalidArgument` where rows of one table are not rows of the other."""
+    if source.path == target.path:
+        raise InvalidArgument(f"{source.path}: a table cannot be copied to itself")
+    ours, theirs = source.schemas()[-1], target.schemas()[-1]
+    there = {field.name: field.type for field in theirs.fields}
+    different = (
+        ("primary keys", set(ours.primary_keys) != set(theirs.primary_keys)),
+        ("partition columns", ours.partition_keys != theirs.partition_keys),
+        ("columns", any(there.get(field.name) != field.type for field in ours.fields)),
+        ("number of buckets", ours.options.get(BUCKET.key) != theirs.options.get(BUCKET.key)),
+    )
+    for what, is_so in different:
+        if is_so:
+            raise InvalidArgument(f"{target.path}: the table exists, with other {what} than {source.path}")
+
+
+def clone_parquet(
+    catalog: Catalog, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
+) -> Table:
+    """Makes a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
+    found, partition_keys = _parquet(location_of(folder, "folder"))
+    where = catalog.where_of(name)
+    from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+
+    first = new_schema(found.schema, partition_keys=partition_keys, options=options, where=where)
+    table = Table(catalog.create_table(name, first))
+    try:
+        table.append(found)
+    except BaseException:
+        catalog.drop_table(name)
+        raise
+    return table
+
+
+def _parquet(location: str) -> tuple[ds.Dataset, list[str]]:
+    """Returns the Parquet files below a local folder as one dataset, and the columns that their folders name."""
+    import pyarrow as pa
+
+    store, root = resolve(location)
+    if not store.is_local:
+        raise Unsupported("a clone of Parquet files that lie in no local folder", where=location)
+    if not Path(root).is_dir():
+        raise InvalidArgument(f"{location}: there is no such folder")
+    try:
+        factory = _files_below(root)
+        schema = factory.inspect(promote_options="default", fragments=None)
+        found = factory.finish(schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+        raise InvalidArgument(f"{location}: {str(error).splitlines()[0]}") from error
+    if not found.files:
+        raise InvalidArgument(f"{location}: there is no Parquet file in this folder")
+    keys = list(found.partitioning.schema.names) if found.partitioning is not None else []
+    return found, keys
+
+
+def _files_below(root: str) -> ds.FileSystemDatasetFactory:
+    """Returns the Parquet files below a folder; names that begin with _ or . are left out, as everywhere."""
+    import pyarrow.dataset as ds
+    import pyarrow.fs as fs
+
+    options = ds.FileSystemFactoryOptions(partition_base_dir=root, partitioning=ds.HivePartitioning.discover())
+    selector = fs.FileSelector(root, recursive=True)
+    return ds.FileSystemDatasetFactory(fs.LocalFileSystem(), selector, ds.ParquetFileFormat(), options)

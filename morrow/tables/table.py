@@ -1,0 +1,275 @@
+"""The class `Table`: a table's schema, history, scans and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
+
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.newest_state import look
+from morrow.engine.plan.time_travel import TravelArguments, travel_of
+from morrow.engine.telling import public_names
+from morrow.scans.duckdb_scan import with_engine
+from morrow.scans.planning import read_latest_files
+from morrow.scans.scan_arguments import checked_limit
+from morrow.scans.table_scan import Scan, make_scan
+from morrow.scans.travelling import travels
+from morrow.tables.branches import Branches
+from morrow.tables.following import Following
+from morrow.tables.history import SchemaList, SnapshotList, history_frame
+from morrow.tables.maintenance import Maintenance
+from morrow.tables.row_operations import RowOperations
+from morrow.tables.tags import Tags
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from morrow.engine.format.schema import TableSchema
+    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.scans.system import SystemScan
+    from morrow.tables.altering import Alteration
+
+Engine: TypeAlias = Literal["polars", "duckdb"]
+
+
+class Table(RowOperations, Maintenance, Following):
+    """A Paimon table, on one branch. Open one with `morrow.open` or `morrow.Catalog.table`.
+
+    The newest state is never cached: every scan sees the newest snapshot at the time it is planned.
+    """
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+        look(metadata, at_first=read_latest_files)
+
+    @property
+    def path(self) -> str:
+        """The table's folder or URL."""
+        return self._metadata.store.url(self._metadata.root)
+
+    @property
+    def name(self) -> str:
+        """The last segment of the path."""
+        return self._metadata.root.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def branch(self) -> str:
+        """The branch of this object, ``main`` by default."""
+        return self._metadata.branch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The newest schema as an Arrow schema; column comments are field metadata ``comment``."""
+        return self._newest.arrow()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The table's options as stored."""
+        return dict(self._newest.options)
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """Primary key columns, empty for append tables."""
+        return self._newest.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Partition columns, empty for unpartitioned tables."""
+        return self._newest.partition_keys
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment, None without one."""
+        return self._newest.comment
+
+    @property
+    def _newest(self) -> TableSchema:
+        return self._metadata.latest_schema()
+
+    @property
+    def alter(self) -> Alteration:
+        """Schema changes: ``t.alter.add_column("x", "INT")``; several in one version: ``with t.alter() as a: ...``."""
+        from morrow.tables.altering import Alteration
+
+        return Alteration(self._metadata)
+
+    def schemas(self) -> SchemaList:
+        """Returns all versions of the schema, oldest first."""
+        return SchemaList(self._metadata.schemas())
+
+    def snapshots(self) -> SnapshotList:
+        """Returns the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
+        return SnapshotList(self._metadata.snapshots())
+
+    def history(self, limit: int | None = None) -> pl.DataFrame:
+        """Returns the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
+
+        ``rows_added``, ``rows_updated`` and ``rows_deleted`` are the rows that the commit added to, changed in, and
+        took from the table; null where nobody counted them: in tables with a primary key a written row may be new or
+        not. Updates, deletes and merges of Morrow count theirs, and its operations record how long they took
+        (``duration_ms``). ``rows_written`` are all rows that writers handed over, deletions apart
+        (``deletions_written``); compactions write none. ``files_added``, ``files_removed`` and ``bytes_added`` count
+        data files, those of compactions, too. ``stored_rows`` counts rows before merging and deletion vectors,
+        ``stored_rows_change`` what the commit added to them (less what it took away), ``changelog_rows`` its recorded
+        changes. Null where the writer recorded nothing, or the manifest is gone.
+
+        Args:
+            limit: the newest snapshots only, so many.
+
+        Raises:
+            InvalidArgument: `limit` is no number of snapshots.
+        """
+        return history_frame(self._metadata, checked_limit(limit))
+
+    @property
+    def tags(self) -> Tags:
+        """The tags, named snapshots that expiry keeps: ``t.tags.list()``, ``t.tags.create("v1")``."""
+        return Tags(self._metadata)
+
+    @property
+    def branches(self) -> Branches:
+        """The branches beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        return Branches(self._metadata)
+
+    @travels
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # the name users know from Arrow and Iceberg
+        limit: int | None = None,
+        *,
+        engine: Engine | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> Scan:
+        """Returns a scan of the table, which is planned on first use of its rows.
+
+        Args:
+            columns: output columns in order; None for all.
+            filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
+            limit: rows at most; reading stops there.
+            engine: ``duckdb``: rows are read by DuckDB, as `Scan.to_sql` says, spilling to disk beyond memory.
+            as_of: a snapshot id, a tag name, or a time: the newest snapshot at or before it.
+            snapshot, tag, timestamp, watermark: the same, one meaning each. Times are epoch milliseconds, ISO text,
+                or datetimes; those without a zone are UTC.
+            version: text that is a tag name, an id, ``snapshot.<id>``, ``watermark-<millis>`` or an ISO time.
+            branch: the branch to read instead of this one.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: the call is wrong.
+            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
+        """
+        scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+        return with_engine(scan, engine)
+
+    @travels
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Returns rows as a Polars DataFrame. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_polars()
+
+    @travels
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pa.Table:
+        """Returns rows as an Arrow table. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_arrow()
+
+    @travels
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pd.DataFrame:
+        """Returns rows as a pandas DataFrame; needs pandas installed. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_pandas()
+
+    @travels
+    def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:
+        """Returns the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
+        return self.scan(filter=filter, **at).count()
+
+    @travels
+    def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
+        """Returns some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
+        return self.scan(limit=rows, **at).to_polars()
+
+    @travels
+    def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:
+        """Returns the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
+
+        The arguments choose a snapshot as in `scan`; by default it is the newest at the time of this call.
+        """
+        return self.scan(**at).dataset()
+
+    @travels
+    def system(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        *,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> SystemScan:
+        """Returns a scan of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md lists them.
+
+        Args:
+            name: ``snapshots``, ``files``, ``audit_log``, ...; with or without Paimon's leading ``$``.
+            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`. Tables
+                about all snapshots at once, such as ``snapshots``, do not travel in time.
+            from_snapshot, to_snapshot: read the changes between these, as `changes`; for ``audit_log`` and ``binlog``.
+                In ``binlog`` an update is then one row, whose arrays hold the values before and after.
+
+        Raises:
+            TableNotFound: no such system table.
+            Unsupported: this table does not have it (``row_tracking`` where rows are not tracked).
+            ColumnNotFound, InvalidArgument, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: as `scan`.
+        """
+        from morrow.scans.system import make_system_scan
+
+        return make_system_scan(
+            self._metadata,
+            name,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            travel=travel_of(**at),
+            from_snapshot=from_snapshot,
+            to_snapshot=to_snapshot,
+        )
+
+    def on_branch(self, branch: str) -> Table:
+        """Returns the same table on another branch. Raises `BranchNotFound`."""
+        return Table(self._metadata.on_branch(branch))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __dir__(self) -> list[str]:
+        return public_names(self)
+
+    def __repr__(self) -> str:
+        from morrow.tables.portrait import text_of
+
+        return text_of(self._metadata, self.path)
+
+    def _repr_html_(self) -> str:
+        from morrow.tables.portrait import html_of
+
+        return html_of(self._metadata, self.path, self.name)

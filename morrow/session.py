@@ -14,7 +14,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.scans.table_scan import make_scan
+from morrow.scans.making import make_scan
 from morrow.scans.travelling import travels
 from morrow.tables.table import Table
 

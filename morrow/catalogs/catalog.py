@@ -19,8 +19,8 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.telling import public_names, shown
+from morrow.scans.making import make_scan
 from morrow.scans.system import SystemScan, make_catalog_scan, make_system_scan
-from morrow.scans.table_scan import make_scan
 from morrow.scans.travelling import travels
 from morrow.session import Verify
 from morrow.tables.table import Table

@@ -16,7 +16,7 @@ from morrow.engine.schema.validation import RULES
 from morrow.engine.schema.validation.proposal import Proposal
 from morrow.engine.wording import plural
 from morrow.readers.masks.live import read_deletion
-from morrow.scans.table_scan import make_scan
+from morrow.scans.making import make_scan
 from morrow.writers.operations.planned import levels_of
 
 

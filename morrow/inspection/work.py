@@ -19,7 +19,7 @@ from morrow.html.elements import Safe, element, joined
 from morrow.html.tables import facts, table
 from morrow.inspection.files import total
 from morrow.inspection.shares import bars
-from morrow.scans.table_scan import make_scan
+from morrow.scans.making import make_scan
 from morrow.writers.operations.planned import PlannedCompaction, planned_compactions
 
 MOST_TOLD = 10

@@ -10,9 +10,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import NOW, Travel
+from morrow.scans.making import make_scan
 from morrow.scans.packed_scan import ChangesScan, PackedScan
 from morrow.scans.system_scan import Asked, MadeScan, RowScan, SystemScan
-from morrow.scans.table_scan import make_scan
 
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog

@@ -151,7 +151,7 @@ class Maintenance(Expiring):
             InvalidArgument, ColumnNotFound: a wrong condition.
         """
         from morrow.inspection.inspection import Inspection
-        from morrow.scans.table_scan import make_scan
+        from morrow.scans.making import make_scan
 
         make_scan(self._metadata, filter=where)
         return Inspection(self._metadata, where)

@@ -11,9 +11,10 @@ from morrow.engine.plan.newest_state import look
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.engine.telling import public_names
 from morrow.scans.duckdb_scan import with_engine
+from morrow.scans.making import make_scan
 from morrow.scans.planning import read_latest_files
 from morrow.scans.scan_arguments import checked_limit
-from morrow.scans.table_scan import Scan, make_scan
+from morrow.scans.table_scan import Scan
 from morrow.scans.travelling import travels
 from morrow.tables.branches import Branches
 from morrow.tables.following import Following

@@ -11,7 +11,8 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import travel_of
-from morrow.scans.table_scan import Scan, make_scan
+from morrow.scans.making import make_scan
+from morrow.scans.table_scan import Scan
 from morrow.spark.source.by_catalog import unpacked
 from morrow.spark.source.option_values import Place
 from morrow.spark.source.options import Options

@@ -17,6 +17,7 @@ from morrow.spark.catalogs.chosen import STREAMING, Chosen, refused
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Question
 from morrow.spark.catalogs.read import CHANGES, changed, of_changes, of_table
+from morrow.spark.catalogs.write_options import settings_beside
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
@@ -127,8 +128,9 @@ def _of_rows(place: ByPath, state: str) -> dict[str, object]:
 
 
 def _of_table(place: ByPath, given: Chosen) -> dict[str, object]:
-    asked, path = place.options.read(), place.options.place().path
-    chosen = Chosen() if asked.travel else given  # options count before settings
+    asked, path = place.options.read(changes=True), place.options.place().path
+    # options count before settings
+    chosen = Chosen(asked.changes, tuple(asked.changes)) if asked.changes else Chosen() if asked.travel else given
     if chosen.are_of_changes:
         return _of_changes(place, chosen)
     table, named = place.table(), asked.columns or ()
@@ -154,7 +156,7 @@ def _of_table(place: ByPath, given: Chosen) -> dict[str, object]:
 
 
 def _of_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
-    asked, path, table = place.options.read(), place.options.place().path, place.table()
+    asked, path, table = place.options.read(changes=True), place.options.place().path, place.table()
     if asked.columns is not None or asked.filter is not None:
         raise refused("the options 'columns' and 'filter'", chosen.by)
     found = of_changes(table, path, chosen)
@@ -236,11 +238,18 @@ def _of_sink(question: Question) -> dict[str, str]:
     return {**given, PARTITION.key: ",".join(keys)} if keys else given
 
 
-def _save(_place: ByPath, question: Question, rows: DataFrame | None) -> None:
+def _save(place: ByPath, question: Question, rows: DataFrame | None) -> None:
     """Saves rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
     assert rows is not None  # every write has some
     given = question["options"]
-    save_rows(rows, given, Writing(given, question["mode"], tuple(question["partitions"]), others=False))
+    how = Writing(given, question["mode"], tuple(question["partitions"]), others=False)
+    save_rows(rows, given, how, _set_for_writes(place, question))
+
+
+def _set_for_writes(place: ByPath, question: Question) -> dict[str, str]:
+    """Returns the settings that say how rows are written. Raises as `ByPath.chosen` for those that nothing heeds."""
+    place.chosen(question)
+    return settings_beside(place, question, question["options"])
 
 
 def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
@@ -252,7 +261,7 @@ def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
 def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = None) -> None:
     """Checks what a stream is written by, before it starts."""
     options = _of_sink(question)
-    check_stream_sink(options)
+    check_stream_sink({**_set_for_writes(place, question), **options})
     place.options.place()
     keys = place.table().primary_keys if _is_there(place) else options.get(PRIMARY_KEY.key)
     if question["mode"] == UPDATE and not keys:
@@ -271,7 +280,7 @@ def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> b
         return False
     numbered = {**options, "commit-user": user, "commit-identifier": str(batch)}
     mode = OVERWRITE if question["mode"] == COMPLETE else "append"
-    save_rows(rows, numbered, Writing(numbered, mode, (), others=False))
+    save_rows(rows, numbered, Writing(numbered, mode, (), others=False), _set_for_writes(place, question))
     return True
 
 

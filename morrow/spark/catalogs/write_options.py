@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
@@ -42,9 +43,13 @@ def sink_of(place: Opens, question: Question, *, overwrite: bool = True) -> Sink
 
 def _sink(place: Opens, question: Question, *, overwrite: bool) -> SinkOptions:
     given = question.get("options", {})
+    return Options({**settings_beside(place, question, given), **given}).sink(overwrite=overwrite)
+
+
+def settings_beside(place: Opens, question: Question, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options that the session sets for writes, without those that a call has given itself."""
     named = {ALIASES.get(key.lower(), key.lower()) for key in given}
-    set = {key: value for key, value in _settings(place, question).items() if key not in named}
-    return Options({**set, **given}).sink(overwrite=overwrite)
+    return {key: value for key, value in _settings(place, question).items() if key not in named}
 
 
 def settings_of_changes(place: Opens, question: Question) -> dict[str, str]:

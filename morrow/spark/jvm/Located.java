@@ -169,6 +169,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
         public void insert(Dataset rows, boolean overwrite) {
             Map question = Questions.of("insert", "mode", mode, "options", options);
             question.put("partitions", new ArrayList());
+            question.put("settings", Questions.settings());
             Python.ask(id, question, rows);
         }
 

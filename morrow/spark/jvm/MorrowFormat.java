@@ -128,6 +128,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             throw Refused.of("Unsupported", "clusterBy with format('morrow') is not supported; set the option 'clustering.columns' of the table");
         }
         Map question = Questions.of("save", "mode", mode.name().toLowerCase(java.util.Locale.ROOT), "options", given);
+        question.put("settings", Questions.settings());
         question.put("partitions", keys == null ? new ArrayList() : names(DataSourceUtils.decodePartitioningColumns((String) keys)));
         Python.ask(id(), question, rows);
         return new Saved(context, rows.schema());
@@ -155,6 +156,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     public Sink createSink(SQLContext context, scala.collection.immutable.Map options, scala.collection.immutable.Seq partitions, OutputMode mode) {
         Map question = Questions.of("check sink", "mode", mode.toString(), "options", original(options));
         question.put("partitions", names(partitions));
+        question.put("settings", Questions.settings());
         Python.ask(id(), question);
         question.put("verb", "write batch");
         return new BatchSink(id(), question);

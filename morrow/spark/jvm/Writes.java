@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.DropPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
@@ -30,12 +31,14 @@ public class Writes extends Rule {
     private final Names names;
     private final Checks checks;
     private final MadeTables tables;
+    private final PartitionPrefix partitions;
 
     private Writes(SessionState state, String id) {
         this.state = state;
         this.names = new Names(state);
         this.checks = new Checks(state, names, id);
         this.tables = new MadeTables(state, names);
+        this.partitions = new PartitionPrefix(state, names);
     }
 
     /** Puts the rule in front of those that a session analyses statements by, unless it is there already. */
@@ -72,6 +75,9 @@ public class Writes extends Rule {
         }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checks.checkProperties((SetTableProperties) plan);
+        }
+        if (plan instanceof DropPartitions) {
+            return partitions.dropped(plan);
         }
         if (plan instanceof InsertIntoStatement || (plan instanceof V2WriteCommand && !(plan instanceof RowLevelWrite))) {
             return written(plan);

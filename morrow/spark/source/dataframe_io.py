@@ -156,8 +156,12 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
     return frame
 
 
-def save_rows(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
+def save_rows(
+    rows: DataFrame, options: dict[str, str], given: Writing, settings: Mapping[str, str] | None = None
+) -> None:
     """Writes rows in the mode of a writer, to the table of the options, which is made where it is not there.
+
+    `settings`: further options of this write, which a new table does not have.
 
     Raises:
         AlreadyExists: the table is there, in a mode that makes it. Others: as `write`.
@@ -167,8 +171,8 @@ def save_rows(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
             raise InvalidArgument("partitionBy(...) and the option 'partition' say the same; give one of them")
         # The partition keys of a new table; those of an existing one have to be the same.
         options = {**options, PARTITION.key: ",".join(given.partition_by)}
-    asked = Options(options)
-    sink, place = asked.sink(overwrite=given.mode == OVERWRITE), asked.place()
+    place = Options(options).place()
+    sink = Options({**(settings or {}), **options}).sink(overwrite=given.mode == OVERWRITE)
     try:
         ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE), heeds=True)
     except AlreadyExists:

@@ -73,5 +73,24 @@ REPLACE_WHERE = "replacewhere"
 """The condition of an overwrite, by the name that it has in Delta's format."""
 PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
 
+SOURCES_OF_CHANGES = tuple(
+    option.key
+    for option in (scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP, scans.INCREMENTAL_TO_AUTO_TAG)
+)
+OF_CHANGES = (
+    *SOURCES_OF_CHANGES,
+    scans.INCREMENTAL_BETWEEN_SCAN_MODE.key,
+    scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
+)
+"""Options of a batch read that ask for the changes between two states, and those of them that say which."""
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("catalog", "database", "table"),
+        "name the table, by spark.table('pm.db.t') and writeTo('pm.db.t'), or give its path alone",
+    ),
+    KINDS: "in batches, read the system table of its path: .load(path + '$audit_log')",
+}
+"""Options that Paimon's format has, and what says the same here."""
+
 OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
 """Further options that Spark passes."""

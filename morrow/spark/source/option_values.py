@@ -24,6 +24,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     filter: str | None
     travel: TravelArguments
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Options that ask for the changes between two states."""
 
 
 @dataclass(frozen=True)

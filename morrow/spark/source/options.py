@@ -29,6 +29,7 @@ from morrow.spark.source.option_names import (
     CASTING,
     CHANGES,
     CONSUMER_ID,
+    ELSEWHERE,
     EVOLVING,
     FULL,
     KINDS,
@@ -38,6 +39,7 @@ from morrow.spark.source.option_names import (
     MODE,
     MODES,
     MOST_DELAY,
+    OF_CHANGES,
     OF_PAIMONS_WRITES,
     OF_SPARK,
     OF_STATES,
@@ -46,6 +48,7 @@ from morrow.spark.source.option_names import (
     PUSH_FILTERS,
     REPLACE_WHERE,
     SNAPSHOTS,
+    SOURCES_OF_CHANGES,
     STORAGE_PREFIX,
     TIMESTAMPS,
     WIDENING,
@@ -121,14 +124,21 @@ class Options:
         """Whether an option is given that only streams have."""
         return any(name in OF_STREAMS for name in self._given)
 
-    def read(self) -> ReadOptions:
-        """Parses the options of a batch read. Refuses those of a stream and unknown ones."""
-        self._only(*OF_READS)
+    def read(self, *, changes: bool = False) -> ReadOptions:
+        """Parses the options of a batch read, with `changes` those too that ask for what has changed between states.
+
+        Refuses those of a stream and unknown ones.
+        """
+        self._only(*OF_READS, *(OF_CHANGES if changes else ()))
         parsers = {**TRAVEL, TIMESTAMPS[1]: self._clock} if self._is_of_spark(TIMESTAMPS[1]) else TRAVEL
         found = {name.replace("-", "_"): self._get(name, parse) for name, parse in parsers.items()}
         chosen = {name: value for name, value in found.items() if value is not None}
+        between = {name: self._given[name] for name in OF_CHANGES if name in self._given}
+        if between and (chosen or not any(name in SOURCES_OF_CHANGES for name in between)):
+            whose = f"and {next(iter(chosen))!r} both say what is read" if chosen else "says which changes; say of what"
+            raise InvalidArgument(f"the option {next(iter(between))!r} {whose}")
         return ReadOptions(
-            self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen)
+            self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen), between
         )
 
     def stream(self) -> StreamOptions:
@@ -203,6 +213,8 @@ class Options:
         if "commit-identifier" in self._given and "commit-user" not in self._given:
             raise InvalidArgument("'commit-identifier' numbers the commits of a 'commit-user'; give one")
         self._refuse_paimons()
+        for name in self._given:
+            _refuse_elsewhere(name)
         apart = (STORAGE_PREFIX, *OF_PAIMONS_WRITES)
         others = (name for name in self._given if name not in own | OF_SPARK and not name.startswith(apart))
         return SinkOptions(
@@ -249,6 +261,7 @@ class Options:
         allowed = {*known, BY_CATALOG, *OF_ALL}
         for name in self._given:
             if name not in allowed and not name.startswith(STORAGE_PREFIX):
+                _refuse_elsewhere(name)
                 raise InvalidArgument(
                     f"there is no option {name!r} here; known are {', '.join(sorted({*known}))}, branch, verify"
                 )
@@ -272,6 +285,11 @@ def check_stream_sink(given: Mapping[str, str]) -> None:
     """Raises `InvalidArgument` for options that only a batch has."""
     if Options(given).sink().commit_identifier is not None:
         raise InvalidArgument("the commits of a stream are numbered by its batches; leave 'commit-identifier' out")
+
+
+def _refuse_elsewhere(name: str) -> None:
+    if name in ELSEWHERE:
+        raise InvalidArgument(f"there is no option {name!r} here: {ELSEWHERE[name]}")
 
 
 def _at_most_one(what: str, names: list[str]) -> None:

@@ -64,6 +64,7 @@ class StreamPlanner:
         self._begins_anew = said.begins_anew and asked.consumer_id is None
         self._asked = _with_stored(asked, said)
         self._consumers = Consumers(self._metadata)
+        self._recorded: int | None = None
         self._last: int | None = None
         self._ended_at: float | None = None
         self._planned: dict[int, Changes | None] = {}
@@ -124,7 +125,10 @@ class StreamPlanner:
             raise Unsupported("limits of what a batch of a stream takes, before Spark 4.2", hint="leave them out")
 
     def latest(self, start: Offset, limit: Limit | None) -> Offset:
-        """Returns the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet."""
+        """Returns the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet.
+
+        Records that `start` was reached: the last batch of a query is followed by no other that says so.
+        """
         since = int(start["snapshot"])
         if start.get("begin") == FULL:
             return self._ends({"snapshot": since, "since": since, "full": True})
@@ -135,6 +139,8 @@ class StreamPlanner:
                 f"{self._metadata.where}: the newest snapshot is {newest}, and the stream has read {since}: the table "
                 "was rolled back, or made anew; begin anew with another checkpoint"
             )
+        if "begin" not in start:
+            self.processed(start)
         if "begin" not in start and (newest <= since or self._waits(since, newest, limit)):
             return start
         end = since if newest <= since else self._end(since, newest, limit)
@@ -155,8 +161,10 @@ class StreamPlanner:
         Raises:
             StorageError: the record cannot be written.
         """
-        if self._asked.consumer_id is not None:
-            self._consumers.record(self._asked.consumer_id, int(end["snapshot"]) + 1)
+        following = int(end["snapshot"]) + 1
+        if self._asked.consumer_id is not None and following != self._recorded:
+            self._consumers.record(self._asked.consumer_id, following)
+            self._recorded = following
 
     def _ends(self, end: Offset) -> Offset:
         self._ended_at = time.monotonic()

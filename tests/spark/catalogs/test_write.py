@@ -145,6 +145,27 @@ def test_partitions_are_replaced_by_conditions(sql: Sql) -> None:
     assert sorted(sql("SELECT id FROM pm.db.p")) == [(1,), (4,), (6,), (22,)]
 
 
+def test_partitions_are_dropped_by_the_first_keys(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.p (id INT, a STRING, `b.c` INT, d DATE) PARTITIONED BY (a, `b.c`, d)")
+    sql(
+        "INSERT INTO pm.db.p VALUES (1, 'x', 1, DATE'2026-01-01'), (2, 'x', 2, DATE'2026-01-01'), "
+        "(3, 'y', 1, DATE'2026-01-01'), (4, 'y', 1, NULL), (5, NULL, 1, NULL), (6, 'z', 1, NULL)"
+    )
+    sql("ALTER TABLE pm.db.p DROP PARTITION (A = 'y', `b.c` = '1'), PARTITION (a = 'nope')")
+    assert sorted(sql("SELECT id FROM pm.db.p")) == [(1,), (2,), (5,), (6,)]
+    sql("ALTER TABLE pm.db.p DROP IF EXISTS PARTITION (a = NULL), PARTITION (a = 'x', `b.c` = 1, d = '2026-01-01')")
+    assert sql("SELECT id, snapshots FROM pm.db.p, (SELECT count(*) AS snapshots FROM pm.db.`p$snapshots`)") == [
+        (2, 3),
+        (6, 3),
+    ]
+    for spec, words in (("`b.c` = 1", "must match"), ("a = 'x', no = 1", "PARTITIONS_NOT_FOUND"), ("no = 1", "no")):
+        with pytest.raises(Exception, match=words):
+            sql(f"ALTER TABLE pm.db.p DROP PARTITION ({spec})")
+    sql("TRUNCATE TABLE pm.db.p PARTITION (a = 'x')")
+    assert sql("SHOW PARTITIONS pm.db.p PARTITION (a = 'z')") == [("a=z/b.c=1/d=null",)]
+    assert sql("SELECT id FROM pm.db.p") == [(6,)]
+
+
 def test_partitions_of_times_and_booleans(sql: Sql) -> None:
     sql("CREATE TABLE pm.db.p (id INT, a TIMESTAMP, b TIMESTAMP_NTZ, c BOOLEAN) PARTITIONED BY (a, b, c)")
     rows = "(1, TIMESTAMP'2024-11-03 01:30:00', TIMESTAMP_NTZ'1969-12-31 23:59:59.123456', true), (2, NULL, NULL, NULL)"

@@ -148,6 +148,57 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
         session.sql("DROP TABLE IF EXISTS first")
 
 
+def test_settings_of_writes_are_heeded_by_path(session: SparkSession, people: morrow.Table, tmp_path: Path) -> None:
+    new, more = str(tmp_path / "new"), session.sql("SELECT 3 AS id, 'c' AS v, 1.5D AS extra")
+
+    def save(path: str, **options: str) -> None:
+        more.write.format("morrow").options(**options).mode("append").save(path)
+
+    formats = {"spark.paimon.file.format": "avro", f"spark.paimon.*.{tmp_path.name}.new.file.format": "orc"}
+    with settings(session, {**formats, "spark.paimon.write.merge-schema": "true"}):
+        save(people.path)
+        save(new, bucket="-1")
+        save(new, **{"file.format": "parquet"})  # what a call says counts
+        checkpoint = str(tmp_path / "checkpoint")
+        stream = session.readStream.format("morrow").load(people.path).writeStream.format("morrow")
+        query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(tmp_path / "copy"))
+        query.awaitTermination()
+    assert morrow.open(people.path).schema.names[-1] == "extra"
+    made = morrow.open(new)
+    assert (sorted(_formats(made)), dict(made.options)) == (["orc", "parquet"], {"bucket": "-1"})
+    assert _formats(morrow.open(str(tmp_path / "copy"))) == ["avro"]
+    for setting, words in {"sequence.field": "is not supported", "bukcet": "no option 'bukcet'"}.items():
+        with settings(session, {f"spark.paimon.{setting}": "id"}), pytest.raises(Exception, match=words):
+            save(people.path)
+    assert morrow.open(people.path).scan().count() == 3
+
+
+def _formats(table: morrow.Table) -> list[str]:
+    return [name.rpartition(".")[2] for name in table.system("files").to_arrow()["file_path"].to_pylist()]
+
+
+def test_options_of_paimons_format_that_name_a_table_or_its_changes(
+    session: SparkSession, people: morrow.Table
+) -> None:
+    reader = session.read.format("morrow")
+    assert rows_of(reader.option("incremental-between", "1,2").load(people.path)) == [(2, "b")]
+    for options, words in (
+        ({"catalog": "pm", "database": "db", "table": "t"}, r"spark\.table\('pm\.db\.t'\)"),
+        ({"read.changelog": "true"}, r"\$audit_log"),
+        ({"incremental-between": "1,2", "snapshot": "1"}, "both say what is read"),
+        ({"incremental-between-scan-mode": "delta"}, "says which changes"),
+        ({"incremental-between": "1,2", "columns": "id"}, "'columns' and 'filter' while incremental-between chooses"),
+    ):
+        with pytest.raises(Exception, match=words):
+            session.read.format("morrow").options(**options).load(people.path).collect()
+    with pytest.raises(Exception, match=r"no option 'catalog' here: .*writeTo\('pm\.db\.t'\)"):
+        session.range(1).write.format("morrow").option("catalog", "pm").mode("append").save(people.path)
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
 def test_settings_choose_the_state_of_a_table_by_its_location(session: SparkSession, people: morrow.Table) -> None:
     session.sql(f"CREATE TABLE made USING morrow LOCATION '{people.path}'")
     database = Path(people.path).parent.name.removesuffix(".db")

@@ -236,8 +236,12 @@ def test_available_now_stops_at_what_was_there(table: morrow.Table) -> None:
 def test_a_consumer_keeps_what_was_not_read_and_goes_on_there(table: morrow.Table) -> None:
     options = {"starting-snapshot": 1, "consumer-id": "copy"}
     first = planner(table, **options)
-    first.processed(first.latest(first.initial(), Limit("rows", 2)))
+    end = first.latest(first.initial(), Limit("rows", 2))
+    first.processed(end)
     assert planner(table, **options).initial()["snapshot"] == 2
+    last = first.latest(end, ALL)
+    assert first.latest(last, ALL) == last  # Spark asks for more, and never says that the last batch is done
+    assert table.consumers.all() == {"copy": table.snapshots()[-1].id + 1}
 
 
 def test_a_table_that_was_rolled_back_ends_the_stream(table: morrow.Table) -> None:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from morrow.cli.arguments import Format
 from morrow.cli.opening import knows_names, open_catalog, open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, sink, write_rows
+from morrow.cli.paging import emit
 from morrow.cli.progress import working
 from morrow.cli.scans import rows_of
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.time_travel import TravelArguments
+from morrow.engine.telling import shown, shown_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 WRAPPED = "Python exception occurred while executing the UDF: "
 """DuckDB's words before the class and message of an error that a Python function raised."""
+
+PLANS = (["part", "plan"], ["explain_key", "explain_value"])
+"""The columns of EXPLAIN: of Morrow, of DuckDB."""
 
 
 def read(
@@ -93,6 +98,9 @@ def sql(
             if result is None:
                 raise InvalidArgument("the query returns no rows; write a SELECT")
             with _duckdb_errors():
+                if form is Format.TABLE and result.columns in PLANS:
+                    _write_plan(result, output)
+                    return
                 cap = TABLE_ROWS if form in TABLES and limit is None else None
                 _write_relation(result if limit is None else result.limit(limit), form, output, cap)
 
@@ -114,6 +122,13 @@ def _ask(text: str, yes: bool) -> None:
     for statement in parsed(text):
         if statement.loss is not None:
             may(statement.loss, yes=yes, dry_run=False)
+
+
+def _write_plan(result: duckdb.DuckDBPyRelation, output: Path | None) -> None:
+    """Writes the parts of a plan as text: their lines are no values of a table."""
+    text = "".join(f"{shown(part)}\n{shown_lines(plan)}\n" for part, plan in result.fetchall())
+    with sink(output) as out:
+        emit(text, out)
 
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:

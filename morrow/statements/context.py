@@ -147,7 +147,8 @@ class Context:
         if name:
             return name[0]
         if self.database is None:
-            raise InvalidArgument("in which database? Write IN database, or USE a database first")
+            known = ", ".join(self.catalog.databases()) or "none"
+            raise InvalidArgument(f"in which database? Write IN database, or USE one first; there are: {known}")
         return self.database
 
     # Queries and values

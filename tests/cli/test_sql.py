@@ -9,14 +9,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import morrow
 from morrow.cli.app import app
+from morrow.cli.line_editing import STATEMENTS, Completer
+from morrow.cli.talking import talk
 from tests.cli.conftest import Run
 from tests.support.command_line import CliRunner
+from tests.support.terminals import on_terminal
 
 Table = Callable[[str], Path]
+SHOWN = [words.removeprefix("SHOW ").lower() for words in STATEMENTS if words.startswith("SHOW ")]
 
 
 def test_paimon_scan_in_the_query(run: Run, table: Table) -> None:
@@ -120,6 +126,88 @@ def test_an_open_string_at_the_end_of_the_input_is_an_error() -> None:
     done = CliRunner().invoke(app, ["sql"], input="SELECT 1;\nSELECT 'a;\n")
     assert done.exit_code == 1
     assert "unterminated" in done.stderr
+
+
+def test_a_script_says_in_which_line_the_statement_begins_that_failed() -> None:
+    done = CliRunner().invoke(
+        app, ["sql", "-f", "csv"], input="-- head\n\nSELECT 1 AS x;\nSELECT\n no;\nSELECT 2 AS x;\n"
+    )
+
+    assert (done.exit_code, done.stdout) == (1, "x\n1\n")
+    assert "morrow: the statement of line 4: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-- a comment\nSELECT 41 + 1 AS x;\n", ["x", "42"]),
+        ("/* a comment;\nof two lines */\n.exit\nSELECT 1;\n", []),
+        ("SELECT 1 AS x; /* open;\nand closed */\nSELECT 2 AS x;\n", ["x", "1", "x", "2"]),
+        (".schema db.t\n", ["col_name,data_type,comment", "id,INT,", "n,STRING,"]),
+        (".tables\n", ["db.t"]),
+    ],
+)
+def test_what_is_typed_on_a_terminal(tmp_path: Path, text: str, shown: list[str]) -> None:
+    morrow.Catalog(tmp_path / "lake").create_table("db.t", "id INT, n STRING")
+    typed = f"{text}.exit\n".encode()
+    done = on_terminal("sql", tmp_path / "lake", "-f", "csv", typed=typed, XDG_STATE_HOME=str(tmp_path), TERM="dumb")
+
+    written = [line for line in done.shown.splitlines() if not line.startswith(("morrow> ", "   ...> "))]
+    assert (done.code, [line for line in written if line not in ("", ".exit", *text.splitlines())]) == (0, shown), done
+
+
+def test_the_end_of_a_terminal_runs_nothing_that_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["SELECT 1;", "DELETE FROM db.t"])
+    ran: list[str] = []
+
+    def typed(_: str) -> str:
+        for line in lines:
+            return line
+        raise EOFError  # Ctrl-D
+
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("morrow.cli.line_editing.begin", lambda *_: None)
+    talk(ran.append, None, [])
+
+    assert ran == ["SELECT 1"]
+
+
+def test_words_that_are_no_sql_are_told_apart(tmp_path: Path) -> None:
+    done = on_terminal("sql", typed=b".tabels\n.schema\n.help\n.exit\n", XDG_STATE_HOME=str(tmp_path), TERM="dumb")
+
+    assert "there is no .tabels; did you mean '.tables'? " in done.err
+    assert ".schema takes TABLE: write .schema TABLE" in done.err
+    assert ".tables [DATABASE]  All tables, as db.table." in done.shown
+
+
+def test_what_is_completed(tmp_path: Path) -> None:
+    lake = morrow.Catalog(tmp_path)
+    table = lake.create_table("shop.orders", 'amount INT, "odd name" INT')
+    table.append({"amount": [1], "odd name": [2]})
+    table.tags.create("opening")
+    offers = Completer(lake, ["people"]).offers
+
+    assert offers("sel", "sel") == ["select"]
+    assert offers("sh", "FROM sh") == ["shop.", *(f"show {of}" for of in SHOWN)]
+    assert offers("shop.o", "FROM shop.o") == ["shop.orders"]
+    assert offers("am", "SELECT am FROM shop.orders") == ["amount"]
+    assert offers("o.", "SELECT o. FROM shop.orders o") == ["o.amount", 'o."odd name"']
+    assert offers("'o", "FROM shop.orders VERSION AS OF 'o") == ["'opening'"]
+    assert offers(".sch", ".sch") == [".schema"]
+    assert offers("peo", "FROM peo") == ["people"]
+    lake.drop_table("shop.orders")
+    assert offers("am", "SELECT am FROM shop.orders") == []
+
+
+def test_explain_is_text(tmp_path: Path) -> None:
+    lake = morrow.Catalog(tmp_path)
+    lake.create_table("shop.orders", "id INT, amount INT")
+
+    done = CliRunner().invoke(app, ["sql", str(tmp_path), "EXPLAIN DELETE FROM shop.orders WHERE id = 1"])
+
+    assert done.stdout.splitlines()[0].startswith("DELETE shop.orders: the rows are read by")
+    assert done.stdout.splitlines()[1].startswith("Scan of ")
 
 
 def test_on_a_terminal_an_error_does_not_end_the_talk(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def register_replacing(spark: SparkSession) -> None:
 
     Methods of PySpark's classes are replaced where a data source in Python would do less. Repeating it changes nothing.
     """
-    from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements
+    from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements, stream_settings
     from morrow.spark.source.takeover import take_over
     from morrow.spark.versions import HAS_SOURCES
 
@@ -49,7 +49,8 @@ def register_replacing(spark: SparkSession) -> None:
             *dataframe_io.REPLACEMENTS,
             *catalog_tables.REPLACEMENTS,
             *statements.REPLACEMENTS,
-            *absent_streams.replacements(),
+            *absent_streams.replacements(),  # before those that would refuse less
+            *(stream_settings.REPLACEMENTS if HAS_SOURCES else ()),
         ),
     )
 

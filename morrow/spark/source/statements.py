@@ -22,6 +22,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.names import VIEW
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.plain import ALIAS, NAME
+from morrow.spark.source.settings import names_in, refuse_settings
 from morrow.spark.source.takeover import (
     DEFAULT_SOURCE,
     Method,
@@ -53,6 +54,7 @@ OTHER_FORMAT = re.compile(r"\b(?:stored\s+(?:as|by)|row\s+format|like)\b", re.IG
 MAKES_VIEW = re.compile(
     rf"\s*create\b.*\btemp(?:orary)?\s+view\b.*\busing\s+`?(?:{NAME}|{ALIAS})\b", re.IGNORECASE | re.DOTALL
 )
+PATH = re.compile(r"\bpath\b['`]?\s*=?\s*'([^']*)'", re.IGNORECASE)
 HINT = re.compile(r"/\*\+(?:(?!\*/).)*\boptions\s*\(", re.IGNORECASE | re.DOTALL)
 WITH_OPTIONS = re.compile(rf"({NAMED}(?:\s*\.\s*{NAMED})*)\s+with\s*\(", re.IGNORECASE)
 IN_TEXT = re.compile(r"\s*execute\s+immediate\b", re.IGNORECASE)
@@ -70,6 +72,9 @@ def _sql(sql: Method) -> Method:
         text = bare(sqlQuery) if isinstance(sqlQuery, str) else ""
         if _may_concern(text) and is_registered(self):
             _check(text, self)
+            if MAKES_VIEW.match(text) and is_connect(self):
+                located = PATH.search(sqlQuery)
+                refuse_settings(self, "a view USING morrow", *names_in(located[1] if located else ""))
             if MAKES_VIEW.match(text) and not variables and not args and not is_connect(self):
                 made = _view(sqlQuery, self)
                 if made is not None:

@@ -27,7 +27,7 @@ from morrow.engine.errors import (
 )
 from morrow.spark import register
 from morrow.spark.catalogs.place import Place
-from morrow.spark.source import dataframe_io
+from morrow.spark.source import dataframe_io, stream_settings
 from morrow.spark.source.takeover import REGISTERED
 from morrow.spark.statements.queries import Session
 from morrow.spark.statements.running import run
@@ -364,5 +364,22 @@ def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, order
             ):
                 with pytest.raises(Unsupported, match=r"setting spark\.paimon\.\*\.db\.orders\.scan\.snapshot-id"):
                     call()
+            _check_streams(session, orders.path)
         with pytest.raises(InvalidArgument, match="no option 'snapshots'"):
             load(session.read, orders.path, "morrow", snapshots=1)
+
+
+def _check_streams(session: SparkSession, path: str) -> None:
+    """Streams under a setting for the table are refused, wherever the path is said."""
+    replaced = {(owner, name): wrap for owner, name, wrap in stream_settings.REPLACEMENTS}
+    option = replaced["DataStreamReader", "option"](type(session.readStream).option)
+    load = replaced["DataStreamReader", "load"](type(session.readStream).load)
+    stream = session.readStream.format("rate").load().writeStream
+    start = replaced["DataStreamWriter", "start"](type(stream).start)
+    for call in (
+        lambda: load(session.readStream, path, "morrow"),
+        lambda: load(option(session.readStream, "path", path), format="morrow"),
+        lambda: start(stream, path, "morrow"),
+    ):
+        with pytest.raises(Unsupported, match=r"a stream of format\('morrow'\) under the setting spark\.paimon"):
+            call()

@@ -6,11 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError, StorageError
+from morrow.engine.io.buckets import HASTY_TRIES
 from morrow.engine.values import replace
 from tests.support.s3_objects import Answer, Request
 from tests.support.s3_server import BUCKET, Cut, S3Server, running
@@ -90,6 +93,55 @@ def test_what_does_not_end_is_an_error(server: S3Server, monkeypatch: pytest.Mon
     monkeypatch.setattr(server, "trouble", lambda request: Cut(after=3) if part in request.key else None)
     with pytest.raises(StorageError, match="never"):
         morrow.open(table.path, storage_options=server.options).to_polars()
+
+
+@contextmanager
+def _redirecting(to: str) -> Iterator[str]:
+    """Runs a server that has nothing, and says where to ask; yields its host."""
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"http://{to}{self.path}")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815  # the name that the server calls
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{served.server_port}"
+        served.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("redirects", "host", "reason"),
+    [
+        (False, "127.0.0.1:9", "Connection refused"),
+        (False, "nobody.invalid", "failed to lookup address"),
+        (True, "127.0.0.1:9", "Connection refused"),
+    ],
+)
+def test_where_no_store_is_the_error_comes_at_once(server: S3Server, redirects: bool, host: str, reason: str) -> None:
+    with _redirecting(host) if redirects else nullcontext(host) as asked:
+        options = {**server.options, "aws_endpoint_url": f"http://{asked}"}
+        begun = time.monotonic()
+        with pytest.raises(StorageError, match=f"{host}.*{reason}.*; check the address and the credentials") as caught:
+            morrow.open(f"s3://{BUCKET}/db.db/t", storage_options=options)
+        assert time.monotonic() - begun < 3
+        assert "\n" not in str(caught.value)
+
+
+def test_a_store_that_is_busy_at_first_is_waited_for(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**server.options, "timeout": "29s"}  # as no other test: a client of its own
+    path = f"s3://{BUCKET}/first/db.db/t"
+    morrow.Catalog(f"s3://{BUCKET}/first", storage_options=server.options).create_table("db.t", schema="id BIGINT")
+    busy = iter(range(HASTY_TRIES + 2))
+    slow_down = Answer(503, b"<Error><Code>SlowDown</Code></Error>")
+    monkeypatch.setattr(server, "trouble", lambda _: slow_down if next(busy, None) is not None else None)
+    assert morrow.open(path, storage_options=options).schema.names == ["id"]
+    assert next(busy, None) is None
 
 
 def _as_told(server: S3Server, request: Request, **headers: str) -> Answer:

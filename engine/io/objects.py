@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
-from morrow.engine.io.buckets import bucket_of, memory_bucket
+from morrow.engine.io.buckets import Clients, bucket_of, memory_bucket, unconnected
 from morrow.engine.io.conditional_put import ConditionalPut, first_line, no_such_name
 from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
@@ -51,10 +51,11 @@ class ObjectStore:
         """Whether Polars can open `url`: memory is this process's alone."""
         return not self._base_url.startswith(MEMORY)
 
-    def __init__(self, bucket: Bucket, base_url: str, storage_options: Mapping[str, str]) -> None:
-        self._bucket = bucket
+    def __init__(self, bucket: Bucket | Clients, base_url: str, storage_options: Mapping[str, str]) -> None:
+        self._clients = bucket if isinstance(bucket, Clients) else Clients.reaching(bucket)
+        self._bucket = self._clients.patient
         self._base_url = base_url
-        self._conditional = ConditionalPut(bucket, base_url)
+        self._conditional = ConditionalPut(self._bucket, base_url)
         self.storage_options: Mapping[str, str] = (
             storage_options
             if isinstance(storage_options, StorageOptions)
@@ -100,11 +101,11 @@ class ObjectStore:
         return cls(bucket, base, options if storage_options is None else storage_options)
 
     def read(self, path: str) -> bytes:
-        return bytes(self._read(path, lambda: self._bucket.get(path).bytes()))
+        return bytes(self._read(path, lambda bucket: bucket.get(path).bytes()))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         try:
-            return bytes(self._read(path, lambda: self._bucket.get_range(path, start=start, length=length)))
+            return bytes(self._read(path, lambda bucket: bucket.get_range(path, start=start, length=length)))
         except StorageError:
             # Stores refuse a range that starts at or after the end; a file just has no more bytes there.
             size = self.size(path)
@@ -120,7 +121,7 @@ class ObjectStore:
 
     def size(self, path: str) -> int | None:
         try:
-            return int(self._read(path, lambda: self._bucket.head(path))["size"])
+            return int(self._read(path, lambda bucket: bucket.head(path))["size"])
         except FileMissing:
             return None
 
@@ -128,7 +129,7 @@ class ObjectStore:
         return self.size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:
-        listed = self._read(folder, lambda: self._bucket.list_with_delimiter(folder.rstrip("/") + "/"))
+        listed = self._read(folder, lambda bucket: bucket.list_with_delimiter(folder.rstrip("/") + "/"))
         files = [_file_status(found) for found in listed["objects"]]
         folders = [FileStatus(p.rstrip("/").rsplit("/", 1)[-1], 0, 0, is_dir=True) for p in listed["common_prefixes"]]
         return files + folders
@@ -231,18 +232,25 @@ class ObjectStore:
             hint="every object would be copied, and readers would see a part; write the rows into a new one",
         )
 
-    def _read(self, path: str, ask: Any) -> Any:
+    def _read(self, path: str, ask: Callable[[Bucket], Any]) -> Any:
         """Runs a read, again where the connection was cut in the middle of a listing or of an error, which obstore
-        does not ask for again."""
+        does not ask for again; and where a hasty client gave up before the first answer, though somebody is there."""
         for _ in range(CUT_TRIES):
+            hasty = not self._clients.reached
             try:
-                return self._asked(path, ask)
+                answer = self._asked(path, lambda: ask(self._clients.now))
             except FileMissing:
+                self._clients.reached = True
                 raise
             except StorageError as error:
-                if CUT not in str(error):
+                away = isinstance(error.__cause__, Exception) and unconnected(error.__cause__)
+                self._clients.reached = self._clients.reached or not away
+                if away or not (hasty or CUT in str(error)):
                     raise
-        return self._asked(path, ask)
+            else:
+                self._clients.reached = True
+                return answer
+        return self._asked(path, lambda: ask(self._bucket))
 
     def _told(self, path: str, tell: Any) -> Any:
         """Runs a write as `_asked` runs a read; "not found" means the bucket here."""
@@ -261,7 +269,9 @@ class ObjectStore:
         except MorrowError:
             raise
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.url(path)}: {first_line(error)}; {self._what_to_do()}") from error
+            away = unconnected(error)
+            what = f" ({away})" if away else ""
+            raise StorageError(f"{self.url(path)}: {first_line(error)}{what}; {self._what_to_do()}") from error
         except ValueError as error:  # a control character
             raise no_such_name(self.url(path), error) from None
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from morrow.engine.catalog.rest.signing import JSON, Request, now, quoted, signer_of
 from morrow.engine.catalog.settings import URI, Settings
@@ -34,7 +34,9 @@ HEADER = "header."
 MOST_TRIES = 6
 FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
 """Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
-CONNECT_SECONDS, READ_SECONDS = 30.0, 180.0
+CONNECT_SECONDS, READ_SECONDS = 5.0, 180.0
+MOST_CONNECTIONS = 3
+"""Tries where nobody has ever been at the address; a server that was there may restart, and is waited for."""
 BUSY = (429, 503)
 NOT_IMPLEMENTED = 501
 STEPS = ("", ".", "..")
@@ -58,6 +60,7 @@ class Refusal(Exception):
 @dataclass
 class _Tries:
     sent: int = 0
+    over: bool = False
     unclear: bool = False
     last: str = ""
 
@@ -82,6 +85,7 @@ class Client:
         self._sign = signer_of(self.settings)
         self._lock = threading.Lock()
         self._pool: tuple[int, urllib3.PoolManager] | None = None
+        self._reached = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("where", "settings", "prefix")} | {"_uri": redacted(self._uri)}
@@ -143,7 +147,7 @@ class Client:
             answer = self._sent(tries, method, path, query, data)
             if answer is not None:
                 return self._read(method, answer, tries)
-            if tries.sent >= MOST_TRIES:
+            if tries.over:
                 if tries.unclear:
                     hint = "whether it was done is not known"
                     raise UnclearOutcome(f"{self.where}{path}: {method}: {tries.last}; {hint}")
@@ -171,11 +175,15 @@ class Client:
                 timeout=timeout,
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
+            late = not isinstance(error, urllib3.exceptions.NewConnectionError)  # which is refused, or an unknown host
+            tries.over = not self._reached and (late or tries.sent >= MOST_CONNECTIONS)
             tries.last = _words(error)
         except urllib3.exceptions.HTTPError as error:
             tries.last = _words(error)
             tries.unclear = tries.unclear or method != GET
+            self._reached = True
         else:
+            self._reached = True
             if answer.status not in BUSY:
                 return answer
             tries.last = f"the server is busy ({answer.status})"
@@ -184,7 +192,8 @@ class Client:
             wait = wait if named is None else named
             if tries.sent >= MOST_TRIES or wait > LONGEST_WAIT:
                 return answer
-        if tries.sent < MOST_TRIES:
+        tries.over = tries.over or tries.sent >= MOST_TRIES
+        if not tries.over:
             time.sleep(wait * (1 + JITTER * random.random()))
         return None
 
@@ -201,6 +210,9 @@ class Client:
         told = found if isinstance(found, dict) else {}
         code = told.get("code")
         message = str(told.get("message") or f"HTTP {answer.status} without a message")
+        if 300 <= answer.status < 400:  # not followed: signatures and tokens are for this server
+            host = urlsplit(answer.headers.get("Location", "")).netloc.rpartition("@")[2]
+            message += f"; the server redirects{' to ' + host if host else ''}: set the option {URI} to where it is"
         kind, name = str(told.get("resourceType") or "").upper(), str(told.get("resourceName") or "")
         raise Refusal(
             code if isinstance(code, int) else answer.status,

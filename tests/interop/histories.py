@@ -19,7 +19,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.type_text import parse_atomic
 from tests.oracle import File, Record, Row, read_bucket
 from tests.support.golden_values import parsed, shown
-from tests.support.hostile_names import drawn_names, in_avro, in_options, renamed_options
+from tests.support.hostile_names import drawn_names, in_avro, in_options, in_orc, renamed_options
 
 KEYS = 40
 TOP_LEVEL = 5
@@ -85,7 +85,7 @@ class Case:
     @cached_property
     def names(self) -> Mapping[str, str]:
         """What the columns are called in the table."""
-        usable = in_avro if self.format == "avro" else in_options
+        usable = {"avro": in_avro, "orc": in_orc}.get(self.format, in_options)
         plain = ("id", "region", *(name for name, _ in VALUES), ADDED_COLUMN[0])
         return drawn_names(plain, random.Random(str(self)), usable)
 

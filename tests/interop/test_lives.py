@@ -46,7 +46,8 @@ class LivesWithJava(Lives):
         assert self._rows(name, {}) == branch.rows
         for snapshot in branch.snapshots.values():
             assert self._rows(name, {"scan.snapshot-id": str(snapshot.id)}) == snapshot.rows
-        for tag, snapshot in branch.tags.items():
+        # Of a branch Java lists the tags, and does not find them by this option.
+        for tag, snapshot in branch.tags.items() if name == MAIN_BRANCH else ():
             assert self._rows(name, {"scan.tag-name": tag}) == snapshot.rows
 
     def _rows(self, branch: str, options: dict[str, str]) -> Rows:

@@ -29,7 +29,7 @@ from tests.lifecycle.model import NEVER, Branch, Life, Snapshot
 from tests.lifecycle.needed import balance, present
 from tests.lifecycle.observed import COLUMNS, Row, Rows, changes, names_in, observe, rows
 from tests.lifecycle.tables import DECOUPLED, KINDS, OLD, PARTITIONS, Kind, frame, remove_all_orphans
-from tests.support.hostile_names import in_options, quoted, renamings
+from tests.support.hostile_names import in_indexes, quoted, renamings
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Lives(RuleBasedStateMachine):
         self.no_sync.__exit__(None, None, None)
         shutil.rmtree(self.folder)
 
-    @initialize(names=renamings(COLUMNS, in_options))
+    @initialize(names=renamings(COLUMNS, in_indexes))
     def create(self, names: Mapping[str, str]) -> None:
         self.kind.create(self.path, tuple(names.values()))
 

@@ -92,6 +92,16 @@ OF_MEMBERS = (".nested-key", ".ts-field")
 """How options end whose values are members of ROWs."""
 
 
+def in_orc(name: str) -> bool:
+    """Tells whether options can say the name, and Java reads it in ORC: of names with a backtick it reads nulls."""
+    return in_options(name) and "`" not in name
+
+
+def in_indexes(name: str) -> bool:
+    """Tells whether options of file indexes can say the name: a bracket begins the key of a MAP there."""
+    return in_options(name) and "[" not in name
+
+
 def in_options(name: str) -> bool:
     """Tells whether options can say the name: they take commas and dots as separators, and some drop blanks."""
     return not {",", "."} & set(name) and name == name.strip()

@@ -60,6 +60,17 @@ def unconnected(error: Exception) -> str | None:
     return f"{at[1]}: {why}" if at else why
 
 
+def how_to_open(error: Exception) -> str:
+    """Returns what helps where no store can be made of a URL and its options."""
+    from obstore.exceptions import UnknownConfigurationKeyError
+
+    if isinstance(error, UnknownConfigurationKeyError):
+        return "leave the storage option out, or see morrow.open for the names that there are"
+    if (twice := re.match(r"Duplicate key (\w+)", str(error))) is not None:
+        return f"several storage options mean {twice[1]}: give one of them"
+    return "give a path, or an s3://, gs:// or az:// URL"
+
+
 def bucket_of(base: str, config: Mapping[str, str], connection: Mapping[str, str]) -> Clients:
     """Returns clients of the bucket at the URL `base`, with options of the store and of its connections.
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
-from morrow.engine.io.buckets import Clients, bucket_of, memory_bucket, unconnected
+from morrow.engine.io.buckets import Clients, bucket_of, memory_bucket, unconnected, how_to_open
 from morrow.engine.io.conditional_put import ConditionalPut, first_line, no_such_name
 from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
@@ -95,9 +95,7 @@ class ObjectStore:
         try:
             bucket = bucket_of(base, config, connection)
         except (BaseError, ValueError) as error:
-            raise InvalidArgument(
-                f"cannot open {base}: {first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
-            ) from error
+            raise InvalidArgument(f"cannot open {base}: {first_line(error)}; {how_to_open(error)}") from error
         return cls(bucket, base, options if storage_options is None else storage_options)
 
     def read(self, path: str) -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.values import replace
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.operations.growing import READ_AGAIN, SchemaMode, grown
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import WriteSession
+from morrow.writers.operations.session import Overtaken, WriteSession
 from morrow.writers.rows import NULL, Kinds, Missing
 from morrow.writers.target import WriteTarget
 
@@ -37,16 +37,19 @@ def append(
     def once() -> Snapshot | None:
         return _append(target, next(begun, None), data, kinds, properties, missing)
 
-    return retried(target, once) if _may_repeat(target, data, kinds) else once()
+    if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams are read once
+        return once()
+    return retried(target, once, after=_settled_by_rewriting(target))
 
 
-def _may_repeat(target: WriteTarget, data: object, kinds: Kinds) -> bool:
-    """Returns whether a conflict can be settled by writing the rows again: their buckets depend on earlier commits.
+def _settled_by_rewriting(target: WriteTarget) -> type[CommitConflict]:
+    """Returns the conflicts that are settled by writing the rows again.
 
-    Two writers may put one key into two buckets, or two partitions; the later commit is refused. Streams are read once.
+    Those are all where buckets depend on earlier commits: two writers may put one key into two buckets, or two
+    partitions, and the later commit is refused. Elsewhere a commit settles what it can by itself.
     """
     depends = bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-    return depends and isinstance(data, READ_AGAIN) and not isinstance(kinds, Iterator)
+    return CommitConflict if depends else Overtaken
 
 
 def _append(

@@ -20,12 +20,20 @@ from morrow.writers.target import WriteTarget
 Done = TypeVar("Done")
 
 
-def retried(target: WriteTarget, attempt: Callable[[], Done], *, locks: bool = True, most: int | None = None) -> Done:
+def retried(
+    target: WriteTarget,
+    attempt: Callable[[], Done],
+    *,
+    locks: bool = True,
+    most: int | None = None,
+    after: type[CommitConflict] = CommitConflict,
+) -> Done:
     """Calls `attempt` again as long as it meets conflicts.
 
     Args:
         locks: hold the commit lock from the second try on.
         most: the most retries, no more than ``commit.max-retries``; None: as many as that.
+        after: the conflicts that a second try may settle.
 
     Raises:
         CommitConflict: each try met one (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
@@ -37,7 +45,7 @@ def retried(target: WriteTarget, attempt: Callable[[], Done], *, locks: bool = T
         try:
             with commit_locked(target.metadata) if done and locks else nullcontext():
                 return attempt()
-        except CommitConflict:
+        except after:
             if done == retries or (deadline is not None and time.monotonic() > deadline):
                 raise
         wait = min(write.commit_max_wait, write.commit_min_wait * 2**done)

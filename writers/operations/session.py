@@ -19,6 +19,10 @@ from morrow.writers.rows import NULL, Kinds, Missing
 from morrow.writers.target import WriteTarget
 
 
+class Overtaken(CommitConflict):
+    """The files that a session goes on from are gone. Nothing was committed; a new session may write the rows."""
+
+
 class WriteSession:
     """Writes and commits under one commit user. After an error no uncommitted file stays."""
 
@@ -124,8 +128,8 @@ class WriteSession:
         earliest = metadata.earliest_snapshot_id()
         return there is not None or earliest is None or earliest < base.id  # else it has expired, which does no harm
 
-    def _overtaken(self, what: str, base: Snapshot) -> CommitConflict:
-        return CommitConflict(
+    def _overtaken(self, what: str, base: Snapshot) -> Overtaken:
+        return Overtaken(
             f"{self.target.where}: the table {what} since snapshot {base.id}, from which this writer goes on; these "
             "rows were not committed: write them with a new writer"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of, without_value_stats
 from morrow.engine.format.snapshot import Snapshot
@@ -18,7 +18,7 @@ from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.restored import restored
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
-from morrow.writers.commit.expired_base import reading
+from morrow.writers.commit.expired_base import is_living, reading
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -41,6 +41,9 @@ def remove_unexisting_files(target: WriteTarget, *, dry_run: bool, parallelism: 
             return []
         with reading(target.metadata, snapshot):
             missing = _missing(target, snapshot, threads)
+        if missing and not is_living(target.metadata, snapshot):  # its files are removed, not lost
+            what = f"snapshot {snapshot.id} expired while its files were looked for"
+            raise CommitConflict(f"{target.where}: {what}; nothing was changed, do it again")
         if missing and not dry_run:
             messages = _messages(target, snapshot, [entry for entry, _ in missing])
             commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)

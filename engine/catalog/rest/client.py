@@ -37,6 +37,8 @@ FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
 CONNECT_SECONDS, READ_SECONDS = 5.0, 180.0
 MOST_CONNECTIONS = 3
 """Tries where nobody has ever been at the address; a server that was there may restart, and is waited for."""
+MOST_PAGES = 100_000
+"""Pages of one list; a server that gives more repeats itself, or makes names up."""
 BUSY = (429, 503)
 NOT_IMPLEMENTED = 501
 STEPS = ("", ".", "..")
@@ -109,23 +111,26 @@ class Client:
     def pages(self, member: str, *path: str) -> Iterator[str]:
         """Yields the names in `member` of all pages.
 
-        Raises: as `get`, and `StorageError` where pages repeat, or are no lists of names.
+        Raises: as `get`, and `StorageError` where pages repeat, never end, or are no lists of names.
         """
         query: dict[str, str] = {}
-        seen = set()
-        while True:
+        seen, told = set(), set()
+        for _ in range(MOST_PAGES):
             answer = self.get(*path, **query)
             entries, token = answer.get(member) or [], answer.get("nextPageToken")
             is_list = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
             if not is_list or not isinstance(token, (str, int, type(None))):
                 raise StorageError(f"{self.where}: the server gives no list of names as {'/'.join(path)}")
-            yield from entries
+            new = [entry for entry in dict.fromkeys(entries) if entry not in told]  # a page may shift under its reader
+            yield from new
             if not token or not entries:
                 return
-            if token in seen:
-                raise StorageError(f"{self.where}: the server gives the page {token!r} of {'/'.join(path)} once more")
+            if token in seen or not new:
+                raise StorageError(f"{self.where}: the server gives a page of {'/'.join(path)} once more: {token!r}")
             seen.add(token)
+            told.update(new)
             query = {"pageToken": str(token)}
+        raise StorageError(f"{self.where}: the server gives more than {MOST_PAGES:,} pages of {'/'.join(path)}")
 
     def config(self, **query: str) -> dict[str, Any]:
         """Returns what the server says of itself."""

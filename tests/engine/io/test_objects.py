@@ -251,8 +251,12 @@ def test_what_is_wrong_is_said_in_one_line(storage_options: Mapping[str, str]) -
     with pytest.raises(StorageError, match=r"^s3://other/t/schema: .*404 Not Found.*") as caught:
         morrow.open("s3://other/t", storage_options=storage_options)
     assert "\n" not in str(caught.value)
-    with pytest.raises(InvalidArgument, match=r"'nonsense' is not valid for store 'S3'.*give a path, or an s3://"):
+    with pytest.raises(InvalidArgument, match=r"'nonsense' is not valid for store 'S3'.*leave the storage option out"):
         morrow.open("s3://lake/t", storage_options={"nonsense": "1"})
+    with pytest.raises(InvalidArgument, match=r"several storage options mean aws_endpoint: give one of them$"):
+        morrow.open("s3://lake/t", storage_options={"aws_endpoint": "http://a", "aws_endpoint_url": "http://a"})
+    with pytest.raises(InvalidArgument, match=r"give a path, or an s3://"):
+        morrow.open("nonsense://lake/t")
 
 
 @pytest.mark.usefixtures("s3")

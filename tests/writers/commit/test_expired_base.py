@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import morrow
@@ -13,6 +14,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.append.row_level import RowChanges
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.commit.expired_base import compacting, reading
+from morrow.writers.operations.session import WriteSession
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 NO_BUCKETS, ONE_BUCKET = {"bucket": "-1"}, {"bucket": "1", "bucket-key": "id"}
@@ -78,6 +80,31 @@ def test_rows_are_committed_where_others_removed_the_files_to_compact(
     once_before(AppendWriter, "prepare_commit", lambda: overtake(overtaken), monkeypatch)
     overtaken.append({"id": [5], "n": [50]})
     assert rows(overtaken) == [(2, 20), (4, 40), (5, 50)]
+
+
+@pytest.mark.parametrize("option", [VECTORS, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}])
+def test_rows_are_written_anew_where_others_removed_the_files_to_look_keys_up_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: dict[str, str]
+) -> None:
+    options = {"bucket": "1", "commit.min-retry-wait": "1 ms", **option}
+    catalog = morrow.Catalog(tmp_path)
+    keyed = catalog.create_table("db.t", schema="id BIGINT, n BIGINT", primary_keys="id", options=options)
+    keyed.upsert({"id": [1], "n": [10]})
+    others = iter([2, 4])
+
+    def overtake_keys() -> None:
+        other = morrow.open(keyed.path)
+        other.upsert({"id": [next(others)], "n": [20]})
+        other.compact(full=True)
+        other.expire_snapshots(retain_max=1, retain_min=1)
+
+    once_before(WriteSession, "commit", overtake_keys, monkeypatch)
+    keyed.upsert({"id": [1, 3], "n": [11, 30]})
+    assert rows(keyed) == [(1, 10 if "merge-engine" in option else 11), (2, 20), (3, 30)]
+    once_before(WriteSession, "commit", overtake_keys, monkeypatch)
+    with pytest.raises(CommitConflict, match="write them with a new writer"):  # a stream is read once
+        keyed.upsert(iter(pa.table({"id": [1], "n": [40]}).to_batches()))
+    assert dict(rows(keyed))[1] != 40
 
 
 def expired_base(folder: Path) -> tuple[morrow.Table, Snapshot | None]:

@@ -59,6 +59,26 @@ def test_files_that_others_remove_meanwhile(tmp_path: Path, monkeypatch: pytest.
     assert rows(table) == [(1,), (2,)]
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_files_that_expire_while_they_are_looked_for_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    table = new_table(tmp_path, "id BIGINT", options={"commit.min-retry-wait": "1 ms"})
+    for number in (1, 2):
+        table.append({"id": [number]})
+    listed = unexisting.entries_of
+
+    def late(frame: Any) -> Any:
+        monkeypatch.undo()
+        table.compact(full=True)
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        return listed(frame)
+
+    monkeypatch.setattr(unexisting, "entries_of", late)
+    assert table.remove_unexisting_files(dry_run=dry_run) == []
+    assert rows(table) == [(1,), (2,)]
+
+
 def _all(target: Any, snapshot: Any, _threads: int) -> Any:
     """Lists every live file, as if the store had lost it."""
     from morrow.engine.format.entry_frames import entries_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import os
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,31 @@ def test_lists_come_in_pages(server: RestServer) -> None:
     assert catalog._catalog.functions("db") == []  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgument, match="5 tables and 3 views"):
         catalog.drop_database("db")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (lambda page: ["a", f"n{page}"], "more than 20 pages of databases"),
+        (lambda _: ["a", "b"], "a page of databases once more"),
+    ],
+)
+def test_lists_that_never_end_are_errors(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch, names: Callable[[int], list[str]], message: str
+) -> None:
+    catalog, pages = opened(server), itertools.count()
+    monkeypatch.setattr(client_module, "MOST_PAGES", 20)
+    answer = lambda *_: (200, {"databases": names(page := next(pages)), "nextPageToken": f"t{page}"})  # noqa: E731
+    monkeypatch.setattr(RestServer, "answer", answer)
+    with pytest.raises(StorageError, match=message):
+        catalog.databases()
+
+
+def test_a_name_that_shifts_to_the_next_page_is_told_once(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = opened(server)
+    pages = [{"databases": ["a", "b"], "nextPageToken": "1"}, {"databases": ["b", "c"]}]
+    monkeypatch.setattr(RestServer, "answer", lambda *_: (200, pages.pop(0)))
+    assert catalog.databases() == ["a", "b", "c"]
 
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"

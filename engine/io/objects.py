@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
-from morrow.engine.io.buckets import Clients, bucket_of, memory_bucket, unconnected, how_to_open
+from morrow.engine.io.buckets import Clients, bucket_of, how_to_open, memory_bucket, unconnected
 from morrow.engine.io.conditional_put import ConditionalPut, first_line, no_such_name
 from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions

@@ -110,4 +110,4 @@ def _impatient(url: str, **given: object) -> object:
 
     of = store.HTTPStore.from_url if url.startswith("http") else store.S3Store.from_url
     more = {name: value for name, value in given.items() if value is not None}
-    return of(url, retry_config={"max_retries": 0}, **more)  # type: ignore[arg-type]  # as from_url takes them
+    return of(url, **{**more, "retry_config": {"max_retries": 0}})  # type: ignore[arg-type]  # as from_url takes them

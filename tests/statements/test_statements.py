@@ -23,7 +23,7 @@ GUIDE = Path(__file__).parents[2] / "docs/spark-sql.md"
 NEED_SPARK = re.compile(
     r"SET |RESET |CACHE|UNCACHE|REFRESH|USE spark_catalog|.*IN pm$|.*USING parquet|.*session_view|.*named_struct"
     r"|.*WITH SCHEMA EVOLUTION|ANALYZE TABLES|.*REPLACE WHERE day >="
-    r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$"
+    r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$|.*\(town = 'lyon'\)$"
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"
 )
 """Statements of the guide that are about a session of Spark's or in its dialect, and those that are refused without."""

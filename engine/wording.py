@@ -36,6 +36,22 @@ def span_text(span: dt.timedelta | float) -> str:
     return f"{abs(seconds) * 1000:.0f} ms"
 
 
+def duration_text(span: dt.timedelta) -> str:
+    """Returns ``7 days``, ``1 day 12 hours``, ``1.5 seconds``: a time span, exactly."""
+    whole, seconds = [], span.total_seconds()
+    for unit, length in SPAN_UNITS[:-1]:
+        count, seconds = divmod(seconds, length)
+        whole += [plural(int(count), unit)] if count else []
+    if seconds or not whole:
+        whole.append("1 second" if seconds == 1 else f"{seconds:g} seconds")
+    return " ".join(whole)
+
+
+def moment_text(moment: dt.datetime) -> str:
+    """Returns ``2024-05-14 12:30 UTC`` of an aware datetime."""
+    return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def age_text(moment: dt.datetime, now: dt.datetime | None = None) -> str:
     """Returns ``3 days ago``, or ``in 3 days`` for a moment to come."""
     passed = ((now or dt.datetime.now(dt.UTC)) - moment).total_seconds()

@@ -48,6 +48,7 @@ def test_queries_see_the_newest_state(con: duckdb.DuckDBPyConnection, catalog: m
     assert con.sql("SELECT b, c FROM pm.db.t JOIN mine USING (a) JOIN pm.db.u USING (a)").fetchall() == [("y", None)]
     plan = con.sql("EXPLAIN SELECT a FROM pm.db.t WHERE a > 1").fetchall()[0][1]
     assert "Projections: a" in plan and "a > 1" in plan
+    assert con.sql("SHOW DATABASES").fetchall() == [("memory",), ("pm",)]
     catalog.sql("DROP TABLE db.u")
     with pytest.raises(duckdb.CatalogException, match="does not exist"):
         con.sql("SELECT * FROM pm.db.u")

@@ -19,6 +19,7 @@ from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
 from morrow.engine.units import NANOS_PER_MICRO
+from morrow.engine.wording import duration_text
 
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
@@ -134,7 +135,7 @@ class Tag(msgspec.Struct, frozen=True):
         if self.create_time is not None:
             shown += f", created={_shown(self.create_time)!r}"
         if self.time_retained is not None:
-            shown += f", retained={str(self.time_retained)!r}"
+            shown += f", retained={duration_text(self.time_retained)!r}"
         return f"Tag({shown})"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from morrow.engine.plan.predicate import ALWAYS, conjuncts
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.engine.wording import plural, size_text
+from morrow.engine.wording import moment_text, plural, size_text
 
 MOST_SECTIONS = 10
 MOST_COLUMNS = 40
@@ -24,7 +24,7 @@ def _lines(plan: ScanPlan) -> Iterator[str]:
         yield "  snapshot   none: the table has no committed data"
         return
     read = plan.snapshot
-    yield f"  snapshot   {read.id} ({read.commit_kind}, {read.time.isoformat()}), schema {plan.schema.id}"
+    yield f"  snapshot   {read.id} ({read.commit_kind}, {moment_text(read.time)}), schema {plan.schema.id}"
     more = f", ... and {len(plan.columns) - MOST_COLUMNS:,} more" if len(plan.columns) > MOST_COLUMNS else ""
     yield f"  columns    {', '.join(plan.columns[:MOST_COLUMNS]) or '(none)'}{more}"
     yield from _filter_lines(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -29,6 +30,8 @@ PIPE_CLOSED = 141
 """Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
 
 HELP_OPTIONS = ["-h", "--help"]
+LEAST_OF_PANELS = 80
+"""Columns of a terminal below which the panels of the help would cut names: plain help breaks lines instead."""
 COMPLETION = "_MORROW_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
@@ -275,4 +278,6 @@ def run(arguments: Sequence[str]) -> None:
     if first in names and COMPLETION not in os.environ:
         # An option's value may be a command's name, too.
         app.registered_commands = [names[each] for each in dict.fromkeys(arguments) if each in names]
+    if shutil.get_terminal_size().columns < LEAST_OF_PANELS:
+        app.rich_markup_mode = None
     app(arguments, prog_name="morrow")

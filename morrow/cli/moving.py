@@ -10,6 +10,7 @@ import typer
 
 from morrow.cli import arguments as arg
 from morrow.cli.argument_values import column_names, pairs
+from morrow.cli.shared_options import travels
 
 Set = Annotated[
     list[str],
@@ -21,8 +22,10 @@ Keys = Annotated[
     str | None, typer.Option("--primary-key", "-k", metavar="A,B", help="Of a table that is made; none: append.")
 ]
 Target = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="By its ending: .parquet, .arrow, .csv or .json (lines).", show_default=False),
+    Path | None,
+    typer.Argument(
+        metavar="FILE", help="By its ending: .parquet, .arrow, .csv or .json (lines); or --output.", show_default=False
+    ),
 ]
 
 
@@ -47,21 +50,22 @@ def import_(path: arg.TablePath, file: arg.RowsFile, primary_key: Keys = None) -
     writing.import_(path, file, column_names(primary_key) or [])
 
 
+@travels
 def export(
+    at: arg.At,
     path: arg.Readable,
-    file: Target,
+    file: Target = None,
     columns: arg.Columns = None,
     where: arg.Where = None,
     limit: arg.Limit = None,
-    as_of: arg.AsOf = None,
-    branch: arg.Branch = None,
+    output: arg.Output = None,
 ) -> None:
     """Write the rows of a table to a file."""
     from morrow.cli import writing
 
-    given = {"as_of": as_of, "branch": branch}
-    at = arg.At(**{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]  # names are members
-    writing.export(path, file, at, column_names(columns), where, limit)
+    if (file is None) == (output is None):
+        raise typer.BadParameter("name one file, after the table or by --output")
+    writing.export(path, file or output or Path(), at, column_names(columns), where, limit)
 
 
 import_.__name__ = "import"

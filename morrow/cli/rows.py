@@ -26,6 +26,8 @@ WRAPPED = "Python exception occurred while executing the UDF: "
 
 PLANS = (["part", "plan"], ["explain_key", "explain_value"])
 """The columns of EXPLAIN: of Morrow, of DuckDB."""
+COUNTED = {"COPY": "rows_copied", "INSERT": "rows_inserted", "UPDATE": "rows_updated", "DELETE": "rows_deleted"}
+CREATED = "created in memory, until the command ends"
 
 
 def read(
@@ -94,7 +96,7 @@ def sql(
             if catalog is not None:
                 _ask(text, yes)
             with _duckdb_errors(), working("running the query"):
-                result = connection.sql(text) if catalog is None else catalog.sql(text, connection=connection)
+                result = _deed(connection, text) if catalog is None else catalog.sql(text, connection=connection)
             if result is None:
                 raise InvalidArgument("the query returns no rows; write a SELECT")
             with _duckdb_errors():
@@ -112,6 +114,17 @@ def sql(
         from morrow.cli.talking import talk
 
         talk(run, catalog, list(tables))
+
+
+def _deed(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRelation | None:
+    """Runs statements of DuckDB's own; its counts get the names that they have with a warehouse."""
+    result = connection.sql(text)
+    if result is None or result.columns != ["Count"]:
+        return result
+    kind = connection.extract_statements(text)[-1].type.name
+    if kind == "CREATE":
+        return connection.sql(f"SELECT '{CREATED}' AS done")
+    return result.project(f'"Count" AS {COUNTED[kind]}') if kind in COUNTED else result
 
 
 def _ask(text: str, yes: bool) -> None:

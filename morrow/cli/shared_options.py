@@ -10,6 +10,9 @@ import typer
 
 from morrow.cli.arguments import TRAVEL, Format, NoPager, Vertical, Warehouse
 
+OF_RESULTS = ("form", "output")
+"""Parameters that say how a result is written, and where to."""
+
 
 def shared(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options of all commands of its kind: ``--warehouse``, and where there is a result (a
@@ -64,5 +67,5 @@ def travels(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
         for name, annotation in TRAVEL.items()
     ]
-    place = next(i for i, each in enumerate(shown) if each.name == "form")  # what is read comes before its form
+    place = next(i for i, each in enumerate(shown) if each.name in OF_RESULTS)  # what is read comes first
     return _signed(run, command, [*shown[:place], *travel, *shown[place:]])

@@ -118,6 +118,7 @@ class _Talk:
             except typer.Exit:  # the answer was no
                 if not self.on_terminal:
                     raise
+                return
             except KeyboardInterrupt:
                 typer.echo("interrupted", err=True)
                 if not self.on_terminal:
@@ -125,6 +126,7 @@ class _Talk:
                 return
             except MorrowError as error:
                 self._tell(error)
+                return
 
     def _tell(self, error: MorrowError) -> None:
         """Tells an error on a terminal. Raises `typer.Exit` elsewhere: what comes next may need what has failed."""

@@ -17,7 +17,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown, without_secrets
-from morrow.engine.wording import age_text, plural, size_text
+from morrow.engine.wording import age_text, moment_text, plural, size_text
 from morrow.html.elements import Safe, element, joined
 from morrow.html.page import framed, page, section
 from morrow.html.tables import facts, table
@@ -113,7 +113,7 @@ class Inspection:
                 class_="two",
             ),
             _section("The next compaction", lambda: compaction(self._subject)),
-            element("p", f"Made {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC, from metadata alone.", class_="note"),
+            element("p", f"Made {moment_text(dt.datetime.now(dt.UTC))}, from metadata alone.", class_="note"),
         ]
 
     @property

@@ -8,7 +8,7 @@ from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown, without_secrets
-from morrow.engine.wording import age_text, plural, size_text
+from morrow.engine.wording import age_text, moment_text, plural, size_text
 from morrow.html.elements import joined
 from morrow.html.tables import facts, table, titled
 
@@ -59,7 +59,7 @@ def _snapshot(metadata: TableMetadata) -> str:
         return "no snapshot: nothing was committed"
     count = newest.total_record_count
     rows = "" if count is None else f", {plural(count, 'stored row')}"
-    return f"snapshot {newest.id}, {newest.time:%Y-%m-%d %H:%M} UTC ({age_text(newest.time)}){rows}"
+    return f"snapshot {newest.id}, {moment_text(newest.time)} ({age_text(newest.time)}){rows}"
 
 
 def _stored(metadata: TableMetadata) -> str | None:

@@ -12,6 +12,7 @@ from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, at_time, to_millis
 from morrow.engine.telling import one_line
+from morrow.engine.wording import duration_text
 from morrow.scans.travelling import Age, epoch_millis
 
 Retained: TypeAlias = dt.timedelta | float | str | None
@@ -204,7 +205,7 @@ def _row(tag: Tag) -> tuple[str, ...]:
         tag.snapshot.time.isoformat(sep=" ", timespec="milliseconds"),
         "" if records is None else str(records),
         "" if created is None else created.isoformat(sep=" ", timespec="milliseconds"),
-        "" if retained is None else str(retained),
+        "" if retained is None else duration_text(retained),
     )
 
 

@@ -119,7 +119,7 @@ class HandOffs:
         self._texts: ByteCache[str] = ByteCache(TEXT_BYTES)
         self._lock = threading.Lock()
         self._cursor = connection.cursor()
-        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE)")
+        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE, HIDDEN)")
 
     def text(self, dataset: PaimonDataset) -> str:
         """Returns SQL that reads `dataset`."""
@@ -143,7 +143,7 @@ class HandOffs:
                 return self._known[key]
         # A cursor of its own: queries of several threads are bound at once.
         with self._cursor.cursor() as cursor:
-            cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
+            cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE, HIDDEN)")
             cursor.execute(f"USE {database}")
             cursor.from_arrow(handed(dataset)).create_view(HANDOFF_VIEW)
             cursor.execute(f"USE {self.base}")

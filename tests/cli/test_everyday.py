@@ -77,11 +77,13 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
 
     for ending in ("parquet", "arrow", "csv", "json"):
         file = tmp_path / f"out.{ending}"
-        assert run("export", "db.t", file, "--as-of", "first").code == 0
+        said = ("--output", file, "--snapshot", 1) if ending == "csv" else (file, "--as-of", "first")
+        assert run("export", "db.t", *said).code == 0
         assert run("import", f"db.from_{ending}", file).code == 0
         assert run("count", f"db.from_{ending}").out == "3\n"
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 3
     assert run("export", "db.t", tmp_path / "out.xls").code == 1
+    assert "name one file" in run("export", "db.t").err
     assert run("upsert", "db.t", rows).code == 0
     assert "primary key" in run("upsert", "db.from_csv", rows).err
     assert run("rollback", "db.t", "--tag", "first", "--dry-run").out.startswith("would roll t back to tag first")

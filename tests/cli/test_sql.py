@@ -173,6 +173,29 @@ def test_the_end_of_a_terminal_runs_nothing_that_has_not_ended(monkeypatch: pyte
     assert ran == ["SELECT 1"]
 
 
+def test_what_has_failed_on_a_line_of_a_terminal_stops_what_follows_there(tmp_path: Path) -> None:
+    typed = b"SELECT 1 AS a; SELECT no; SELECT 2 AS a;\nSELECT 3 AS a;\n.exit\n"
+    done = on_terminal("sql", "-f", "csv", typed=typed, XDG_STATE_HOME=str(tmp_path), TERM="dumb")
+
+    lines = done.shown.splitlines()
+    assert ("1" in lines, "2" in lines, "3" in lines) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [
+        ("COPY (SELECT 1 AS a) TO '{}/a.csv'", ["rows_copied", "1"]),
+        ("CREATE TABLE t AS SELECT 1 AS a; UPDATE t SET a = 2", ["rows_updated", "1"]),
+        ("CREATE TABLE t (a INT)", ["done", '"created in memory, until the command ends"']),
+        ('SELECT 1 AS "Count"', ["Count", "1"]),
+    ],
+)
+def test_statements_without_a_warehouse_say_what_they_did(
+    run: Run, tmp_path: Path, query: str, lines: list[str]
+) -> None:
+    assert run("sql", query.format(tmp_path), "-f", "csv").lines == lines
+
+
 def test_words_that_are_no_sql_are_told_apart(tmp_path: Path) -> None:
     done = on_terminal("sql", typed=b".tabels\n.schema\n.help\n.exit\n", XDG_STATE_HOME=str(tmp_path), TERM="dumb")
 

@@ -54,6 +54,14 @@ def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_s
         assert unpaged == [line[1:] for line in lines]
 
 
+@pytest.mark.parametrize("columns", [20, 60, 100])
+def test_the_help_cuts_no_name(columns: int) -> None:
+    lines = screen("export", "--help", columns=columns)
+
+    assert "…" not in "".join(lines)
+    assert "--timestamp" in "".join(lines)
+
+
 def test_a_hundred_columns_of_hostile_names_and_wide_letters(tmp_path: Path) -> None:
     names = ["k", "a\nb", "é `\"'$%", "漢" * 30, *(f"c{i}" for i in range(96))]
     made = morrow.Catalog(tmp_path).create_table("db.t", schema=dict.fromkeys(names, "STRING"))

@@ -89,7 +89,8 @@ def _read(
     table: TableMetadata, names: Set[Stored], decode: Decode, *, missing_ok: bool
 ) -> Iterator[Sequence[pl.DataFrame]]:
     """Yields the frames of files of the folder ``manifest``, up to `FILES_AT_ONCE` of them at a time."""
-    files = [(table.paths.manifest(name), size) for name, size in names]
+    # In an order of its own, so that of several damaged files always the same one is named.
+    files = [(table.paths.manifest(name), size) for name, size in sorted(names, key=lambda one: (one[0], one[1] or 0))]
     for start in range(0, len(files), FILES_AT_ONCE):
         found = decoded_files(table, files[start : start + FILES_AT_ONCE], decode, missing_ok=missing_ok)
         if found:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError
 
 NONSENSE: dict[str, Any] = {
     "None": None,
@@ -157,7 +157,7 @@ def test_wrong_arguments(tmp_path: Path, face: str) -> None:
 def test_rows_that_make_no_table(tmp_path: Path) -> None:
     _, table = made(tmp_path)
     mixed = pd.DataFrame({"id": [1, 2], "p": ["a", 1], "v": [1, 2]})
-    for rows in (mixed, {"id": object()}, [{"id": object()}], [5], 5, None, "rows", {"id": [1, [2]]}, {5: [1]}):
+    for rows in (mixed, {"id": object()}, [{"id": object()}], [5], 5, None, "rows", "", {"id": [1, [2]]}, {5: [1]}):
         with pytest.raises(MorrowError):
             table.upsert(rows)
 
@@ -174,6 +174,8 @@ def test_what_is_said(tmp_path: Path) -> None:
         catalog.create_table("db.u", schema="a INT", primary_keys=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="path is a folder or URL, as text or a path, not None"):
         morrow.open(None)  # type: ignore[arg-type]
+    with pytest.raises(ColumnNotFound, match="there is no column 5; the columns are"):
+        table.update({5: "1"})  # type: ignore[dict-item]
     with pytest.raises(InvalidArgument, match="properties is a mapping"):
         table.append(ROWS, properties=5)  # type: ignore[arg-type]
     assert catalog.create_table("db.v", schema="a INT", primary_keys=None).primary_keys == ()  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         try:
             return self.by_name[name]
         except KeyError:
-            hint = did_you_mean(name, self.by_name)
+            hint = did_you_mean(str(name), self.by_name)  # of a caller, who may have named it by anything
             raise ColumnNotFound(f"there is no column {name!r}; {hint}{the_columns(self.by_name)}") from None
 
     @cached_property

@@ -19,7 +19,7 @@ from morrow.cli.tables import render
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import one_line, shown, without_secrets
-from morrow.engine.wording import plural
+from morrow.engine.wording import moment_text, plural
 
 """Options of this kind hold credentials, which do not belong on a screen or in a log."""
 
@@ -159,12 +159,13 @@ def _lines(record: dict[str, Any], terminal: bool) -> Iterator[str]:
     yield f"keys       {', '.join(map(one_line, record['primary_keys'])) or 'none: an append table'}"
     yield f"partition  {', '.join(map(one_line, record['partition_keys'])) or 'none'}"
     latest = record["snapshot"]
+    stored = None if latest is None else latest["total_records"]
     yield (
         "snapshot   none: nothing was committed"
         if latest is None
         else (
-            f"snapshot   {latest['id']} ({latest['kind']}, {latest['time'].isoformat()}), "
-            f"{plural(latest['total_records'], 'record')} before merging"
+            f"snapshot   {latest['id']} ({latest['kind']}, {moment_text(latest['time'])})"
+            + ("" if stored is None else f", {plural(stored, 'record')} before merging")
         )
     )
     yield f"tags       {record['tags']}, branches {record['branches']} besides main"

@@ -131,5 +131,6 @@ def _cell(cell: str | None) -> Text:
 
 def _drawn(what: Table | Text, width: int, colours: bool) -> str:
     file = StringIO()
-    Console(file=file, width=width, force_terminal=colours).print(what, soft_wrap=isinstance(what, Text))
+    # Of a terminal that calls itself dumb rich takes the width given only where there is a height, too.
+    Console(file=file, width=width, height=1, force_terminal=colours).print(what, soft_wrap=isinstance(what, Text))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())

@@ -58,6 +58,8 @@ def chosen_tables(
 
 def pattern(text: str) -> re.Pattern[str]:
     """Compiles a regular expression. Raises `InvalidArgument`."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"a regular expression is text, not {text!r}")
     try:
         return re.compile(text, re.DOTALL)
     except (re.error, TypeError) as error:

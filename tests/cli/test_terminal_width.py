@@ -21,7 +21,8 @@ Table = Callable[[str], Path]
 
 def screen(*args: object, columns: int, lines: int = 50, pager: str = "cat", **environment: str) -> list[str]:
     """Runs a command on a terminal of this size; returns the lines it shows, without colours."""
-    done = on_terminal(*args, columns=columns, lines=lines, TERM="xterm-256color", PAGER=pager, **environment)
+    environment = {"TERM": "xterm-256color", **environment}
+    done = on_terminal(*args, columns=columns, lines=lines, PAGER=pager, **environment)
     assert (done.code, done.err) == (0, "")
     return [COLOURS.sub("", line) for line in done.shown.splitlines()]
 
@@ -37,6 +38,14 @@ def test_snapshots_show_ids_first_and_name_what_does_not_fit(table: Table, colum
     told = " ".join(" ".join(lines[9:]).split())
     rest = f"+{10 - shown} columns: {', '.join(names[shown:])} --vertical shows all of them " if shown < 10 else ""
     assert told == f"{rest}7 rows"
+
+
+def test_a_dumb_terminal_is_as_wide_as_it_is(table: Table) -> None:
+    lines = screen("snapshots", table("pk_big"), columns=200, TERM="dumb")
+
+    wide = screen("snapshots", table("pk_big"), columns=200)
+    assert [line.rstrip() for line in lines] == [line.rstrip() for line in wide]
+    assert "…" not in "".join(lines)
 
 
 def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_screen(table: Table) -> None:

@@ -83,12 +83,13 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         return _of_reader(data.scanner().to_reader())
     if isinstance(data, Mapping):
         return _of_table(_of_columns(data, types))
-    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
+    is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows
+    if isinstance(data, Sequence) and not is_text and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
         if data and not names:
             raise InvalidArgument(f"the data has {len(data)} rows and no columns")
         return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, types))
-    if isinstance(data, Iterator) or (isinstance(data, Sequence) and _is_table(data[0])):
+    if isinstance(data, Iterator) or (isinstance(data, Sequence) and not is_text and _is_table(data[0])):
         return _of_tables(iter(data), types)
     raise InvalidArgument(
         f"a {type(data).__name__} is no table; pass an Arrow table, a Polars or pandas DataFrame, a DuckDB relation or "

@@ -16,14 +16,12 @@ from morrow.cli.scans import rows_of
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.telling import shown, shown_lines
+from morrow.readers.expressions.library import of_query
 
 if TYPE_CHECKING:
     import duckdb
 
 BATCH_ROWS = 65_536
-WRAPPED = "Python exception occurred while executing the UDF: "
-"""DuckDB's words before the class and message of an error that a Python function raised."""
-
 PLANS = (["part", "plan"], ["explain_key", "explain_value"])
 """The columns of EXPLAIN: of Morrow, of DuckDB."""
 COUNTED = {"COPY": "rows_copied", "INSERT": "rows_inserted", "UPDATE": "rows_updated", "DELETE": "rows_deleted"}
@@ -154,11 +152,10 @@ def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path 
 
 @contextmanager
 def _duckdb_errors() -> Iterator[None]:
-    """Raises DuckDB's errors as `InvalidArgument`; an error from within ``paimon_scan`` keeps its own message."""
+    """Raises DuckDB's errors as ours; an error from within ``paimon_scan`` keeps its own message."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        _, _, message = str(error).rpartition(WRAPPED)
-        raise InvalidArgument(f"the query: {message}") from error
+        raise of_query(error) from error

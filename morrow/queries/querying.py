@@ -32,7 +32,7 @@ from morrow.queries.incremental import are_of_changes
 from morrow.queries.parameters import Node, bind, used_in
 from morrow.queries.viewing import is_common, put_view
 from morrow.readers.execution.duckdb_relation import variable
-from morrow.readers.expressions.library import check_duckdb
+from morrow.readers.expressions.library import check_duckdb, of_query
 
 if TYPE_CHECKING:
     import duckdb
@@ -278,6 +278,7 @@ def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> 
 
     Raises:
         InvalidArgument: DuckDB refuses it. TableNotFound: it names a table that nobody has.
+        StorageError: it cannot read a file.
     """
     import duckdb
 
@@ -291,7 +292,7 @@ def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> 
         hint = "tables of the catalog are written database.table, and connection.register names a DataFrame"
         raise TableNotFound(f"the query: {_problem(error)}; {hint}") from error
     except (duckdb.Error, TypeError) as error:
-        raise InvalidArgument(f"the query: {_problem(error)}") from error
+        raise of_query(error) from error
 
 
 def _problem(error: Exception) -> str:

@@ -21,6 +21,7 @@ from morrow.queries.as_of import NOT_CONSTANT
 from morrow.queries.dialect import Dialect
 from morrow.queries.parameters import Node, literal, value_of
 from morrow.queries.querying import Prepared, Sources, prepared, related
+from morrow.readers.expressions.library import of_query
 from morrow.readers.expressions.sql import SESSION
 from morrow.statements.statement import Name, Values, shown_name
 from morrow.tables.table import Table
@@ -165,13 +166,13 @@ class Context:
         )
 
     def rows(self, query: str) -> pa.Table:
-        """Returns the rows of a query as an Arrow table. Raises `InvalidArgument` where DuckDB cannot compute them."""
+        """Returns the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
         import duckdb
 
         try:
             return related(self.prepared(query), self.connection).to_arrow_table()
         except duckdb.Error as error:
-            raise InvalidArgument(f"the query: {str(error).splitlines()[0]}") from error
+            raise of_query(error) from error
 
     def expression(self, text: str, what: str) -> Node:
         """Returns the tree of an expression, with literals in the place of parameters."""

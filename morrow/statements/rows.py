@@ -16,6 +16,7 @@ from morrow.engine.schema.defaults import default_value
 from morrow.engine.telling import did_you_mean
 from morrow.queries.parameters import literal
 from morrow.queries.querying import Prepared, evaluated
+from morrow.readers.expressions.library import of_query
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.expressions import sql_of
@@ -83,7 +84,7 @@ class Filling:
                 self.rows += batch.num_rows
                 yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InvalidArgument(f"the query: {str(error).splitlines()[0]}") from error
+            raise of_query(error) from error
 
 
 def counted(

@@ -16,6 +16,9 @@ from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution.plain_sql import plain_sql
 from morrow.readers.expressions.library import check_duckdb
+from morrow.readers.files.file_errors import fail_alone
+from morrow.readers.files.file_frames import source_of
+from morrow.readers.files.source import first_line
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,8 +28,8 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa
     """Yields the rows of a plan, with exactly its columns and types.
 
     Raises:
-        Unsupported: what SQL cannot say, or a table that is not on the local disk. StorageError: a file that DuckDB
-            cannot read.
+        Unsupported: what SQL cannot say, or a table that is not on the local disk.
+        FileMissing, CorruptFile, SnapshotExpired: a file cannot be read. StorageError: as DuckDB says.
     """
     schema = arrow_schema(plan.fields)
     text = _statement(plan, store)
@@ -59,13 +62,31 @@ def _running(plan: ScanPlan, store: FileStore) -> Iterator[duckdb.DuckDBPyConnec
         try:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
-        except duckdb.IOException as error:
-            raise StorageError(f"{plan.table}: DuckDB cannot read it: {_first_line(error)}") from error
         except duckdb.Error as error:
-            raise Unsupported(f"this read by DuckDB ({_first_line(error)})", where=plan.table) from error
+            if not isinstance(error, _of_the_statement()):
+                _check_files(plan, store)
+            if isinstance(error, duckdb.OperationalError):
+                raise StorageError(f"{plan.table}: DuckDB cannot read it: {first_line(error)}") from error
+            raise Unsupported(f"this read by DuckDB ({first_line(error)})", where=plan.table) from error
         finally:
             connection.close()
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+def _of_the_statement() -> tuple[type[Exception], ...]:
+    """Returns the errors of DuckDB for which no file is to blame."""
+    import duckdb
+
+    return (
+        *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
+        *(duckdb.NotSupportedError, duckdb.OutOfMemoryException, duckdb.InterruptException),
+    )
+
+
+def _check_files(plan: ScanPlan, store: FileStore) -> None:
+    """Raises the error of the first file that cannot be read: DuckDB does not always name it."""
+    for part in plan.parts:
+        for section in part.sections:
+            for file in section.files:
+                source_of(file, part, store)
+    for part in plan.parts:
+        fail_alone(part, part.sections, tuple(part.schema.by_name[name] for name in part.read_columns), store)

@@ -47,7 +47,20 @@ def own_scan(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> st
     for part in plan.parts:
         for file in part.files:
             source_of(file, part, store)
-    return text
+    return text if _binds(text, connection) else None
+
+
+def _binds(text: str, connection: duckdb.DuckDBPyConnection) -> bool:
+    """Returns whether DuckDB takes the files' metadata for good; where it does not, another reader says what is wrong
+    with which file."""
+    import duckdb
+
+    with connection.cursor() as cursor:
+        try:
+            cursor.sql(text)
+        except duckdb.Error:
+            return False
+    return True
 
 
 def _is_plain(plan: ScanPlan, store: FileStore) -> bool:

@@ -15,7 +15,7 @@ import inspect
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
@@ -72,7 +72,13 @@ class _Rows:
     reader: pa.RecordBatchReader
 
     def to_reader(self) -> pa.RecordBatchReader:
-        return self.reader
+        return pa.RecordBatchReader.from_batches(self.reader.schema, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.reader
+        except MorrowError as error:  # Arrow and DuckDB would show the trace, and those of all causes
+            raise error.with_traceback(None) from None
 
 
 def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:

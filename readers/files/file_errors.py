@@ -34,7 +34,7 @@ def reading_files(
                 yield
         except CorruptFile as error:
             if error.path not in paths:
-                _fail_alone(plan, sections, fields, store)
+                fail_alone(plan, sections, fields, store)
             raise
         except StorageError as error:
             if store.is_local and not any(path in str(error) for path in paths):
@@ -53,7 +53,8 @@ def _open_each(paths: Iterable[str], store: FileStore) -> None:
         store.open(path).close()
 
 
-def _fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:
+def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:
+    """Reads files one by one. Raises the error of the first that cannot be read."""
     for section in sections:
         for file in section.files:
             with reading(file.path):

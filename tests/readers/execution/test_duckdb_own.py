@@ -12,7 +12,7 @@ import pytest
 
 import morrow
 import morrow.duckdb
-from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.errors import CorruptFile, FileMissing, StorageError
 from morrow.readers.execution import duckdb_own
 from morrow.readers.execution.duckdb_own import own_scan
 from morrow.readers.execution.duckdb_relation import handed, relation
@@ -40,6 +40,22 @@ def evolved(tmp_path: Path) -> morrow.Table:
     table.alter.add_column("later", "DOUBLE")
     table.append({"p": [None], "n": [None], "file_row_number": [9], "later": [float("nan")]})
     return catalog.table("db.t")
+
+
+def test_errors_of_damaged_files_name_them_without_traces(tmp_path: Path, con: duckdb.DuckDBPyConnection) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="id BIGINT")
+    table.append({"id": [1]})
+    file = Path(table.system("files").to_polars()["file_path"][0])
+    file.write_bytes(b"PAR1" + bytes(len(file.read_bytes()) - 8) + b"PAR1")
+    for query in (f"FROM paimon_scan('{table.path}')", f"SELECT sum(id) FROM paimon_scan('{table.path}')"):
+        with pytest.raises(duckdb.Error, match=rf"{file.name}: .*restore the file") as caught:
+            con.sql(query).fetchall()
+        assert "file_errors.py" not in str(caught.value)  # none of the traces of its causes
+    catalog.create_table("db.copy", schema="id BIGINT")
+    with pytest.raises(StorageError, match=rf"^the query: .*{file.name}: .*restore the file") as told:
+        catalog.sql("INSERT INTO db.copy SELECT * FROM db.t")
+    assert "\n" not in str(told.value) and "Traceback" not in str(told.value)
 
 
 def both(table: morrow.Table, con: duckdb.DuckDBPyConnection) -> list[duckdb.DuckDBPyRelation]:

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Unsupported
 from tests.support.canonical import assert_same_lines, counted, normal_rows, rows_of
 from tests.support.golden import Read, reads
 from tests.support.one_duckdb import one_duckdb
+from tests.support.written import new_table
 
 GOLDEN = [read for read in reads() if read.error is None and read.id == "latest" and str(read).startswith("public/")]
 UNSAID = (
@@ -94,6 +95,21 @@ def test_the_engine_duckdb(table: morrow.Table) -> None:
         table.scan(engine="spark")  # type: ignore[arg-type]  # no engine
     with pytest.raises(Unsupported, match="a LazyFrame"):
         table.scan(engine="duckdb").lazy()
+
+
+def test_the_engine_duckdb_names_files_that_are_lost_or_damaged(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT")
+    for number in (1, 2):
+        table.append({"id": [number]})
+    paths = sorted(map(Path, table.system("files").to_polars()["file_path"]))
+    whole = paths[1].read_bytes()
+    for error, data in ((CorruptFile, b"PAR1" + bytes(len(whole) - 8) + b"PAR1"), (FileMissing, None)):
+        if data is None:
+            paths[1].unlink()
+        else:
+            paths[1].write_bytes(data)
+        with pytest.raises(error, match=paths[1].name):
+            table.scan(engine="duckdb").to_arrow()
 
 
 def test_above_level_0_a_key_counts_once(tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from morrow.engine.arguments import text
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    TableNotFound,
+    UnsafePath,
+    Unsupported,
+)
 from morrow.engine.format.paths import DATABASE_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
@@ -231,7 +238,7 @@ class FilesystemCatalog:
         """Returns the location of a table, which need not exist."""
         database, table = table_name(name)
         folder = self.folder_of(database)
-        return TableMetadata(self.store, f"{folder}/{segment(table, folder)}", allowed_roots=self.allowed_roots)
+        return TableMetadata(self.store, f"{folder}/{_folder_name(table, folder)}", allowed_roots=self.allowed_roots)
 
     def _is_table(self, place: TableMetadata) -> bool:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
@@ -239,7 +246,7 @@ class FilesystemCatalog:
     def folder_of(self, database: str) -> str:
         """Returns the folder of a database, which need not exist."""
         text(database, "the name of a database")
-        name = f"{segment(database, self.root)}{DATABASE_SUFFIX}"
+        name = f"{_folder_name(database, self.root)}{DATABASE_SUFFIX}"
         return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
 
     def _database(self, database: str) -> str:
@@ -252,3 +259,11 @@ class FilesystemCatalog:
                 f"{self.store.url(self.root)}: there is no database {database!r}; {hint}the databases are: {known}"
             )
         return folder
+
+
+def _folder_name(name: str, where: str) -> str:
+    """Returns the name of a database or table, which is that of its folder. Raises `UnsafePath` if none can have it."""
+    try:
+        return segment(name, where)
+    except UnsafePath as error:
+        raise UnsafePath(f"{where}: no folder can be named {name!r}; leave /, \\ and null characters out") from error

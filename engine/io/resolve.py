@@ -135,3 +135,5 @@ def _expanded(path: str) -> str:
         return str(Path(path).expanduser().absolute())
     except RuntimeError as error:
         raise InvalidArgument(f"{path}: {error}; write the home folder out") from error
+    except FileNotFoundError as error:
+        raise InvalidArgument(f"{path}: the current folder is gone; change to another, or give a whole path") from error

@@ -17,9 +17,12 @@ def column_names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     try:
-        return next(csv.reader([text], skipinitialspace=True), [])
+        names = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error as error:
         raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
+    if not names:
+        raise InvalidArgument('an empty list of names; write a,"b,c", or leave the option out')
+    return names
 
 
 def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:

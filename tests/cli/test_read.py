@@ -116,6 +116,7 @@ def test_a_read_that_breaks_off_leaves_no_file(run: Run, table: Table, tmp_path:
     [
         (("nowhere",), 1, "does not exist"),
         (("TABLE", "--columns", "nope"), 1, "there is no column 'nope'"),
+        (("TABLE", "--columns", ""), 1, "an empty list of names"),
         (("TABLE", "--snapshot", "99"), 1, "there is no snapshot 99"),
         (("TABLE", "--snapshot", "1", "--tag", "x"), 1, "give only one of"),
         (("TABLE", "--output", "no/such/folder/file"), 1, "--output"),

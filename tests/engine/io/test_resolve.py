@@ -36,6 +36,9 @@ def test_relative_paths_start_where_the_process_is(tmp_path: Path, monkeypatch: 
 
     assert resolve("w/t")[1] == f"{tmp_path}/w/t"
     assert resolve("~/t")[1] == "/home/me/t"
+    tmp_path.rmdir()
+    with pytest.raises(InvalidArgument, match="w/t: the current folder is gone; change to another"):
+        resolve("w/t")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissin
 
 def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     found = metadata.snapshot_or_none(snapshot.id)
-    if found is None or not _same(found, snapshot):
+    if found is None or not is_same_commit(found, snapshot):
         return False
     earliest = metadata.earliest_snapshot_id()
     return earliest is not None and earliest <= snapshot.id
@@ -78,15 +78,18 @@ def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 def _has_tag(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Returns whether a tag keeps the snapshot: tags keep its rows, but not its changelog."""
-    return any(_same(tag.snapshot, snapshot) for tag in metadata.tags())
+    return any(is_same_commit(tag.snapshot, snapshot) for tag in metadata.tags())
 
 
 def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Returns whether a changelog keeps the snapshot's changes; it may outlive the snapshot, but keeps no rows."""
     found = metadata.changelog_or_none(snapshot.id)
-    return found is not None and _same(found, snapshot) and snapshot.id in living_changelog_ids(metadata)
+    return found is not None and is_same_commit(found, snapshot) and snapshot.id in living_changelog_ids(metadata)
 
 
-def _same(one: Snapshot, other: Snapshot) -> bool:
-    """Returns whether both are of one commit: after a rollback, another commit may have the id."""
+def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
+    """Returns whether both are of one commit: after a rollback, another commit may have the id.
+
+    Catalogs that keep snapshots may add members to them, or change their time.
+    """
     return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list

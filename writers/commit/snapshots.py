@@ -17,6 +17,7 @@ from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_
 from morrow.engine.io.ahead import ahead, together
 from morrow.engine.io.store import write_hint
 from morrow.engine.plan import newest
+from morrow.engine.plan.in_flight import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 
@@ -131,7 +132,7 @@ class SnapshotLog:
                     if owner.commit_snapshot(self._metadata.branch, base, snapshot):
                         break
                     # An earlier try may have been the commit, which others have followed since.
-                    return unclear and self._metadata.snapshot_or_none(snapshot.id) == snapshot
+                    return unclear and self._was_added(snapshot)
                 if self._metadata.store.create(path, data):
                     break
                 return unclear and self._is_own(path, data, snapshot)
@@ -150,6 +151,16 @@ class SnapshotLog:
         newest.remember(self._metadata, snapshot)
         owner.snapshot_committed(self._metadata.branch, snapshot)
         return True
+
+    def _was_added(self, snapshot: Snapshot) -> bool:
+        """Returns whether an earlier try with an unclear outcome is the commit. Raises `UnclearOutcome` as `add`."""
+        there = self._metadata.snapshot_or_none(snapshot.id)
+        if there is None:
+            latest = self._metadata.latest_snapshot()
+            if latest is not None and latest.id > snapshot.id:
+                where = f"{self._metadata.where}: snapshot {snapshot.id}"
+                raise UnclearOutcome(f"{where} has expired; whether it was this commit is not known")
+        return there is not None and is_same_commit(there, snapshot)
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
         """Returns whether an earlier try with an unclear outcome created the existing file."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from morrow.engine.errors import CommitConflict, FileMissing, UnclearOutcome
 from morrow.engine.format.snapshot import COMPACT, Snapshot
+from morrow.engine.plan.in_flight import is_same_commit
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit.expired_base import is_living
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
@@ -123,7 +124,7 @@ class WriteSession:
     def _is_rolled_back(self, base: Snapshot) -> bool:
         metadata = self.target.metadata
         there = metadata.snapshot_or_none(base.id)
-        if there == base:
+        if there is not None and is_same_commit(there, base):
             return False
         earliest = metadata.earliest_snapshot_id()
         return there is not None or earliest is None or earliest < base.id  # else it has expired, which does no harm

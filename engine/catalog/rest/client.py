@@ -59,6 +59,14 @@ class Refusal(Exception):
         return self.unclear or (self.code >= 500 and self.code != NOT_IMPLEMENTED)
 
 
+class Answer(dict[str, Any]):
+    """A JSON object. `unclear`: an earlier try may have been carried out."""
+
+    def __init__(self, members: Mapping[str, Any], *, unclear: bool) -> None:
+        super().__init__(members)
+        self.unclear = unclear
+
+
 @dataclass
 class _Tries:
     sent: int = 0
@@ -100,7 +108,7 @@ class Client:
         """Returns the answer to a question. Raises `Refusal`, `StorageError`."""
         return self._ask(GET, path, query)
 
-    def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
         """Returns the answer to an order. Raises `Refusal`, `StorageError`, and `UnclearOutcome` without an answer."""
         return self._ask(POST, path, {}, body)
 
@@ -138,7 +146,7 @@ class Client:
 
     def _ask(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    ) -> Answer:
         for part in path:
             if part in STEPS:  # a client or server would go there: an order about another thing
                 raise InvalidArgument(f"{part!r} is no name in a REST catalog")
@@ -146,7 +154,7 @@ class Client:
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return self._asked(method, "/" + "/".join(parts), query, data)
 
-    def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> dict[str, Any]:
+    def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> Answer:
         tries = _Tries()
         while True:
             answer = self._sent(tries, method, path, query, data)
@@ -202,7 +210,7 @@ class Client:
             time.sleep(wait * (1 + JITTER * random.random()))
         return None
 
-    def _read(self, method: str, answer: urllib3.BaseHTTPResponse, tries: _Tries) -> dict[str, Any]:
+    def _read(self, method: str, answer: urllib3.BaseHTTPResponse, tries: _Tries) -> Answer:
         try:
             found = json.loads(answer.data) if answer.data.strip() else {}
         except ValueError:
@@ -211,7 +219,7 @@ class Client:
             if not isinstance(found, dict):
                 error = StorageError if method == GET else UnclearOutcome
                 raise error(f"{self.where}: the answer is no JSON object; check the option {URI}")
-            return found
+            return Answer(found, unclear=tries.unclear)
         told = found if isinstance(found, dict) else {}
         code = told.get("code")
         message = str(told.get("message") or f"HTTP {answer.status} without a message")

@@ -33,11 +33,11 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, snapshot_members
 from morrow.engine.format.type_json import field_to_json
 from morrow.engine.io.store import FileStore
+from morrow.engine.plan.in_flight import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
 from morrow.engine.schema.changes import SchemaChange
 from morrow.engine.units import MILLIS_PER_SECOND
-from morrow.engine.values import replace
 
 NOT_FOUND: dict[str, type[NotFound]] = {
     "DATABASE": DatabaseNotFound,
@@ -92,17 +92,20 @@ class RestTable(TableOwner):
             "snapshot": {name: value for name, value in members.items() if value is not None},
             "statistics": partition_statistics(self._metadata(branch), snapshot),
         }
-        unclear = ""
+        unclear, twice = "", False
         try:
-            if self.client.post(*self._path(branch), "commit", body=body).get("success") is True:
+            answer = self.client.post(*self._path(branch), "commit", body=body)
+            if answer.get("success") is True:
                 return True
+            twice = answer.unclear
         except Refusal as refusal:
             if not refusal.may_be_done and refusal.code != 409:
                 raise told(self.client, refusal) from None
             unclear = f"{refusal.message} ({refusal.code})" if refusal.code != 409 else ""
+            twice = refusal.may_be_done
         try:
-            done = self._was_committed(branch, snapshot)
-        except StorageError as error:
+            done = self._was_committed(branch, snapshot, twice=twice)
+        except MorrowError as error:  # whatever it is: the snapshot may be there, and needs its files
             raise UnclearOutcome(f"{error}; whether the snapshot was committed is not known") from error
         if unclear and not done:
             raise UnclearOutcome(f"{self.client.where}: {unclear}; whether the snapshot was committed is not known")
@@ -205,13 +208,19 @@ class RestTable(TableOwner):
             return None
         return parse_snapshot(json.dumps(found).encode(), f"{self.client.where}, {self.database}.{self.table}")
 
-    def _was_committed(self, branch: str, snapshot: Snapshot) -> bool:
-        """Returns whether an earlier request committed this snapshot, and its answer was lost."""
+    def _was_committed(self, branch: str, snapshot: Snapshot, *, twice: bool) -> bool:
+        """Returns whether an earlier request committed this snapshot, and its answer was lost.
+
+        Raises:
+            StorageError: there may have been such a request (`twice`), and the snapshot of this id has expired since.
+        """
         latest = self.latest_snapshot(branch)
         if latest is None or latest.id < snapshot.id:
             return False
         found = latest if latest.id == snapshot.id else self._snapshot(branch, "snapshots", str(snapshot.id))
-        return found is not None and _plain(found) == _plain(snapshot)
+        if found is None and twice:
+            raise StorageError(f"{self.client.where}: snapshot {snapshot.id} has expired")
+        return found is not None and is_same_commit(found, snapshot)
 
     def _has_schema(self, branch: str, schema: TableSchema) -> bool:
         here = self._metadata(branch)
@@ -220,7 +229,3 @@ class RestTable(TableOwner):
         there = here.schema(schema.id)
         same = [field_to_json(each) for each in there.fields] == [field_to_json(each) for each in schema.fields]
         return same and (there.options, there.comment) == (schema.options, schema.comment)
-
-
-def _plain(snapshot: Snapshot) -> Snapshot:
-    return replace(snapshot, extra={name: value for name, value in snapshot.extra.items() if name != UUID})

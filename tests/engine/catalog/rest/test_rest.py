@@ -29,6 +29,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.testing import CatalogTests
+from morrow.writers.commit import snapshots
 from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, Done, RestServer, rest_server
 
 TOKEN = "bearer-of-tests"
@@ -223,8 +224,6 @@ def test_a_commit_that_others_were_faster_than_is_prepared_anew(server: RestServ
 def test_a_server_without_an_answer_leaves_a_commit_unclear(
     server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from morrow.writers.commit import snapshots
-
     monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
     table = opened(server).create_table("db.t", **SCHEMA)
     server.trouble = ([CUT_BEFORE] * 1000, lambda _, path: path.endswith("/commit"))
@@ -250,6 +249,52 @@ def test_a_commit_that_was_done_keeps_its_files_whatever_the_answer_says(server:
     morrow.clear_caches()
     assert sorted(table.scan().to_polars()["id"]) == [1, 2]
     assert [each.id for each in table.snapshots()] == [1, 2]
+
+
+@pytest.mark.parametrize("own", [{"timeMillis": 5}, {"uuid": "of the server"}, {"serverSays": "x"}], ids=str)
+def test_a_commit_is_known_again_whatever_the_server_adds_to_it(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    table = opened(server).create_table("db.t", schema="id INT")
+    answer = RestServer.answer
+
+    def changed(self: RestServer, method: str, path: str, query: Any, body: Any) -> Any:
+        changes = path.endswith("/commit") and body["baseSnapshotUuid"] != "of the server"
+        return answer(self, method, path, query, {**body, "snapshot": body["snapshot"] | own} if changes else body)
+
+    monkeypatch.setattr(RestServer, "answer", changed)
+    for number, faults in enumerate(([CUT_AFTER], [Done(502)])):
+        _trouble_commits(server, faults)
+        table.append({"id": [number]})
+    assert [each.id for each in table.snapshots()] == [1, 2]
+    assert sorted(opened(server).table("db.t").scan().to_polars()["id"]) == [0, 1]
+
+
+@pytest.mark.parametrize("code", [400, 404, 409, 501])
+def test_a_commit_that_nobody_tells_of_keeps_its_files(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    table = opened(server).create_table("db.t", schema="id INT")
+    table.append({"id": [0]})
+    answer, sent = RestServer.answer, list[str]()
+
+    def forgets(self: RestServer, method: str, path: str, query: Any, body: Any) -> Any:
+        if sent and "/snapshot" in path:
+            return code, {"code": code, "message": "no", "resourceType": "TABLE"}
+        found = answer(self, method, path, query, body)
+        if path.endswith("/commit"):
+            sent.append(path)
+            return 502, {"code": 502, "message": "gateway"}
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RestServer, "answer", forgets)
+        with pytest.raises(UnclearOutcome, match="whether the snapshot was committed is not known"):
+            table.append({"id": [1]})
+    morrow.clear_caches()
+    assert sorted(opened(server).table("db.t").scan().to_polars()["id"]) == [0, 1]
 
 
 def test_servers_that_fail_are_named_in_a_line(server: RestServer) -> None:

@@ -37,6 +37,7 @@ PREFIX = honoured("prefix", TEXT, "", "Beginning of the paths of the server, whi
 DATA_TOKEN = honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
 OSS_ENDPOINT = honoured("dlf.oss-endpoint", TEXT, "", "Address of OSS in place of that in lent credentials")
 CACHE = "Morrow's caches are its own"
+MOST_MILLIS = 1 << 63
 DECLARED = (
     *(PREFIX, DATA_TOKEN, OSS_ENDPOINT, *OPTIONS),
     idle(CACHE, "io-cache.enabled", BOOL, False, "Caches files"),
@@ -215,13 +216,15 @@ class RestCatalog(RestViews, RestFolders):
         """Returns the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
         with asked(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
-        token = texts(answer.get("token"))
+        if not isinstance(answer.get("token"), dict):
+            raise StorageError(f"{self.title}: the server lends no credentials of {database}.{table}")
+        token = texts(answer["token"])
         if endpoint := self.client.settings.given.get(OSS_ENDPOINT):
             token[OSS_ENDPOINT_OF_STORE] = endpoint
         remember(token)
         settings = self.client.settings.updated(token)
         ends = answer.get("expiresAtMillis")
-        if not isinstance(ends, (int, float)):
+        if not isinstance(ends, (int, float)) or not 0 <= ends < MOST_MILLIS:
             raise StorageError(f"{self.title}: the credentials of {database}.{table} do not say when they end")
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 

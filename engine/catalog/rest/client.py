@@ -147,6 +147,8 @@ class Client:
     def _ask(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> Answer:
+        if self.prefix in STEPS[1:]:
+            raise StorageError(f"{self.where}: {self.prefix!r} is no prefix of paths; check what the server is told")
         for part in path:
             if part in STEPS:  # a client or server would go there: an order about another thing
                 raise InvalidArgument(f"{part!r} is no name in a REST catalog")

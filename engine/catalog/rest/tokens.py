@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
+from morrow.engine.errors import StorageError
 from morrow.engine.io.store import FileStore
 from morrow.engine.units import MILLIS_PER_SECOND
 
@@ -27,7 +28,7 @@ class RenewedStore:
     def _start(self) -> None:
         self._lock = threading.Lock()
         self._store: FileStore | None = None
-        self._until = 0.0
+        self._until = self._ends = 0.0
 
     def __getstate__(self) -> Any:
         return self._lend
@@ -50,11 +51,20 @@ class RenewedStore:
     def _current(self) -> FileStore:
         with self._lock:
             now = time.time()
-            if self._store is None or now >= self._until:
-                self._store, ends = self._lend()
-                left = ends / MILLIS_PER_SECOND - now
-                self._until = now + max(left - SAFE_SECONDS, left / 2)
-            return self._store
+            if self._store is None or now >= self._ends:
+                self._renew(now)
+            elif now >= self._until:
+                try:
+                    self._renew(now)
+                except StorageError:  # those at hand are good yet
+                    self._until = now + (self._ends - now) / 2
+            return cast(FileStore, self._store)
+
+    def _renew(self, now: float) -> None:
+        self._store, ends = self._lend()
+        self._ends = ends / MILLIS_PER_SECOND
+        left = self._ends - now
+        self._until = now + max(left - SAFE_SECONDS, left / 2)
 
 
 def renewed(lend: Lend) -> FileStore:

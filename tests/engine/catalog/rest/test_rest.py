@@ -30,7 +30,7 @@ from morrow.engine.errors import (
 )
 from morrow.testing import CatalogTests
 from morrow.writers.commit import snapshots
-from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, Done, RestServer, rest_server
+from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, Done, Refused, RestServer, rest_server
 
 TOKEN = "bearer-of-tests"
 SCHEMA: dict[str, Any] = {"schema": "id INT NOT NULL, v STRING", "primary_keys": "id", "options": {"bucket": 1}}
@@ -436,6 +436,54 @@ def test_credentials_are_lent_and_renewed(server: RestServer) -> None:
     assert (table.scan().count(), copy.scan().count()) == (1, 1)
     assert len(lent) > count
     assert b"lent-s3cret" not in pickle.dumps(table)
+
+
+def test_credentials_that_cannot_be_renewed_serve_until_they_end(server: RestServer) -> None:
+    lent: list[float] = []
+
+    def token() -> dict[str, Any]:
+        lent.append(time.time())
+        if len(lent) > 1:
+            raise Refused(500)
+        return {"token": {}, "expiresAtMillis": (lent[0] + 0.6) * 1000}
+
+    server.token = token
+    catalog = opened(server, **{"data-token.enabled": "true"})
+    catalog.create_table("db.t", **SCHEMA)
+    lent.clear()
+    table = catalog.table("db.t")
+    assert table.scan().count() == 0
+    time.sleep(0.35)
+    assert (table.scan().count(), len(lent)) == (0, 2)  # they were asked for, once
+    time.sleep(0.3)
+    with pytest.raises(StorageError, match="refused"):
+        table.scan().count()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        *(({"token": token, "expiresAtMillis": 1}, "lends no credentials") for token in (None, 5, ["x"])),
+        *(
+            ({"token": {}, "expiresAtMillis": end}, "when they end")
+            for end in ("soon", None, -1, 10**400, float("nan"))
+        ),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_credentials_of_another_shape_are_errors(server: RestServer, answer: dict[str, Any], message: str) -> None:
+    opened(server).create_table("db.t", **SCHEMA)
+    server.token = lambda: answer
+    with pytest.raises(StorageError, match=message):
+        opened(server, **{"data-token.enabled": "true"}).table("db.t").scan().count()
+
+
+@pytest.mark.parametrize("prefix", [".", ".."])
+def test_a_prefix_that_leads_elsewhere_is_refused(server: RestServer, prefix: str) -> None:
+    server.prefix = prefix
+    with pytest.raises(StorageError, match="is no prefix of paths"):
+        opened(server).databases()
+    assert {path for _, path in server.asked} == {"/v1/config"}
 
 
 def test_no_secret_is_told(server: RestServer) -> None:

@@ -149,8 +149,24 @@ public final class MorrowScan implements ScanBuilder,
         Map answer = (Map) Python.ask(table.catalog, question);
         TableProvider provider = (TableProvider) DataSource.lookupDataSourceV2((String) answer.get("format"), SQLConf.get()).get();
         CaseInsensitiveStringMap given = new CaseInsensitiveStringMap((Map) answer.get("options"));
-        Table source = provider.getTable(provider.inferSchema(given), new Transform[0], given.asCaseSensitiveMap());
+        StructType now = provider.inferSchema(given);
+        checkColumns(now);
+        Table source = provider.getTable(now, new Transform[0], given.asCaseSensitiveMap());
         return ((SupportsRead) source).newScanBuilder(given).build().toMicroBatchStream(checkpoint);
+    }
+
+    /** Refuses a stream of other columns than those of the DataFrame, as which Spark would take their bytes. */
+    private void checkColumns(StructType now) {
+        boolean same = Arrays.equals(columns.fieldNames(), now.fieldNames()) && typesOf(columns).equals(typesOf(now));
+        if (!same) {
+            throw Refused.of("InvalidArgument", table.name() + ": its columns have changed since the stream was made, to "
+                + now.catalogString() + "; make the DataFrame anew, the checkpoint goes on");
+        }
+    }
+
+    /** The types as text; those of text without their lengths, which Spark keeps or leaves out by its settings. */
+    private static String typesOf(StructType columns) {
+        return columns.catalogString().replaceAll("\\b(var)?char\\(\\d+\\)", "string");
     }
 
     public String description() {

@@ -6,6 +6,9 @@ An offset records what has been read, and the start of its batch:
     {"snapshot": 4, "since": 4, "full": true}     all rows of snapshot 4, as insertions
     {"snapshot": 4, "begin": "full"}              the start of a new query: nothing has been read
 
+Ends have the member ``at``, too: when their snapshot was committed, in epoch milliseconds. Another one of the same
+number, of a table that was rolled back or made anew, is told by it.
+
 `AHEAD` marks the offset of a query that starts with a snapshot which does not exist yet. In any other offset a snapshot
 above the newest one has been read, and is gone.
 
@@ -50,6 +53,7 @@ Offset = dict[str, Any]
 NOTHING = 0
 """The offset before the first snapshot."""
 AHEAD = "ahead"
+AT = "at"
 
 
 class StreamPlanner:
@@ -135,10 +139,9 @@ class StreamPlanner:
         newest = self._newest() if self._last is None else self._last
         is_ahead = newest < since and ("begin" in start or start.get(AHEAD, False))
         if newest < since and not is_ahead:
-            raise SnapshotNotFound(
-                f"{self._metadata.where}: the newest snapshot is {newest}, and the stream has read {since}: the table "
-                "was rolled back, or made anew; begin anew with another checkpoint"
-            )
+            raise self._made_anew(f"the newest snapshot is {newest}, and the stream has read {since}")
+        if newest > since:
+            self._check_same(since, start.get(AT))
         if "begin" not in start:
             self.processed(start)
         if "begin" not in start and (newest <= since or self._waits(since, newest, limit)):
@@ -168,7 +171,25 @@ class StreamPlanner:
 
     def _ends(self, end: Offset) -> Offset:
         self._ended_at = time.monotonic()
-        return end
+        at = self._committed_at(int(end["snapshot"]))
+        return end if at is None else {**end, AT: at}
+
+    def _committed_at(self, snapshot: int) -> int | None:
+        """Returns when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
+        try:
+            return None if snapshot == NOTHING else snapshot_or_changelog(self._metadata, snapshot).time_millis
+        except SnapshotNotFound:
+            return None
+
+    def _check_same(self, read: int, at: int | None) -> None:
+        """Raises `SnapshotNotFound` where the snapshot of a number is another than the one that was read."""
+        now = None if at is None else self._committed_at(read)
+        if now not in (None, at):
+            raise self._made_anew(f"snapshot {read} is another than the one that the stream has read")
+
+    def _made_anew(self, what: str) -> SnapshotNotFound:
+        anew = "the table was rolled back, or made anew; begin anew with another checkpoint"
+        return SnapshotNotFound(f"{self._metadata.where}: {what}: {anew}")
 
     def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
         """Returns whether there are too few rows for a batch, and the last batch is recent enough to wait."""
@@ -240,7 +261,7 @@ class StreamPlanner:
                 "begin anew with another checkpoint, or keep snapshots for longer than the stream stands still "
                 "(snapshot.time-retained, or a consumer)"
             )
-            raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from error
+            raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from None
 
 
 def _refuse_ends(said: StoredOptions, where: str) -> None:

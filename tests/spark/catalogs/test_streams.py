@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions
 
 import morrow
+import morrow.spark
 from tests.spark.catalogs.conftest import Sql
 
 if TYPE_CHECKING:
@@ -48,6 +49,26 @@ def test_a_stream_from_table_to_table(sql: Sql, spark: SparkSession, tmp_path: P
     before = len(commits(target))
     run(spark.readStream.table("pm.db.s"), "pm.db.t", tmp_path / "c")
     assert len(commits(target)) == before + 1  # the batch after it, which is new
+
+
+@pytest.mark.parametrize("by", ["name", "path"])
+def test_a_dataframe_of_other_columns_ends_the_query(by: str, sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes a batch's columns by their places."""
+    morrow.spark.register(spark)
+    source = made(tmp_path, "s", bucket=1)
+
+    def stream() -> DataFrame:
+        return (
+            spark.readStream.table("pm.db.s") if by == "name" else spark.readStream.format("morrow").load(source.path)
+        )
+
+    before = stream()
+    source.alter.add_column("first", "BIGINT", first=True)
+    morrow.open(source.path).append({"id": [1], "v": ["a"], "first": [7]})
+    with pytest.raises(Exception, match="its columns have changed since the stream was made"):
+        run(before, "pm.db.before", tmp_path / "c")
+    run(stream(), "pm.db.after", tmp_path / "c")
+    assert sql("SELECT * FROM pm.db.after") == [(7, 1, "a")]
 
 
 def forget_last_batch(checkpoint: Path) -> None:

@@ -62,7 +62,8 @@ def test_a_stream_begins_with_all_rows(table: morrow.Table) -> None:
     stream = planner(table)
     begin = stream.initial()
     first = stream.latest(begin, ALL)
-    assert first == {"snapshot": 4, "since": 4, "full": True}
+    committed = table.snapshots()[-1].time.timestamp() * 1000
+    assert first == {"snapshot": 4, "since": 4, "full": True, "at": pytest.approx(committed)}
     assert sorted(rows(stream, begin, first)) == [(2,), (3,), (4,)]
     assert stream.latest(first, ALL) == first  # nothing new
     table.append({"id": [5]})
@@ -251,6 +252,12 @@ def test_a_table_that_was_rolled_back_ends_the_stream(table: morrow.Table) -> No
     table.rollback(1)
     with pytest.raises(SnapshotNotFound, match="rolled back"):
         planner(table, **{"starting-snapshot": 1}).latest(end, None)
+    for number in range(5, 10):
+        table.append({"id": [number]})
+    with pytest.raises(SnapshotNotFound, match="snapshot 4 is another than the one that the stream has read"):
+        planner(table, **{"starting-snapshot": 1}).latest(end, None)
+    written_before = {name: value for name, value in end.items() if name != "at"}
+    assert stream.latest(written_before, None)["snapshot"] == table.snapshots()[-1].id
 
 
 def test_a_stream_waits_for_the_snapshot_that_it_begins_with(table: morrow.Table) -> None:

@@ -51,6 +51,8 @@ def epoch_millis(age: Age | None) -> int | None:
         return None if age is None else to_millis(age)
     try:
         span = _span(age) if isinstance(age, str) else age
+        if isinstance(span, dt.timedelta) and span < dt.timedelta():
+            raise InvalidArgument("an age is not negative")
         return to_millis(dt.datetime.now(dt.UTC) - span if isinstance(span, dt.timedelta) else span)
     except (OverflowError, InvalidArgument) as error:
         raise InvalidArgument(

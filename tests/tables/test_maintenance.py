@@ -42,7 +42,7 @@ CALLS: dict[str, Callable[[morrow.Table, Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("age", ["1 fortnight", "soon", dt.timedelta.max, [1]], ids=repr)
+@pytest.mark.parametrize("age", ["1 fortnight", "soon", dt.timedelta.max, dt.timedelta(days=-1), [1]], ids=repr)
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_neither_an_age_nor_a_time(table: morrow.Table, call: str, age: object) -> None:
     with pytest.raises(InvalidArgument, match=r"older_than = .* is neither an age, .*, nor a time"):

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import BooleanType
 from morrow.engine.plan.filter.deep import CLOSING, OPENING, check_calls, with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.filter.sql_lists import Shelved, shelved
@@ -43,6 +44,11 @@ FORBIDDEN: dict[type, str] = {
     exp.Explode: "UNNEST",
 }
 
+VALUES = (exp.Literal, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+"""What DuckDB casts to a boolean, so that ``5`` or ``id`` would keep every row: a slip, and of a delete a dear one."""
+JOINTS = (exp.And, exp.Or, exp.Not, exp.Paren)
+"""What is a condition where its operands are."""
+
 STATEMENTS = ("Block", "Command")
 
 
@@ -66,6 +72,7 @@ def _split(text: str, lists: Shelved, columns: Columns) -> list[Part]:
     rest = [(piece, tree) for piece, tree, known in zip(pieces, trees, conditions) if known is None]
     for _, tree in rest:
         check_calls(tree, "filter")
+        _check_is_condition(tree, columns)
     parts: list[Part] = [condition for condition in conditions if condition is not None]
     return [*parts, _residual(rest, lists, columns)] if rest else parts
 
@@ -98,6 +105,22 @@ def _check(tree: Node, text: str) -> None:
         raise InvalidArgument(
             f"filter: {name} ({shortened(node.sql('duckdb'))}) cannot be used in a filter: {shortened(text)!r}"
         )
+
+
+def _check_is_condition(tree: Node, columns: Columns) -> None:
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, JOINTS):
+            nodes += node.iter_expressions()
+        elif isinstance(node, VALUES) or (
+            isinstance(node, exp.Column)
+            and len(node.parts) == 1
+            and not isinstance(columns.find(node.name).type, BooleanType)
+        ):
+            raise InvalidArgument(
+                f"filter: {shortened(node.sql('duckdb'))} is a value, no condition; compare it, such as with ="
+            )
 
 
 def _roots(tree: Node) -> Iterator[str]:

@@ -98,7 +98,6 @@ SQL = [
     "b IS NOT FALSE",
     "b IS UNKNOWN",
     "b",
-    "x",
     "b = TRUE OR x = 1",
     "s LIKE 'a%'",
     "s NOT LIKE 'a%'",

@@ -115,7 +115,8 @@ def new_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, c
     if time_retained is None:
         return Tag(name, snapshot)
     if time_retained <= dt.timedelta():
-        raise InvalidArgument(f"the tag {name!r} cannot be retained for {time_retained}; give a time that is longer")
+        seconds = f"{time_retained.total_seconds():g} seconds"
+        raise InvalidArgument(f"the tag {name!r} cannot be retained for {seconds}; give a time that is longer")
     return Tag(name, snapshot, local_time(clock), time_retained)
 
 

@@ -47,10 +47,11 @@ GET, POST, DELETE = "GET", "POST", "DELETE"
 
 
 class Refusal(Exception):
-    """An answer other than success. `unclear`: an earlier try may have been carried out."""
+    """An answer other than success. `order`: not to a question; `unclear`: an earlier try may have been carried out."""
 
-    def __init__(self, code: int, kind: str, name: str, message: str, *, unclear: bool) -> None:
+    def __init__(self, code: int, kind: str, name: str, message: str, *, order: bool, unclear: bool) -> None:
         super().__init__(message)
+        self.order = order
         self.code, self.kind, self.name, self.message, self.unclear = code, kind, name, message, unclear
 
     @property
@@ -234,6 +235,7 @@ class Client:
             kind,
             name,
             " ".join(redacted(message).split()),
+            order=method != GET,
             unclear=tries.unclear,
         )
 

@@ -63,7 +63,8 @@ def told(client: Client, refusal: Refusal) -> MorrowError:
         return StorageError(f"{message}; check token.provider, the token or keys, and their permissions")
     if code in (405, 406, 501):
         return Unsupported(f"what was asked ({refusal.message})", where=client.where)
-    return StorageError(f"{message} ({code})")
+    doubt = "; whether it was done is not known" if refusal.order and refusal.may_be_done else ""
+    return StorageError(f"{message} ({code}){doubt}")
 
 
 @dataclass(frozen=True)

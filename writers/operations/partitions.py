@@ -51,7 +51,8 @@ def partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, w
     if partition is None:
         return filter
     found = instance(partition, (Mapping, list, tuple), f"the partition of {what}")
-    specs = [found] if isinstance(found, Mapping) else list(found)
+    given = [found] if isinstance(found, Mapping) else found
+    specs = [instance(one, Mapping, f"a partition of {what}") for one in given]
     if not specs:
         raise InvalidArgument(f"{what}: an empty list names no partition; leave it out for all of them")
     return both(_any_of(target, specs), filter)

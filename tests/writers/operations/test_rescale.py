@@ -85,6 +85,8 @@ def test_what_cannot_be_rescaled(table: morrow.Table, tmp_path: Path) -> None:
         table.rescale(2, where="id = 1")
     with pytest.raises(InvalidArgument, match="an empty list names no partition"):
         table.rescale(2, partition=[])
+    with pytest.raises(InvalidArgument, match="a partition of rescale"):
+        table.rescale(2, partition=[None])  # type: ignore[list-item]
     with pytest.raises(Unsupported, match="without a fixed number"):
         new_table(tmp_path, "id BIGINT", name="log").rescale(2)
     with pytest.raises(SnapshotNotFound):

@@ -28,6 +28,7 @@ from morrow.spark.reading.read import read
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.instants import clock_of
+from morrow.spark.source.option_names import PATH
 from morrow.spark.source.options import Options
 from morrow.spark.source.plain import NAME
 from morrow.spark.source.schemas import check_same
@@ -82,8 +83,8 @@ def _load(load: Method) -> Method:
         located = _located(given.options, path)
         if located is None:
             return cast("DataFrame", load(self, path))
-        if "path" in located:
-            refuse_settings(spark, OURS, *names_in(located["path"]))
+        if PATH in located:
+            refuse_settings(spark, OURS, *names_in(located[PATH]))
         return _read(located, given.schema, spark)
 
     return loading
@@ -113,8 +114,8 @@ def _save(save: Method) -> Method:
         if located is None or given.others:
             save(self, path)
             return
-        if "path" in located:
-            refuse_settings(self._spark, OURS, *names_in(located["path"]))
+        if PATH in located:
+            refuse_settings(self._spark, OURS, *names_in(located[PATH]))
         save_rows(asks.frame(self), located, given)
 
     return saving
@@ -127,12 +128,12 @@ def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[s
     """Returns the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
     if path is None:
         return dict(options)
-    if any(name.lower() in ("path", "paths") for name in options):
+    if any(name.lower() in (PATH, "paths") for name in options):
         return None
     if isinstance(path, str):
-        return {**options, "path": path}
+        return {**options, PATH: path}
     paths = list(path)
-    return {**options, "path": paths[0]} if len(paths) == 1 else {**options, "paths": json.dumps(paths)}
+    return {**options, PATH: paths[0]} if len(paths) == 1 else {**options, "paths": json.dumps(paths)}
 
 
 def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -> DataFrame:

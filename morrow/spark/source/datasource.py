@@ -251,9 +251,9 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options without secrets, since Spark pickles them with the objects that hold them."""
     from morrow.engine.io.secrets import StorageOptions
-    from morrow.spark.source.option_names import STORAGE_PREFIX
+    from morrow.spark.source.option_names import PATH, STORAGE_PREFIX
 
-    return StorageOptions(options, options.get("path") or "", prefix=STORAGE_PREFIX, lent=True)
+    return StorageOptions(options, options.get(PATH) or "", prefix=STORAGE_PREFIX, lent=True)
 
 
 def _written(messages: list[WriterCommitMessage | None]) -> list[Written | None]:

@@ -92,5 +92,7 @@ ELSEWHERE = {
 }
 """Options that Paimon's format has, and what says the same here."""
 
-OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
+PATH = "path"
+"""The argument of `load` and `save`, as Spark passes it among the options."""
+OF_SPARK = frozenset({PATH, "paths", "checkpointlocation", "queryname", "outputmode"})
 """Further options that Spark passes."""

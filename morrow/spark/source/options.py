@@ -45,6 +45,7 @@ from morrow.spark.source.option_names import (
     OF_STATES,
     OF_STREAMS,
     OVERWRITE_MODE,
+    PATH,
     PUSH_FILTERS,
     REPLACE_WHERE,
     SNAPSHOTS,
@@ -104,7 +105,7 @@ class Options:
     def place(self) -> Place:
         if "paths" in self._given:
             raise InvalidArgument("several paths: a DataFrame is of one table; join them by .union(...)")
-        path = self._given.get("path")
+        path = self._given.get(PATH)
         if not path:
             raise InvalidArgument(
                 'there is no table: give its path, .load("warehouse/db.db/orders"), or CREATE TABLE ... USING morrow '

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from morrow.spark.sessions import is_connect
+from morrow.spark.source.option_names import PATH
 from morrow.spark.source.plain import NAME
 from morrow.spark.source.settings import names_in, refuse_settings
 from morrow.spark.source.takeover import Method, Replacement, is_ours
@@ -32,7 +33,7 @@ def _reading(method: Method, name: str) -> Method:
             reader._morrow_source = arguments[0] if arguments else options["source"]
         else:
             given = dict([arguments]) if name == "option" and arguments else options
-            reader._morrow_path = given.get("path", getattr(reader, "_morrow_path", None))
+            reader._morrow_path = given.get(PATH, getattr(reader, "_morrow_path", None))
         return reader
 
     return noted
@@ -43,7 +44,7 @@ def _load(load: Method) -> Method:
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
         spark = self._client if is_connect(self) else self._spark
         if is_ours(format or getattr(self, "_morrow_source", None), spark):
-            _refuse(spark, path or options.get("path") or getattr(self, "_morrow_path", None))
+            _refuse(spark, path or options.get(PATH) or getattr(self, "_morrow_path", None))
         return load(self, path, format, schema, **options)
 
     return loading
@@ -54,7 +55,7 @@ def _start(start: Method) -> Method:
     def starting(self: Any, path: str | None = None, format: str | None = None, *arguments: Any, **options: Any) -> Any:
         spark = self._session if is_connect(self) else self._spark
         if is_ours(format or getattr(self, "_morrow_source", None), spark):
-            _refuse(spark, path or options.get("path") or getattr(self, "_morrow_path", None))
+            _refuse(spark, path or options.get(PATH) or getattr(self, "_morrow_path", None))
         return start(self, path, format, *arguments, **options)
 
     return starting

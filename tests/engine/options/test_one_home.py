@@ -22,7 +22,6 @@ MAPPINGS = ("raw", "options", "given", "table_options", "said")
 """What mappings of options are called: a key without a dash or a dot is one where it is looked up in these."""
 ALSO_SOMETHING_ELSE = {
     "primary-key": "readers/merges/functions/picks.py",  # the name of an aggregate function
-    "path": "morrow/spark/source/datasource.py",  # what Spark calls the argument of load() and save()
 }
 
 

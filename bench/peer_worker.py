@@ -62,6 +62,16 @@ def _rust_sql(warehouse, column):
     return batch["n"][0].as_py(), batch["total"][0].as_py()
 
 
+def deltalake(folder, query, column):
+    from deltalake import DeltaTable, QueryBuilder
+
+    context = QueryBuilder().register("t", DeltaTable(folder))
+    if query == "sum":
+        answer = context.execute(f'SELECT count(*) AS n, sum("{column}") AS total FROM t').read_all()
+        return answer["n"][0].as_py(), answer["total"][0].as_py()
+    return context.execute("SELECT * FROM t").read_all().num_rows, None
+
+
 def spark_session():
     """Starts Spark with two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
     from pyspark.sql import SparkSession
@@ -102,7 +112,12 @@ def write_paimon_spark(warehouse, name, source):
     return None, time.perf_counter() - began
 
 
-READERS = {"pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust, "paimon-spark": paimon_spark}
+READERS = {
+    "pypaimon": pypaimon,
+    "pypaimon-rust": pypaimon_rust,
+    "paimon-spark": paimon_spark,
+    "deltalake": deltalake,
+}
 WRITERS = {"pypaimon": write_pypaimon, "paimon-spark": write_paimon_spark}
 
 

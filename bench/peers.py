@@ -24,13 +24,13 @@ PEERS = {
     "pypaimon": ("pypaimon==2.1.0",),
     "pypaimon-rust": ("pypaimon-rust==0.4.0", "pyarrow>=18"),
     "paimon-spark": ("pyspark==3.5.*", "setuptools<81"),
+    "deltalake": ("deltalake==1.6.6", "pyarrow>=26", "polars>=2.1"),
 }
 """Name of the environment -> what is installed in it."""
 OTHERS = {
-    "deltalake": ("deltalake==1.6.6", "pyarrow>=26", "polars>=2.1"),
     "pyiceberg": ("pyiceberg[sql-sqlite,pyarrow]==0.12.0", "polars>=2.1"),
 }
-"""Libraries of other table formats, for `bench.ten_tasks`."""
+"""Further libraries, for `bench.ten_tasks` alone."""
 
 JARS = {"paimon-spark": "org.apache.paimon:paimon-spark-3.5:0.9.0"}
 """Name of the environment -> the jar that its Spark loads, which Spark itself brings by `spark.jars.packages`."""
@@ -88,7 +88,7 @@ class Peer:
         self._process.communicate()
 
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
-        """Reads table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
+        """Reads table `db.t`, or the Delta table at `warehouse`: "full" (to Arrow) or "sum" (rows, sum of `column`)."""
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 
     def write(self, warehouse: str, table: str, source: str) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from bench import data
+from bench import data, delta, written
 from morrow.engine.format.bucket import bucket_of
 from morrow.engine.format.types import BigIntType
 from morrow.engine.values import replace
@@ -27,6 +27,9 @@ from tests.support.table_factory import DataFile, TableFactory
 HOME = Path(__file__).parent / ".data"
 GENERATION = 1
 """Raised when all tables are written differently, so that older ones are written anew; `Spec.generation` for one."""
+
+DELTA = "delta"
+"""The folder, beside the warehouse, of the same files as a Delta table (`bench.delta`)."""
 
 TOP_LEVEL = 5
 ROW_GROUP = 250_000
@@ -48,6 +51,10 @@ class Table:
     files: tuple[str, ...]
     columns: tuple[str, ...]
     live_rows: int
+
+    def beside(self, folder: str) -> str:
+        """Returns a folder beside the warehouse."""
+        return str(Path(self.warehouse).parent / folder)
 
 
 @dataclass(frozen=True)
@@ -146,9 +153,10 @@ SPECS = {
     "bigint": Spec(updates=5),
     "composite": Spec(updates=5, key=data.COMPOSITE_KEY),
     "orc": Spec(updates=5, format="orc"),
-    "dv10": Spec(dead=0.1),
-    "dv50": Spec(dead=0.5),
+    "dv10": Spec(dead=0.1, generation=2),
+    "dv50": Spec(dead=0.5, generation=2),
     "append": Spec(key=()),
+    **dict.fromkeys(written.WRITERS, Spec(updates=5)),
     "big_merged": Spec(rows=20_000_000, files=20, updates=5, update_rows=1_000_000),
     "big_dv": Spec(rows=20_000_000, files=20, dead=0.1),
     "small": Spec(rows=1_000, files=1, updates=2, update_rows=100),
@@ -185,6 +193,8 @@ def _writer(name: str, divisor: int) -> Callable[[Path], int]:
     if name == "many_files":
         return lambda path: write_many_files(path, PARTITIONS, BUCKETS)
     spec = SPECS[name] if name == "small" else SPECS[name].scaled(divisor)
+    if name in written.WRITERS:
+        return lambda path: write_by(name, spec, path)
     return lambda path: write(spec, path)
 
 
@@ -200,7 +210,7 @@ def write(spec: Spec, path: Path) -> int:
     """Writes the table; returns how many rows are alive."""
     fields = list(data.fields(spec.key).items())
     table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
-    keys, killed = [], 0
+    keys, marked = [], []
     for index in range(spec.files):
         each = spec.rows // spec.files
         ids = data.base_ids(index * each, each)
@@ -208,9 +218,9 @@ def write(spec: Spec, path: Path) -> int:
         rows = data.rows(ids, spec.key, seed=index)
         for file in _write_files(table, spec, rows, level=TOP_LEVEL if spec.key else 0):
             if spec.dead:
-                dead = np.flatnonzero(random.random(file.rows) < spec.dead)
-                table.deletion_vector(file, dead.tolist())
-                killed += len(dead)
+                dead = np.flatnonzero(random.random(file.rows) < spec.dead).tolist()
+                table.deletion_vector(file, dead)
+                marked.append((table.folder((), file.bucket) / file.name, file.rows, dead))
         keys.append(ids)
     table.commit("COMPACT" if spec.key else "APPEND")
     for index in range(spec.updates):
@@ -218,7 +228,17 @@ def write(spec: Spec, path: Path) -> int:
         _write_files(table, spec, rows, level=0)
         keys.append(ids)
         table.commit()
-    return len(np.unique(np.concatenate(keys))) - killed
+    if marked:
+        delta.write(path.parents[2] / DELTA, dict(fields), marked)
+    return len(np.unique(np.concatenate(keys))) - sum(len(dead) for _, _, dead in marked)
+
+
+def write_by(name: str, spec: Spec, path: Path) -> int:
+    """Has one of `written.WRITERS` write the base and the updates, each a commit; returns how many rows are alive."""
+    base = data.base_ids(0, spec.rows)
+    updates = [spec.update(number) for number in range(spec.updates)]
+    written.WRITERS[name](path.parents[1], [data.rows(base, spec.key, seed=0), *(rows for _, rows in updates)])
+    return len(np.unique(np.concatenate([base, *(ids for ids, _ in updates)])))
 
 
 def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:

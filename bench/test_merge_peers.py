@@ -11,34 +11,57 @@ from bench.compare import Bound, compare
 from bench.conftest import Peers, Tables
 from bench.peers import Peer
 from bench.test_merge_engines import ENGINES
-from bench.test_peers import FORMS
+from bench.test_peers import FORMS, PASSES
+from bench.test_read import total
 
 SECTION = "Other readers, merge engines"
-BOUNDS = {"partial_update": Bound(4, faster=True)}
+FULL_BOUNDS = {"first": Bound(4.8, faster=True), "again": Bound(8, faster=True)}
+SUM_BOUNDS = {"first": Bound(6, faster=True), "again": Bound(20, faster=True)}
 NOTES = {"sequence_groups": "pypaimon 2.1.0 refuses tables with sequence groups"}
 
 pytestmark = pytest.mark.peers
 
 
 @pytest.mark.parametrize(
-    ("name", "form"),
-    [("partial_update", "Arrow"), ("partial_update", "Polars"), ("sequence_groups", "Arrow"), ("aggregation", "Arrow")],
+    ("name", "form", "when"),
+    [
+        ("partial_update", "Arrow", "first"),
+        ("partial_update", "Arrow", "again"),
+        ("partial_update", "Polars", "first"),
+        ("sequence_groups", "Arrow", "first"),
+        ("aggregation", "Arrow", "first"),
+    ],
 )
 def test_full_read_folded_pypaimon_rust(
-    benchmark: BenchmarkFixture, table: Tables, peer: Peers, name: str, form: str
+    benchmark: BenchmarkFixture, table: Tables, peer: Peers, name: str, form: str, when: str
 ) -> None:
     """Compares with a reader that returns Arrow batches; Morrow's own form is Polars."""
     data, rust = table(name), peer("pypaimon-rust")
     compare(
         benchmark,
         SECTION,
-        f"{ENGINES[name][0]}: to {form}, first",
+        f"{ENGINES[name][0]}: to {form}, {when}",
         lambda: FORMS[form](morrow.open(data.path).scan()),
         baseline=("pypaimon-rust 0.4.0", lambda: rust.clock(data.warehouse, "full", "amount")),
-        bound=BOUNDS.get(name),
-        before=morrow.clear_caches,
+        bound=FULL_BOUNDS[when] if (name, form) == ("partial_update", "Arrow") else None,
+        before=PASSES[when],
         rounds=5,
         note=NOTES.get(name, ""),
+    )
+
+
+@pytest.mark.parametrize("when", PASSES)
+def test_count_and_sum_folded_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables, peer: Peers, when: str) -> None:
+    data, rust = table("partial_update"), peer("pypaimon-rust")
+    compare(
+        benchmark,
+        SECTION,
+        f"partial-update: count and sum, {when}",
+        lambda: total(data),
+        baseline=("pypaimon-rust 0.4.0 SQL", lambda: rust.clock(data.warehouse, "sum", "amount")),
+        bound=SUM_BOUNDS[when],
+        before=PASSES[when],
+        rounds=5,
     )
 
 
@@ -51,7 +74,6 @@ def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, p
         "partial-update: to Arrow, first",
         lambda: morrow.open(data.path).scan().to_arrow(),
         baseline=("pypaimon 2.1.0", lambda: pypaimon.clock(data.warehouse, "full", "amount")),
-        bound=Bound(80, faster=True),
         before=morrow.clear_caches,
         rounds=3,
         warmup=False,

@@ -80,11 +80,7 @@ class ObjectStore:
         from obstore.exceptions import BaseError
 
         remember(storage_options, url=url)
-        scheme, _, rest = url.partition("://")
-        host = rest.partition("/")[0]
-        if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
-            host = host.rpartition("@")[2]  # none of these stores accepts a password there
-        base = f"{S3 if scheme.lower() in SPOKEN_TO_AS_S3 else scheme}://{host}"
+        base = cls.base_of(url)
         if base.startswith(MEMORY):
             return cls(memory_bucket(base), base, {})
         options = dict(storage_options or {})
@@ -97,6 +93,15 @@ class ObjectStore:
         except (BaseError, ValueError) as error:
             raise InvalidArgument(f"cannot open {base}: {first_line(error)}; {how_to_open(error)}") from error
         return cls(bucket, base, options if storage_options is None else storage_options)
+
+    @staticmethod
+    def base_of(url: str) -> str:
+        """Returns the URL of the bucket, as those who read it spell it."""
+        scheme, _, rest = url.partition("://")
+        host = rest.partition("/")[0]
+        if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
+            host = host.rpartition("@")[2]  # none of these stores accepts a password there
+        return f"{S3 if scheme.lower() in SPOKEN_TO_AS_S3 else scheme}://{host}"
 
     def read(self, path: str) -> bytes:
         return bytes(self._read(path, lambda bucket: bucket.get(path).bytes()))

@@ -14,6 +14,7 @@ from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.hadoop_options import SCHEMES as HADOOP_SCHEMES
 from morrow.engine.io.local import LocalStore
+from morrow.engine.io.s3_credentials import OWN
 from morrow.engine.io.store import FileStore
 
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
@@ -112,6 +113,10 @@ def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple
 
     # Keys are taken literally: '?', '#' and '%' mean nothing special in them.
     key = location.partition("://")[2].partition("/")[2]
+    if storage_options and any(name.startswith(OWN) for name in storage_options):
+        from morrow.engine.io.roles import in_role
+
+        return cast(FileStore, in_role(location, storage_options)), key.strip("/")
     return ObjectStore.of_url(location, storage_options), key.strip("/")
 
 

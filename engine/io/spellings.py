@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io import hadoop_options
+from morrow.engine.io.s3_credentials import KNOWN as CREDENTIALS
+from morrow.engine.io.s3_credentials import credentials
 from morrow.engine.io.s3_options import ALGORITHM, KEY, PROXY, encryption, proxy
 from morrow.engine.telling import did_you_mean, remember
 
@@ -43,14 +45,6 @@ OSS_SCHEME = "oss"
 GOOGLE_SCHEMES = ("gs", "gcs")
 AZURE_SCHEMES = ("az", "adl", "azure", "abfs", "abfss", "wasb", "wasbs")
 
-ANONYMOUS = "AnonymousAWSCredentialsProvider"
-OF_KEYS_OR_ENVIRONMENT = (
-    *("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider", "EnvironmentVariableCredentialsProvider"),
-    *("DefaultAWSCredentialsProviderChain", "DefaultCredentialsProvider", "IAMInstanceCredentialsProvider"),
-    *("InstanceProfileCredentialsProvider", "WebIdentityTokenCredentialsProvider", "StaticCredentialsProvider"),
-    *("WebIdentityTokenFileCredentialsProvider", "ContainerCredentialsProvider"),
-)
-"""What gives credentials in Java, and does so here without being named: keys, the environment, the machine's role."""
 S3_NAMES = {
     **dict.fromkeys(("access-key", "access.key"), "aws_access_key_id"),
     **dict.fromkeys(("secret-key", "secret.key"), "aws_secret_access_key"),
@@ -59,7 +53,7 @@ S3_NAMES = {
 }
 S3_KNOWN = (
     *(*S3_NAMES, "endpoint", "path.style.access", "connection.ssl.enabled", "requester.pays.enabled"),
-    *(*PROXY, *ALGORITHM, *KEY),
+    *(*PROXY, *ALGORITHM, *KEY, *CREDENTIALS),
 )
 S3_TUNING = re.compile(
     r"(connection\.(maximum|timeout|establish\.timeout|keepalive|ttl|acquisition\.timeout|request\.timeout|idle\.time)"
@@ -133,10 +127,6 @@ def _s3(options: Mapping[str, str], bucket: str) -> dict[str, str]:
             found[S3_NAMES[name]] = value
         elif name in ("path.style.access", "path-style-access"):
             found["aws_virtual_hosted_style_request"] = "false" if _is_true(key, value) else "true"
-        elif name == "aws.credentials.provider":
-            found |= _provider(key, value)
-        elif name.startswith("assumed.role.") or name == "assumed-role":
-            raise _no_role(key)
         elif name == "requester.pays.enabled":
             found["aws_request_payer"] = str(_is_true(key, value)).lower()
         elif name not in S3_KNOWN and not S3_TUNING.fullmatch(name):
@@ -144,26 +134,7 @@ def _s3(options: Mapping[str, str], bucket: str) -> dict[str, str]:
     if "endpoint" in given:
         secure = "connection.ssl.enabled" not in given or _is_true(*given["connection.ssl.enabled"])
         found["aws_endpoint_url"] = _with_scheme(given["endpoint"][1], secure)
-    return {**found, **encryption(given), **proxy(given)}
-
-
-def _provider(key: str, value: str) -> dict[str, str]:
-    names = [part.strip().rpartition(".")[2] for part in value.split(",") if part.strip()]
-    if names == [ANONYMOUS] or names == ["AnonymousCredentialsProvider"]:
-        return {"aws_skip_signature": "true"}
-    if any("AssumedRole" in name for name in names):
-        raise _no_role(key)
-    for name in names:
-        if name not in OF_KEYS_OR_ENVIRONMENT:
-            raise Unsupported(f"the option {key} = {value}", hint="give keys, or set the variables AWS_...")
-    return {}
-
-
-def _no_role(key: str) -> Unsupported:
-    return Unsupported(
-        f"the option {key}",
-        hint="assume the role with AWS's tools, and give the keys and the session token that it gives",
-    )
+    return {**found, **credentials(given, found), **encryption(given), **proxy(given)}
 
 
 def _oss(options: Mapping[str, str], bucket: str) -> dict[str, str]:

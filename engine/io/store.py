@@ -37,6 +37,12 @@ def has_urls(store: object) -> bool:
     return bool(getattr(store, "has_urls", True))
 
 
+def url_options(store: FileStore) -> Mapping[str, str]:
+    """Returns the options with which Polars opens what `FileStore.url` gives."""
+    found: Mapping[str, str] = getattr(store, "url_options", store.storage_options)
+    return found
+
+
 def write_hint(store: FileStore, path: str, data: bytes) -> None:
     """Replaces a hint, which saves a search: a loss of power may leave the one before, or an empty file.
 

@@ -14,7 +14,6 @@ from morrow.engine.catalog.rest.folders import RestFolders
 from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts, told_schema
 from morrow.engine.catalog.rest.signing import OPTIONS
 from morrow.engine.catalog.rest.table import RestTable, told
-from morrow.engine.catalog.rest.tokens import renewed
 from morrow.engine.catalog.rest.views import DATABASE, DATABASES, RestViews
 from morrow.engine.catalog.settings import WAREHOUSE, Settings
 from morrow.engine.errors import (
@@ -26,6 +25,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.renewed import renewed
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declaring import honoured, idle

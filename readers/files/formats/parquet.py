@@ -19,7 +19,7 @@ from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
 from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.store import has_urls
+from morrow.engine.io.store import has_urls, url_options
 from morrow.engine.names import col, cols, exactly, own, unnamed
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
@@ -59,7 +59,7 @@ def scan_parquet(
         include_file_paths=file,
         hive_partitioning=False,
         glob=False,
-        storage_options=(dict(store.storage_options) or None) if has_urls(store) else None,
+        storage_options=(dict(url_options(store)) or None) if has_urls(store) else None,
     )
     names = [each.name for each in fields] + ([] if position is None else [position])
     if position is not None:

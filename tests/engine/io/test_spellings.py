@@ -15,6 +15,14 @@ from morrow.engine.io.spellings import store_options
 from tests.support.s3_objects import Request
 from tests.support.s3_server import BUCKET, running, s3_server
 
+PROVIDER = "fs.s3a.aws.credentials.provider"
+SIMPLE = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+ROLE = {"fs.s3a.assumed.role.arn": "arn:r", "fs.s3a.assumed.role.session.duration": "20m"}
+IN_ROLE = {"aws_assumed_role_arn": "arn:r", "aws_assumed_role_duration": "20m"}
+ASSUMED = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+KEYS = {"s3.access-key": "me", "s3.secret-key": "hush"}
+OWN_KEYS = {"aws_access_key_id": "me", "aws_secret_access_key": "hush"}
 SCHEMA = "id INT NOT NULL, v STRING"
 
 
@@ -40,6 +48,18 @@ SCHEMA = "id INT NOT NULL, v STRING"
             "s3://lake/w",
             {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
             {"aws_skip_signature": "true"},
+        ),
+        ("s3://lake/w", {PROVIDER: f"{SIMPLE}, {TEMPORARY}", **KEYS}, OWN_KEYS),
+        ("s3://lake/w", {PROVIDER: f"{SIMPLE},com.amazonaws.auth.WebIdentityTokenCredentialsProvider"}, {}),
+        ("s3://lake/w", {PROVIDER: ASSUMED, **KEYS, **ROLE}, {**OWN_KEYS, **IN_ROLE}),
+        ("s3://lake/w", {**KEYS, **ROLE}, {**OWN_KEYS, **IN_ROLE}),
+        ("s3://lake/w", {PROVIDER: f"{SIMPLE},{ASSUMED}", **KEYS, **ROLE}, OWN_KEYS),
+        ("s3://lake/w", {PROVIDER: f"{TEMPORARY},{ASSUMED}", **KEYS, **ROLE}, {**OWN_KEYS, **IN_ROLE}),
+        ("s3://lake/w", {PROVIDER: SIMPLE, **KEYS, **ROLE}, OWN_KEYS),
+        (
+            "s3://lake/w",
+            {"fs.s3a.bucket.lake.assumed.role.arn": "arn:r", "fs.s3a.bucket.b.assumed.role.arn": "arn:s"},
+            {"aws_assumed_role_arn": "arn:r"},
         ),
         (
             "s3://lake/w",
@@ -114,8 +134,12 @@ def test_options_are_translated(location: str, given: dict[str, str], expected: 
     [
         ("s3://b", {"s3.acces-key": "x"}, "did you mean 'access-key'"),
         ("s3://b", {"s3.path-style-access": "yes"}, "true or false"),
-        ("s3://b", {"fs.s3a.assumed.role.arn": "arn:x"}, "assume the role with AWS's tools"),
-        ("s3://b", {"fs.s3a.aws.credentials.provider": "my.Own"}, "give keys"),
+        ("s3://b", {"fs.s3a.assumed.role.arm": "arn:x"}, "did you mean 'assumed.role.arn'"),
+        ("s3://b", {PROVIDER: "my.Own"}, "the provider Own of fs.s3a.aws.credentials.provider is not supported"),
+        ("s3://b", {PROVIDER: SIMPLE}, "SimpleAWSCredentialsProvider of .* needs the options aws_access_key_id and"),
+        ("s3://b", {PROVIDER: TEMPORARY, "s3.access-key": "a", "s3.secret-key": "b"}, "needs .* aws_session_token,"),
+        ("s3://b", {PROVIDER: " ,"}, "names nobody"),
+        ("s3://b", {PROVIDER: ASSUMED}, r"assumed\.role\.arn"),
         ("s3://b", {"fs.s3a.encryption.algorithm": "CSE-KMS"}, "known are AES256, SSE-S3, SSE-KMS"),
         ("s3://b", {"fs.s3a.encryption.key": "k"}, "counts beside encryption.algorithm only"),
         ("s3://b", {"fs.s3a.proxy.host": "p"}, "'proxy.port' is the number of a port"),

@@ -1,0 +1,149 @@
+"""A small STS on the loopback: it lends credentials of roles for as long as a test wants, and knows whom it let in.
+
+It also answers as the metadata service of a machine in AWS, which has a role.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from tests.support.s3_objects import Answer, Request
+
+ROLE = "arn:aws:iam::123456789012:role/reader"
+KEY = "user"
+
+
+@dataclass
+class StsServer:
+    """Lends what ends after `life` seconds to the key ``user``; `asked` are the parameters of its requests.
+
+    `refuses`: the code and text of the error that it answers with instead. `answers`: the whole text instead.
+    """
+
+    life: float = 3600.0
+    refuses: tuple[int, str, str] | None = None
+    answers: str | None = None
+    asked: list[dict[str, str]] = field(default_factory=list)
+    lent: dict[str, tuple[str, float]] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list)
+    """All that nobody may see: secret keys and tokens."""
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def guard(self, request: Request) -> Answer | None:
+        """Refuses what does not come by credentials that were lent and are alive: trouble of an `S3Server`."""
+        key = _key_of(request.headers.get("authorization", ""))
+        token, ends = self.lent.get(key, ("", 0.0))
+        if not token or request.headers.get("x-amz-security-token") != token:
+            return s3_error(403, "InvalidAccessKeyId")
+        return s3_error(400, "ExpiredToken") if time.time() > ends else None
+
+    def answer(self, asked: dict[str, str], authorization: str) -> tuple[int, str]:
+        """Answers a request of these parameters."""
+        self.asked.append({**asked, "key": _key_of(authorization)})
+        if self.answers is not None:
+            return 200, self.answers
+        if self.refuses is not None:
+            return self.refuses[0], _error(*self.refuses[1:])
+        action = asked.get("Action", "")
+        if action == "AssumeRole" and _key_of(authorization) != KEY:
+            return 403, _error("InvalidClientTokenId", "The security token included in the request is invalid.")
+        members = self.lend()
+        held = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in members.items())
+        return 200, _result(action, f"<Credentials>{held}</Credentials>")
+
+    def lend(self) -> dict[str, str]:
+        """Lends credentials, to whom it may be."""
+        key, secret, token = f"ASIA{uuid.uuid4().hex[:16]}", uuid.uuid4().hex, uuid.uuid4().hex * 2
+        ends = time.time() + self.life
+        self.lent[key] = (token, ends)
+        self.secrets += [secret, token]
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ends)) + f".{int(ends % 1 * 1000):03}Z"
+        return {"AccessKeyId": key, "SecretAccessKey": secret, "SessionToken": token, "Expiration": when}
+
+    def of_machine(self, path: str) -> str:
+        """Answers as the metadata service of a machine, whose role is ``machine``."""
+        if not path.endswith("/machine"):
+            return "machine"
+        self.asked.append({"Action": "metadata"})
+        lent = self.lend()
+        return json.dumps({"Code": "Success", **lent, "Token": lent["SessionToken"], "LastUpdated": lent["Expiration"]})
+
+
+@contextmanager
+def sts_server(life: float = 3600.0) -> Iterator[StsServer]:
+    """Runs a server."""
+    served = StsServer(life=life)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            asked = dict(parse_qsl(self.path.partition("?")[2])) | dict(parse_qsl(body))
+            self.send(*served.answer(asked, self.headers.get("Authorization") or ""))
+
+        def do_PUT(self) -> None:
+            self.send(200, "token of a session")
+
+        def do_GET(self) -> None:
+            self.send(200, served.of_machine(self.path))
+
+        def send(self, status: int, text: str) -> None:
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/xml")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *arguments: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        served.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield served
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _key_of(authorization: str) -> str:
+    found = re.search(r"Credential=([^/]+)/", authorization)
+    return found[1] if found else ""
+
+
+def _result(action: str, inner: str) -> str:
+    return (
+        f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result>{inner}</{action}Result>'
+        f"<ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></{action}Response>"
+    )
+
+
+def _error(code: str, message: str) -> str:
+    return (
+        '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+        f"<Code>{code}</Code><Message>{escape(message)}</Message></Error><RequestId>1</RequestId></ErrorResponse>"
+    )
+
+
+def s3_error(status: int, code: str) -> Answer:
+    """Makes the error of this code that S3 answers with."""
+    text = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
+    return Answer(status, text.encode(), {"Content-Type": "application/xml"})

@@ -26,6 +26,7 @@ from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean
+from morrow.engine.wording import plural
 
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
@@ -141,7 +142,7 @@ class FilesystemCatalog:
         tables = self.tables(name)
         if tables and not cascade:
             raise InvalidArgument(
-                f"{self.store.url(self.root)}: the database {name!r} holds {len(tables)} tables "
+                f"{self.store.url(self.root)}: the database {name!r} holds {plural(len(tables), 'table')} "
                 f"({', '.join(tables[:5])}); drop them first, or pass cascade=True"
             )
         for table in tables:

@@ -110,7 +110,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return hash((self.id, self.schema_id, self.delta_manifest_list, self.time_millis))
 
     def __repr__(self) -> str:
-        """Returns the distinguishing members of the snapshot on one line; the time is in UTC."""
+        """Returns the distinguishing members of the snapshot on one line."""
         time, records = _shown(self.time), self.total_record_count
         return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
@@ -254,7 +254,9 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
 
 
 def _shown(time: dt.datetime) -> str:
-    return time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    """Returns ``2024-05-14 12:00:00.123``, with `` UTC`` where the time has a zone: all of these are in UTC."""
+    clock = time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    return clock if time.tzinfo is None else f"{clock} UTC"
 
 
 def _optional_int(node: Mapping[str, Any], name: str) -> int | None:

@@ -7,6 +7,7 @@ import errno
 from morrow.engine.errors import FileMissing, StorageError
 from morrow.engine.format.paths import DATABASE_SUFFIX, TablePaths, file_id, numbered
 from morrow.engine.io.store import FileStore
+from morrow.engine.telling import did_you_mean
 
 MOST_TABLES = 20
 """The most tables that a message names."""
@@ -38,6 +39,18 @@ def _folders(store: FileStore, folder: str) -> list[str]:
 
 def _joined(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}" if folder else name  # a bucket's own root is empty
+
+
+def near_folder(store: FileStore, root: str) -> str:
+    """Returns ``did you mean 'orders'? ``: of the folders beside one that is not there, or of the databases."""
+    parent, _, name = root.rstrip("/").rpartition("/")
+    above, _, database = parent.rpartition("/")
+    try:
+        if beside := _folders(store, parent):
+            return did_you_mean(name, beside)
+        return did_you_mean(database, [each for each in _folders(store, above) if each.endswith(DATABASE_SUFFIX)])
+    except StorageError:  # what is above a table need not be open to its readers
+        return ""
 
 
 def tables_below(store: FileStore, root: str) -> list[str]:

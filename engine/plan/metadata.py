@@ -12,7 +12,7 @@ from morrow.engine.format.types import BlobType
 from morrow.engine.io.ahead import each
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
-from morrow.engine.plan.listing import tables_below
+from morrow.engine.plan.listing import near_folder, tables_below
 from morrow.engine.plan.metadata_files import MetadataFiles
 from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of
 from morrow.engine.telling import did_you_mean
@@ -65,7 +65,8 @@ class TableMetadata(MetadataFiles):
             what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
             tables = tables_below(self.store, self.root) if there else []
             hint = f"its tables are {', '.join(tables)}" if tables else "such as warehouse/db.db/table"
-            raise TableNotFound(f"{self.where}: the folder {what}; give the folder of a table: {hint}")
+            near = "" if there else near_folder(self.store, self.root)
+            raise TableNotFound(f"{self.where}: the folder {what}; {near}give the folder of a table: {hint}")
         return found
 
     def latest_snapshot(self) -> Snapshot | None:

@@ -32,6 +32,8 @@ PIPE_CLOSED = 141
 HELP_OPTIONS = ["-h", "--help"]
 LEAST_OF_PANELS = 80
 """Columns of a terminal below which the panels of the help would cut names: plain help breaks lines instead."""
+PLAIN_HELP = "_TYPER_FORCE_DISABLE_TERMINAL"
+"""The environment variable by which typer leaves out bold and dim, too; without colours alone it keeps them."""
 COMPLETION = "_MORROW_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 
@@ -278,6 +280,8 @@ def run(arguments: Sequence[str]) -> None:
     if first in names and COMPLETION not in os.environ:
         # An option's value may be a command's name, too.
         app.registered_commands = [names[each] for each in dict.fromkeys(arguments) if each in names]
+    if os.environ.get("NO_COLOR"):
+        os.environ[PLAIN_HELP] = "1"
     if shutil.get_terminal_size().columns < LEAST_OF_PANELS:
         app.rich_markup_mode = None
     app(arguments, prog_name="morrow")

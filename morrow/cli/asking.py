@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
@@ -21,7 +22,14 @@ def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
     if dry_run:
         typer.echo(shown(f"would {deed}"))
         return False
-    if not yes and sys.stdin.isatty() and not typer.confirm(shown(f"{deed}?"), err=True):
+    if not yes and sys.stdin.isatty() and not _confirmed(f"{deed}?"):
         typer.echo("nothing was done", err=True)
         raise typer.Exit(1)
     return True
+
+
+def _confirmed(question: str) -> bool:
+    # Polars, once it has run a query, has the system go on with what Ctrl-C interrupts: the question would stay until
+    # a line is typed.
+    signal.siginterrupt(signal.SIGINT, True)
+    return typer.confirm(shown(question), err=True)

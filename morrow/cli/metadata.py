@@ -15,7 +15,7 @@ from morrow.cli.output import TABLES, sink, write_rows
 from morrow.cli.paging import emit
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
-from morrow.cli.tables import render
+from morrow.cli.tables import folded, render
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import one_line, shown, without_secrets
@@ -151,25 +151,27 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _lines(record: dict[str, Any], terminal: bool) -> Iterator[str]:
-    yield f"table      {shown(record['path'])}"
-    yield f"branch     {one_line(record['branch'])}"
+def _facts(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "table", shown(record["path"])
+    yield "branch", one_line(record["branch"])
     if record["comment"]:
-        yield f"comment    {one_line(record['comment'])}"
-    yield f"keys       {', '.join(map(one_line, record['primary_keys'])) or 'none: an append table'}"
-    yield f"partition  {', '.join(map(one_line, record['partition_keys'])) or 'none'}"
+        yield "comment", one_line(record["comment"])
+    yield "keys", ", ".join(map(one_line, record["primary_keys"])) or "none: an append table"
+    yield "partition", ", ".join(map(one_line, record["partition_keys"])) or "none"
     latest = record["snapshot"]
-    stored = None if latest is None else latest["total_records"]
-    yield (
-        "snapshot   none: nothing was committed"
-        if latest is None
-        else (
-            f"snapshot   {latest['id']} ({latest['kind']}, {moment_text(latest['time'])})"
-            + ("" if stored is None else f", {plural(stored, 'record')} before merging")
-        )
-    )
-    yield f"tags       {record['tags']}, branches {record['branches']} besides main"
-    yield f"schema     {record['schema_id']}"
+    if latest is None:
+        yield "snapshot", "none: nothing was committed"
+    else:
+        stored = latest["total_records"]
+        merged = "" if stored is None else f", {plural(stored, 'record')} before merging"
+        yield "snapshot", f"{latest['id']} ({latest['kind']}, {moment_text(latest['time'])}){merged}"
+    yield "tags", f"{record['tags']}, branches {record['branches']} besides main"
+    yield "schema", str(record["schema_id"])
+
+
+def _lines(record: dict[str, Any], terminal: bool) -> Iterator[str]:
+    for name, value in _facts(record):
+        yield from folded(f"{name:<11}", value, terminal=terminal)
     headers = [
         name
         for name in ("id", "name", "type", "key", "default", "comment")

@@ -3,6 +3,7 @@ as a record of lines; in a file or pipe as wide as they need to be."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,19 @@ def _rest(names: Sequence[str], width: int) -> Iterator[str]:
     yield "--vertical shows all of them"
 
 
+def folded(head: str, text: str, *, terminal: bool = True) -> Iterator[str]:
+    """Returns `head` and a text, on a terminal in lines that fit where it has blanks, the further ones indented."""
+    width = shutil.get_terminal_size().columns if terminal and sys.stdout.isatty() else ENDLESS
+    line = head
+    for i, word in enumerate(text.split(" ")):
+        longer = f"{line}{' ' if i else ''}{word}"
+        if i and cell_len(longer) > width:
+            yield line
+            longer = f"{' ' * cell_len(head)}{word}"
+        line = longer
+    yield line
+
+
 def _records(names: Sequence[str], cells: Sequence[Row], colours: bool) -> str:
     """Renders ``row 1`` and one line per column; no value is cut."""
     wide = max(map(cell_len, names), default=0)
@@ -131,6 +145,8 @@ def _cell(cell: str | None) -> Text:
 
 def _drawn(what: Table | Text, width: int, colours: bool) -> str:
     file = StringIO()
+    plain = bool(os.environ.get("NO_COLOR"))  # rich leaves bold and dim
     # Of a terminal that calls itself dumb rich takes the width given only where there is a height, too.
-    Console(file=file, width=width, height=1, force_terminal=colours).print(what, soft_wrap=isinstance(what, Text))
+    console = Console(file=file, width=width, height=1, force_terminal=colours and not plain)
+    console.print(what, soft_wrap=isinstance(what, Text))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())

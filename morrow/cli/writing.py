@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -87,12 +87,20 @@ def export(
     if form is None:
         raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(EXPORTS))}")
     scan = rows_of(path, at, columns, where, limit)
-    batches = scan.to_batches(EXPORTED_AT_ONCE)
+    rows = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in scan.to_batches(EXPORTED_AT_ONCE):
+            rows += batch.num_rows
+            yield batch
+
     if isinstance(form, Format):
-        write_rows(scan.schema, batches, form, file)
-        return
-    with sink(file) as out:
-        form(scan.schema, counted(batches), out)
+        write_rows(scan.schema, batches(), form, file)
+    else:
+        with sink(file) as out:
+            form(scan.schema, counted(batches()), out)
+    typer.echo(shown(f"{plural(rows, 'row')} written to {file}"), err=True)
 
 
 def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:

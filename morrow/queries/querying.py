@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
 """Names of one part that are files, which DuckDB reads."""
 
+NO_TABLE = re.compile(r"Catalog Error: (Table|View|Schema) with name")
+"""DuckDB's words for a table that is not there; it says them of functions and formats of files as well."""
+
 RUN = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
 """DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
 
@@ -289,6 +292,8 @@ def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> 
         if any(variable in str(error) for variable in query.variables):
             hint = "tables are handed over as variables, which this connection does not look for"
             raise InvalidArgument(f"{hint}: SET python_enable_replacements = true") from error
+        if not NO_TABLE.search(str(error)):
+            raise of_query(error) from error
         hint = "tables of the catalog are written database.table, and connection.register names a DataFrame"
         raise TableNotFound(f"the query: {_problem(error)}; {hint}") from error
     except (duckdb.Error, TypeError) as error:

@@ -139,10 +139,10 @@ def history_frame(metadata: TableMetadata, limit: int | None = None) -> pl.DataF
             "stored_rows": s.total_record_count,
             "stored_rows_change": s.delta_record_count,
             "changelog_rows": s.changelog_record_count,
+            "duration_ms": _number(s, DURATION),
             "schema_id": s.schema_id,
             "watermark": s.watermark,
             "commit_user": s.commit_user,
-            "duration_ms": _number(s, DURATION),
         }
         for s, entries in zip(snapshots, _changes(metadata, snapshots), strict=True)
     ]
@@ -153,10 +153,10 @@ def history_frame(metadata: TableMetadata, limit: int | None = None) -> pl.DataF
         "kind",
         "operation",
         *COUNTS,
+        "duration_ms",
         "schema_id",
         "watermark",
         "commit_user",
-        "duration_ms",
     )
     types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), "time": pl.Datetime("ms", "UTC")}
     return pl.DataFrame(rows, schema={name: types[name] for name in order})

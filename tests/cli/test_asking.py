@@ -10,6 +10,7 @@ import morrow
 from morrow.cli import asking
 from morrow.engine.io.durability import fsync_disabled
 from tests.cli.conftest import Run
+from tests.support.terminals import on_terminal
 from tests.support.written import data_files, new_table
 
 DELETING = {
@@ -73,6 +74,15 @@ def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
     assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
     assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
     assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
+
+
+def test_an_interrupted_question_is_a_no(table: morrow.Table) -> None:
+    """Polars, which looked for the rows, has set how the process takes Ctrl-C."""
+    table.scan(filter="id = 1").to_polars()
+    done = on_terminal("delete", table.path, "-w", "id = 1", asked=b"\x03")
+    assert done.code == 1
+    assert "delete 1 row of t? [y/N]" in done.err
+    assert table.count() == 3
 
 
 def test_statements_that_delete_are_asked_about(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

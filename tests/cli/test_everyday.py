@@ -78,7 +78,7 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     for ending in ("parquet", "arrow", "csv", "json"):
         file = tmp_path / f"out.{ending}"
         said = ("--output", file, "--snapshot", 1) if ending == "csv" else (file, "--as-of", "first")
-        assert run("export", "db.t", *said).code == 0
+        assert run("export", "db.t", *said).err == f"3 rows written to {file}\n"
         assert run("import", f"db.from_{ending}", file).code == 0
         assert run("count", f"db.from_{ending}").out == "3\n"
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 3

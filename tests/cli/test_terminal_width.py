@@ -40,6 +40,19 @@ def test_snapshots_show_ids_first_and_name_what_does_not_fit(table: Table, colum
     assert told == f"{rest}7 rows"
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_what_a_table_is_fits(tmp_path: Path, columns: int) -> None:
+    comment = "what was ordered in all shops of the land, " * 4
+    morrow.Catalog(tmp_path).create_table("db.t", "id BIGINT, v STRING", comment=comment).append({"id": [1]})
+
+    lines = screen("describe", tmp_path / "db.db" / "t", columns=columns)
+
+    head = next(i for i, line in enumerate(lines) if line.startswith("comment"))
+    keys = next(i for i, line in enumerate(lines) if line.startswith("keys"))
+    assert " ".join(line[11:] for line in lines[head:keys]) == comment
+    assert max(map(cell_len, lines[head:])) <= columns
+
+
 def test_a_dumb_terminal_is_as_wide_as_it_is(table: Table) -> None:
     lines = screen("snapshots", table("pk_big"), columns=200, TERM="dumb")
 
@@ -61,6 +74,17 @@ def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_s
             "snapshots", table("pk_big"), "--vertical", *options, columns=60, lines=5, pager="false", **env
         )
         assert unpaged == [line[1:] for line in lines]
+
+
+@pytest.mark.parametrize("args", [("schema",), ("snapshots", "--vertical"), ("schema", "--help")])
+def test_no_color_leaves_no_bold_either(table: Table, args: tuple[str, ...]) -> None:
+    command, *options = args
+    environment = {"columns": 100, "PAGER": "cat", "TERM": "xterm-256color"}
+    plain = on_terminal(command, table("pk_big"), *options, NO_COLOR="1", **environment).shown
+    bright = on_terminal(command, table("pk_big"), *options, **environment).shown
+    assert "\x1b[" not in plain
+    assert "\x1b[1m" in bright
+    assert plain.split() == COLOURS.sub("", bright).split()
 
 
 @pytest.mark.parametrize("columns", [20, 60, 100])

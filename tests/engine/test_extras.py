@@ -9,6 +9,8 @@ import pytest
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.extras import needing
+from morrow.engine.format.types import IntType, VarBinaryType
+from tests.support.aggregates import function
 
 WITHOUT = """
 import sys
@@ -30,6 +32,14 @@ def test_the_command_is_told() -> None:
         import no_such.inner  # type: ignore[import-not-found]  # what is tested
     with pytest.raises(ModuleNotFoundError), needing("to_pandas", "other", "p"):
         import no_such  # noqa: F401  # type: ignore[import-not-found]  # what is tested
+
+
+def test_a_function_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    for name in ("hll_sketch", "theta_sketch"):
+        with pytest.raises(Unsupported, match=rf"function {name} without datasketches .*'morrow\[sketches\]'"):
+            function(name, VarBinaryType())
+    assert function("sum", IntType())
 
 
 def test_spark_without_pyspark() -> None:

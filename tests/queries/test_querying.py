@@ -195,6 +195,8 @@ def test_a_relation_lives_on_its_own(catalog: morrow.Catalog, con: duckdb.DuckDB
     [
         ("FROM db.nope", TableNotFound, "no table 'db.nope'; the tables of db are: orders"),
         ("FROM nowhere.orders", DatabaseNotFound, "no database 'nowhere'"),
+        ("SELECT foo(1)", InvalidArgument, "Function with name foo does not exist"),
+        ("FROM foo(1)", InvalidArgument, "Function with name foo does not exist"),
         ("FROM orders", TableNotFound, "are written database.table"),
         ("FROM connection", TableNotFound, "are written database.table"),  # a variable of the program, no table
         ("FROM orders VERSION AS OF 1", TableNotFound, "written database.table, have a past; not orders"),

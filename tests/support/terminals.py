@@ -30,8 +30,13 @@ class Done:
     err: str
 
 
-def on_terminal(*args: object, columns: int = 80, lines: int = 24, typed: bytes = b"", **environment: str) -> Done:
-    """Runs `morrow` with a terminal of this size as standard input and output, and `environment` besides this one."""
+def on_terminal(
+    *args: object, columns: int = 80, lines: int = 24, typed: bytes = b"", asked: bytes = b"", **environment: str
+) -> Done:
+    """Runs `morrow` with a terminal of this size as standard input and output, and `environment` besides this one.
+
+    `asked` is typed once something stands on standard error: the answer to a question.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     os.write(ours, typed)
@@ -42,11 +47,15 @@ def on_terminal(*args: object, columns: int = 80, lines: int = 24, typed: bytes 
         process.start()
         shown = b""
         while process.is_alive() or _waiting(ours):
+            if asked and errors.seek(0, os.SEEK_END):
+                os.write(ours, asked)
+                asked = b""
             if _waiting(ours, 0.02):
                 shown += os.read(ours, 1 << 16)
         process.join(60)
         os.close(theirs)
         os.close(ours)
+        errors.seek(0)
         return Done(process.exitcode, shown.decode(), errors.read())
 
 

@@ -99,7 +99,7 @@ def _check_names(
     absent = [f for f in fields if f.name not in source.names and f.default_value is None]
     missing = [f for f in absent if f.name not in free]
     if missing and source.names:  # an empty list has no columns, and no rows that lack any
-        hint = "give them"
+        hint = "give it" if len(missing) == 1 else "give them"
         if all(f.type.nullable for f in missing):
             hint += " (null where nothing is known), or set a default value: Table.alter.set_default"
         raise InvalidArgument(

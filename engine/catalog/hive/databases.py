@@ -12,6 +12,7 @@ from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgumen
 from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.io.confined import confined
 from morrow.engine.telling import did_you_mean
+from morrow.engine.wording import plural
 
 
 class HiveDatabases:
@@ -62,7 +63,8 @@ class HiveDatabases:
         tables, views = self.tables(name), self.views(name)
         if (tables or views) and not cascade:
             raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {len(tables)} tables and {len(views)} views "
+                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
+                f"{plural(len(views), 'view')} "
                 f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
             )
         location = self.location_of_database(name)

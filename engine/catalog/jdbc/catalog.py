@@ -48,6 +48,7 @@ from morrow.engine.plan.owner import TableOwner
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
 from morrow.engine.values import replace
+from morrow.engine.wording import plural
 
 METASTORE = "jdbc"
 CATALOG_KEY = honoured("catalog-key", TEXT, METASTORE, "Name of the catalog among those of its database")
@@ -117,7 +118,8 @@ class JdbcCatalog(JdbcViews):
         tables, views = self.tables(name), self.rows.views(name)
         if (tables or views) and not cascade:
             raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {len(tables)} tables and {len(views)} views "
+                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
+                f"{plural(len(views), 'view')} "
                 f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
             )
         for table in tables:

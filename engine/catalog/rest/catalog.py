@@ -32,6 +32,7 @@ from morrow.engine.options.declaring import honoured, idle
 from morrow.engine.options.kinds import BOOL, TEXT
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean, remember
+from morrow.engine.wording import plural
 
 PREFIX = honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
 DATA_TOKEN = honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
@@ -120,7 +121,8 @@ class RestCatalog(RestViews, RestFolders):
         tables, views = self.tables(name), self.views(name)
         if (tables or views) and not cascade:
             raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {len(tables)} tables and {len(views)} views "
+                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
+                f"{plural(len(views), 'view')} "
                 f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
             )
         for table in tables:

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import datasketches as ds
 import numpy as np
 
-from morrow.readers.merges.functions.base import Make
+from morrow.engine.extras import needing
+from morrow.engine.format.types import DataType
+from morrow.engine.merge.spec import AggregateCall
+from morrow.readers.merges.functions.base import Aggregator, Make
 from morrow.readers.merges.functions.bitmaps import make_union
 from morrow.readers.merges.functions.corrupt_value import corrupt_value
 from morrow.readers.merges.functions.hll_image import FLAGS, OUT_OF_ORDER, check, is_hll_array
@@ -52,6 +54,8 @@ def hll_union(first: bytes, second: bytes, *, function: str) -> bytes:
     Raises:
         CorruptValue: bytes that are no HLL sketch.
     """
+    import datasketches as ds
+
     arrays = [value for value in (first, second) if is_hll_array(value)]
     if len(arrays) == 1 and arrays[0][FLAGS] & OUT_OF_ORDER:
         # Java continues the estimator that this flag turns off, the C++ library does not: so no flag here.
@@ -88,6 +92,8 @@ def theta_union(first: bytes, second: bytes, *, function: str) -> bytes:
     Raises:
         CorruptValue: bytes that are no theta sketch, or one made with another seed.
     """
+    import datasketches as ds
+
     with _reading(function):
         union = ds.theta_union(THETA_LG_K)
         for value in (first, second):
@@ -117,4 +123,20 @@ def _compact(value: bytes) -> bytes:
     return image
 
 
-AGGREGATORS: Mapping[str, Make] = {"hll_sketch": make_union(hll_union), "theta_sketch": make_union(theta_union)}
+def _by_library(make: Make) -> Make:
+    """Refuses to make the function where its library is not installed, before a row is read."""
+
+    def made(call: AggregateCall, dtype: DataType) -> Aggregator:
+        with needing(f"the aggregate function {call.function}", "datasketches", "sketches"):
+            import datasketches as ds
+
+            assert ds
+        return make(call, dtype)
+
+    return made
+
+
+AGGREGATORS: Mapping[str, Make] = {
+    "hll_sketch": _by_library(make_union(hll_union)),
+    "theta_sketch": _by_library(make_union(theta_union)),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -160,6 +161,18 @@ def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
         TableNotFound, match="nope: the folder does not exist, or is no folder; give the folder of a table"
     ):
         TableMetadata(LocalStore(), str(tmp_path / "nope")).latest_schema()
+
+
+def test_a_folder_that_is_not_there_has_near_names(tmp_path: Path) -> None:
+    (tmp_path / "shop.db" / "orders" / "schema").mkdir(parents=True)
+    for path, near in (
+        ("shop.db/ordrs", "is no folder; did you mean 'orders'? give"),
+        ("shp.db/orders", "is no folder; did you mean 'shop.db'? give"),
+        ("shop.db/x", "is no folder; give"),
+        ("a/b/c", "is no folder; give"),
+    ):
+        with pytest.raises(TableNotFound, match=re.escape(near)):
+            TableMetadata(LocalStore(), str(tmp_path / path)).latest_schema()
 
 
 def test_tags_are_ordered_by_snapshot(table: TableFactory) -> None:

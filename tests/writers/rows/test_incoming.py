@@ -144,7 +144,7 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         (
             {"v": ["a"]},
             InvalidArgument,
-            r"the data lacks the column id; give them. Its columns are v",
+            r"the data lacks the column id; give it. Its columns are v",
         ),
         (
             {"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3},
@@ -272,5 +272,5 @@ def test_nullable_columns_that_the_data_lacks(tmp_path: Path) -> None:
 
 def test_rows_do_not_go_astray_for_want_of_a_partition(tmp_path: Path) -> None:
     table = new_table(tmp_path, "p INT, v STRING", by=["p"])
-    with pytest.raises(InvalidArgument, match="lacks the partition key column p; give them"):
+    with pytest.raises(InvalidArgument, match="lacks the partition key column p; give it"):
         table.append({"v": ["a"]})

@@ -158,7 +158,7 @@ def test_views_take_names(options: dict[str, str], tmp_path: Path) -> None:
     assert (catalog.databases(), catalog.tables("db")) == (["db"], [])
     with pytest.raises(AlreadyExists):
         catalog.create_table("db.v", **SCHEMA)
-    with pytest.raises(InvalidArgument, match="holds 0 tables and 1 views"):
+    with pytest.raises(InvalidArgument, match="holds 0 tables and 1 view "):
         catalog.drop_database("db")
 
 

@@ -6,7 +6,8 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -46,6 +47,20 @@ DECODED_AT_ONCE = 100_000
 """Of so many entries at a time the columns are held that are not asked for."""
 
 
+class Decoded(msgspec.Struct, frozen=True):
+    """Entries of manifests, in their order: those of matching partitions.
+
+    `rows` are those of the files that all entries of the manifests add, less those of files that they delete.
+    """
+
+    frame: pl.DataFrame
+    rows: int
+
+
+Elsewhere: TypeAlias = Callable[[pl.DataFrame], Decoded | None]
+"""Decodes manifests of a list in another process; None where this one has to."""
+
+
 class LiveEntries(msgspec.Struct, frozen=True):
     """`frame`: one row per live file, columns of `decode_manifest`, or those asked for; the counts are for explain."""
 
@@ -61,10 +76,12 @@ def live_entries(
     schema: TableSchema,
     partition_predicate: Predicate = ALWAYS,
     columns: Collection[str] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> LiveEntries:
     """Returns the files of `snapshot` whose partition may satisfy `partition_predicate`.
 
-    The frame has at least these columns of entries; without `columns`, all of them.
+    The frame has at least these columns of entries; without `columns`, all of them. Where they come from `elsewhere`,
+    it has the columns that were chosen there.
 
     Raises:
         CorruptFile: metadata that contradicts itself (sizes, counts, duplicate files).
@@ -77,14 +94,23 @@ def live_entries(
         kept = listed if overlapping.all() else listed.filter(overlapping)
     if not kept.height:
         return LiveEntries(no_entries(), listed.height, 0, 0)
-    entries = _entries(metadata, kept, schema, partition_predicate, columns, whole=snapshot if kept is listed else None)
+
+    def entries_of(manifests: pl.DataFrame) -> pl.DataFrame:
+        decoded = None if elsewhere is None else elsewhere(manifests)
+        if decoded is None:
+            decoded = _decoded_here(metadata, manifests, schema, partition_predicate, columns)
+        if manifests is listed:
+            _check_total(decoded.rows, metadata.where, snapshot)
+        return decoded.frame
+
+    entries = entries_of(kept)
     if _deletes(entries):
         live = resolved(entries)
         if not _is_balanced(entries, live) and kept is not listed:
             # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
             # that deletes it is read.
             kept = listed
-            entries = _entries(metadata, listed, schema, partition_predicate, columns, whole=snapshot)
+            entries = entries_of(kept)
             live = resolved(entries)
         _check_balanced(entries, live, metadata.where, snapshot)
         entries = live
@@ -96,65 +122,73 @@ def live_entries(
     return LiveEntries(entries, listed.height, kept.height, entries.height)
 
 
-def _check_total(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
+def rows_of(entries: pl.DataFrame) -> int:
+    """Returns the rows of the files that entries add, less those of files that they delete."""
+    rows = entries["_ROW_COUNT"]
+    return int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
+
+
+def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
     """Checks the rows of all files, less those of removed files, against the snapshot's count, where it has one.
 
     Writers carry that count from snapshot to snapshot, so nothing else contradicts a lost entry.
     """
     expected = snapshot.total_record_count
-    if expected is None:
-        return
-    rows = entries["_ROW_COUNT"]
-    found = int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
-    if found != expected:
+    if expected is not None and found != expected:
         raise CorruptFile(
             where,
             f"the manifests of snapshot {snapshot.id} name files with {found} rows where the snapshot says {expected}",
         )
 
 
-def _entries(
+def _decoded_here(
     metadata: TableMetadata,
     manifests: pl.DataFrame,
     schema: TableSchema,
     partition_predicate: Predicate,
     columns: Collection[str] | None,
-    *,
-    whole: Snapshot | None,
-) -> pl.DataFrame:
-    """Returns the entries of manifests whose partition may match; `whole` is the snapshot if these are all it has.
-
-    Of manifests that were read together before, they are the entries that are live.
-    """
+) -> Decoded:
+    """Returns the entries of manifests; of those that were read together before, the entries that are live."""
     rechunk = manifests["_FILE_SIZE"].sum() < WORTH_THREADS
     known, count = known_entries(metadata, manifests, _narrow(columns)) if columns is not None else (None, 0)
     parts = [] if known is None else [known]
     if count < manifests.height:
         parts += _decoded(metadata, manifests[count:], columns)
     entries = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=rechunk)
-    if whole is not None:
-        _check_total(entries, metadata.where, whole)
-    if partition_predicate == ALWAYS:
-        return entries
-    return entries.filter(partition_matches(entries, schema, partition_predicate, metadata.where))
+    return Decoded(matching(entries, schema, partition_predicate, metadata.where), rows_of(entries))
+
+
+def matching(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.DataFrame:
+    """Returns the entries of matching partitions."""
+    return entries if predicate == ALWAYS else entries.filter(partition_matches(entries, schema, predicate, where))
 
 
 def _decoded(metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None) -> list[pl.DataFrame]:
     """Returns the entries of manifests: the columns asked for and those that tell which are live."""
-    named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
     if columns is None:
         return manifest_entries(metadata, manifests)
     # Statistics are most of the metadata, and nested: they are not put together, and of very many left behind.
     narrow = _narrow(columns)
     outlines = int(manifests["_FILE_SIZE"].sum()) >= WORTH_OUTLINES and {*STATISTICS}.isdisjoint(columns)
-    if named[-1] <= MANY:
+    if named_entries(manifests) <= MANY:
         return [picked(each, narrow) for each in manifest_entries(metadata, manifests, outlines=outlines)]
-    pieces = manifests.with_columns((named // DECODED_AT_ONCE).alias(ROW)).partition_by(ROW, include_key=False)
     return [
         each.select(narrow)
-        for piece in pieces
+        for piece in pieces(manifests)
         for each in manifest_entries(metadata, piece, caches=False, outlines=outlines)
     ]
+
+
+def named_entries(manifests: pl.DataFrame) -> int:
+    """Returns the number of entries that manifests have, as their list says."""
+    return int(manifests["_NUM_ADDED_FILES"].sum() + manifests["_NUM_DELETED_FILES"].sum())
+
+
+def pieces(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yields manifests in their order, as many at a time as have about `DECODED_AT_ONCE` entries."""
+    named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
+    numbered = manifests.with_columns((named // DECODED_AT_ONCE).alias(ROW))
+    yield from numbered.partition_by(ROW, include_key=False, maintain_order=True)
 
 
 def _narrow(columns: Collection[str]) -> list[str]:

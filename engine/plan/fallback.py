@@ -21,7 +21,7 @@ from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.metadata_files import METADATA_CACHE
-from morrow.engine.plan.planner import make_plan
+from morrow.engine.plan.planner import Outlines, make_plan
 from morrow.engine.plan.predicate import leaves
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
@@ -32,8 +32,8 @@ PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 """The bytes that a cached plan counts as."""
 
 
-def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Plans a read, with the partitions that only the fallback branch has.
+def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
+    """Plans a read, with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
 
     Plans are cached by snapshot and request, whatever columns and limit it has. (With a fallback branch a plan depends
     on two snapshots, and some filters cannot be compared: those plans are made each time.)
@@ -43,10 +43,10 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPla
         InvalidArgument: the branches do not have the same columns.
     """
     if request.options.other_branch is not None or not request.filter.is_identified:
-        return _plan(metadata, request)
+        return _plan(metadata, request, outlines)
     shared = replace(request, columns=(), limit=None)
     key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
-    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, shared)))
+    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, shared, outlines)))
     assert isinstance(plan, ScanPlan)
     return replace(plan, columns=request.columns, limit=request.limit)
 
@@ -95,14 +95,14 @@ def check_not_of_fallback(metadata: TableMetadata, request: ScanRequest) -> None
         )
 
 
-def _plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
+def _plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None) -> ScanPlan:
     other = _other(metadata, request.options, request.snapshot, request.travel)
     if other is None:
-        return make_plan(metadata, request)
-    of_branch = _plan_of_fallback(metadata, request, other)
+        return make_plan(metadata, request, outlines)
+    of_branch = _plan_of_fallback(metadata, request, other, outlines)
     if other.is_first:
         request = replace(request, left_out=_partitions(other.metadata, other.snapshot, other.schema))
-    return replace(make_plan(metadata, request), fallback=of_branch)
+    return replace(make_plan(metadata, request, outlines), fallback=of_branch)
 
 
 def _partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
@@ -112,7 +112,9 @@ def _partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: Tabl
     return frozenset(live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
 
 
-def _plan_of_fallback(metadata: TableMetadata, request: ScanRequest, other: _Other) -> ScanPlan:
+def _plan_of_fallback(
+    metadata: TableMetadata, request: ScanRequest, other: _Other, outlines: Outlines | None = None
+) -> ScanPlan:
     _check_same_columns(request.schema, other, metadata.where)
     held = frozenset[bytes]() if other.is_first else _partitions(metadata, request.snapshot, request.schema)
     options = other.metadata.options(other.metadata.latest_schema())
@@ -123,7 +125,7 @@ def _plan_of_fallback(metadata: TableMetadata, request: ScanRequest, other: _Oth
         snapshot=other.snapshot,
         left_out=held,
     )
-    return make_plan(other.metadata, rest)
+    return make_plan(other.metadata, rest, outlines)
 
 
 class _Other(msgspec.Struct, frozen=True):

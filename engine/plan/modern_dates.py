@@ -26,8 +26,9 @@ ROW = "_ROW"
 
 
 def lacks_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
-    """Returns whether dates of ORC files may be read, and the statistics that tell of them were not asked for."""
-    if "_VALUE_STATS" in entries.columns or not any(isinstance(field.type, DateType) for field in schema.fields):
+    """Returns whether dates of ORC files may be read, and nothing tells of them: statistics were not asked for."""
+    told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
+    if told or not any(isinstance(field.type, DateType) for field in schema.fields):
         return False
     return bool(entries["_FILE_NAME"].str.contains(ORC).any())
 
@@ -35,7 +36,7 @@ def lacks_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
 def with_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
     """Adds `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
 
-    Where no file has any, or statistics were not asked for, the entries stay as they are.
+    Where no file has any, or the statistics are not there, the entries stay as they are.
     """
     if "_VALUE_STATS" not in entries.columns:
         return entries

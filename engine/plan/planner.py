@@ -6,7 +6,8 @@ statistics may match -> sections -> value statistics and file indexes on the sec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 import msgspec
 import polars as pl
@@ -19,7 +20,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
 from morrow.engine.plan.data_files import DESCRIBED, data_files, partition_values, readable_roots
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
-from morrow.engine.plan.entries import LiveEntries, live_entries
+from morrow.engine.plan.entries import Decoded, LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
@@ -32,12 +33,18 @@ from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, members_of, sche
 from morrow.engine.values import replace
 
 STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
+NEEDED = (*STORED, *KEY_BOUNDS)
+"""Columns of entries that a plan is made of, but for the statistics that filters ask."""
 ASSEMBLED = (*STORED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""
 
 
-def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Plans a read.
+Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
+"""Has manifests of a list decoded in other processes, as `outlined` does; None where this one has to."""
+
+
+def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
+    """Plans a read; `outlines` may have manifests decoded elsewhere.
 
     Raises:
         Unsupported: a merge engine, option or format that Morrow does not read.
@@ -62,7 +69,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     if request.snapshot is None:
         return plan
     with planning(metadata, request.snapshot):
-        return _with_files(metadata, request, plan)
+        return _with_files(metadata, request, plan, outlines)
 
 
 def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
@@ -71,11 +78,13 @@ def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
 
 
-def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
+def _with_files(
+    metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None
+) -> ScanPlan:
     steps: list[PruneStep] = []
     # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
-    needed = None if request.filter.predicate != ALWAYS else (*STORED, *KEY_BOUNDS)
-    entries, vectors = visible_entries(metadata, request, plan.merge, steps, needed)
+    needed = None if request.filter.predicate != ALWAYS else NEEDED
+    entries, vectors = visible_entries(metadata, request, plan.merge, steps, needed, outlines)
     if lacks_statistics(request.schema, entries):
         steps.clear()
         entries, vectors = visible_entries(metadata, request, plan.merge, steps)
@@ -96,14 +105,16 @@ def visible_entries(
     spec: MergeSpec | None,
     steps: list[PruneStep],
     columns: Collection[str] | None = None,
+    outlines: Outlines | None = None,
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
     """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors.
 
-    The entries have at least these `columns`; without them, all.
+    The entries have at least these `columns`; without them, all. Those that come by `outlines` have `NEEDED` ones.
     """
     assert request.snapshot is not None
+    elsewhere = None if outlines is None else lambda manifests: outlines(metadata, request, manifests)
     partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
-    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, columns)
+    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, columns, elsewhere)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
     frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:

@@ -1,7 +1,8 @@
 """File pruning by bucket hash, key statistics, value statistics and file indexes.
 
 Every mask here is conservative: true where the file may hold a matching row, and true wherever statistics are absent,
-truncated or of another type than the current one.
+truncated or of another type than the current one. Where another process has decoded the entries and has left their
+statistics behind (`outlined`), it has told the masks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from morrow.engine.format.paths import INDEX_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import column_stats
 from morrow.engine.format.types import DataField, DataType
-from morrow.engine.names import KEEP, PATH, ROW
+from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import file_paths
 from morrow.engine.plan.evolution import translate_predicate
@@ -64,6 +65,8 @@ def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
 
 def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
     """Masks entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
+    if BUCKET_MATCHES in entries.columns:
+        return entries[BUCKET_MATCHES]
     everything = pl.repeat(True, entries.height, eager=True)
     keys = options.bucket_key or schema.trimmed_primary_keys
     if options.bucket <= 0 or not keys:
@@ -103,6 +106,8 @@ def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]
 
 def key_mask(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
     """Masks entries whose key statistics may match; sound for files that merge, since versions share their key."""
+    if KEYS_MATCH in entries.columns:
+        return entries[KEYS_MATCH]
     keys = schema.trimmed_primary_keys
     part = projected(predicate, frozenset(keys))
     if part == ALWAYS:
@@ -126,6 +131,8 @@ def value_mask(
 ) -> pl.Series | None:
     """Masks entries whose value statistics may match; only for files that nothing is merged with."""
     del options
+    if VALUES_MATCH in entries.columns:
+        return entries[VALUES_MATCH]
     return _by_schema(metadata, schema, predicate, entries, _value_mask)
 
 

@@ -8,6 +8,7 @@ import time
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.fallback import plan_with_fallback
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.planner import Outlines
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.telling import logger
@@ -16,12 +17,12 @@ from morrow.engine.wording import plural, size_text
 log = logger(__name__)
 
 
-def planned(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Plans a read, and logs what it opens and how long that took. Raises as `plan_with_fallback`."""
+def planned(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
+    """Plans a read, and logs what it opens and how long that took. Arguments and errors as for `plan_with_fallback`."""
     began = time.monotonic()
     # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
     known = metadata if request.options.other_branch is not None else metadata.knowing(request.schema)
-    plan = plan_with_fallback(known, request)
+    plan = plan_with_fallback(known, request, outlines)
     _tell(plan, metadata.where, time.monotonic() - began)
     return plan
 

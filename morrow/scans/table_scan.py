@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
+    from morrow.engine.plan.planner import Outlines
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.readers.execution.verification.report import Verification
 
@@ -48,6 +49,12 @@ class Scan(Rows):
     def prepare(self) -> None:
         """Makes the plan now, which reads no rows."""
         _ = self.plan
+
+    def planned_with(self, outlines: Outlines) -> Scan:
+        """Returns the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
+        if self._given_plan is not None or "plan" in self.__dict__:
+            return self
+        return Scan(self._metadata, self._request, planned(self._metadata, self._request, outlines))
 
     @property
     def store(self) -> FileStore:

@@ -27,6 +27,8 @@ class Work(StrEnum):
     """Sections of a plan: the rows of keys whose versions are combined."""
     MASKS = "masks"
     """Sections of a plan: for each file, the live rows as they are stored."""
+    ENTRIES = "entries"
+    """Manifests: their entries, as a plan needs them."""
     PLACES = "places"
     """Sections of a plan: their rows, with the bucket of each, and its file and position where it lies in one place."""
     CHANGES = "changes"
@@ -58,6 +60,7 @@ HOMES: Mapping[Work, str] = {
     Work.MERGE: "morrow.spark.reading.work",
     Work.MASKS: "morrow.spark.reading.work",
     Work.PLACES: "morrow.spark.reading.work",
+    Work.ENTRIES: "morrow.spark.reading.manifests",
     Work.CHANGES: "morrow.spark.source.work",
     Work.WRITE: "morrow.spark.writing.work",
     Work.NUMBER: "morrow.spark.writing.work",

@@ -20,6 +20,7 @@ from morrow.session import open as open_table
 from morrow.spark import handoff
 from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import choice, distributed, hidden
+from morrow.spark.reading.manifests import ManifestTasks
 from morrow.spark.reading.places import FAR, place_of
 from morrow.spark.types.to_spark import without_not_null
 
@@ -133,13 +134,17 @@ def explain(scan: AnyScan) -> str:
     if rows is None:
         return MADE_HERE
     spark = SparkSession.getActiveSession()
+    planned: list[str] = []
     if spark is None:
         far, join = (None if rows.store.is_local else FAR), None
     else:
+        tasks = ManifestTasks(spark)
+        rows, planned = rows.planned_with(tasks), tasks.told
         way = scanning(spark)
         file = next((file for part in rows.plan.parts for file in part.files), None)
         far, join = place_of(rows.store, file, way, spark).obstacle, way.obstacle
-    return f"{rows.explain()}\n\n{choice.explain(rows.plan, far, join)}"
+    chosen = choice.explain(rows.plan, far, join)
+    return "\n".join([rows.explain(), "", chosen, *(f"manifests: {line}" for line in planned)])
 
 
 def _rows_of(scan: AnyScan) -> Scan | None:
@@ -152,6 +157,7 @@ def _rows_of(scan: AnyScan) -> Scan | None:
 
 
 def _distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
+    scan = scan.planned_with(ManifestTasks(spark))
     if scan.plan.columns:
         return distributed.to_dataframe(scan.plan, scan.store, spark, limits=limits)
     # A DataFrame without columns still has rows: those of any column.

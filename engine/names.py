@@ -73,7 +73,7 @@ BUCKET_NUMBER = own("bucket_number")
 MODERN_DATES = own("modern_dates")
 """The columns that `plan.modern_dates` finds in the entry's file (List(String); null: none)."""
 BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH = own("bucket_matches"), own("keys_match"), own("values_match")
-"""Whether the entry's bucket, its keys and its values may match the filter (Boolean), where `plan.outlined` has told."""
+"""Whether the entry's bucket, its keys, its values may match the filter (Boolean), where `plan.outlined` has told."""
 VECTOR = own("vector")
 """The deletion vector of the entry's file: its row in `DeletionVectors.ranges` (-1: none), or its index file (null)."""
 INDEX_FILE, ENTRY = own("index_file"), own("entry")

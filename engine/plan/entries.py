@@ -181,7 +181,7 @@ def _decoded(metadata: TableMetadata, manifests: pl.DataFrame, columns: Collecti
 
 def named_entries(manifests: pl.DataFrame) -> int:
     """Returns the number of entries that manifests have, as their list says."""
-    return int(manifests["_NUM_ADDED_FILES"].sum() + manifests["_NUM_DELETED_FILES"].sum())
+    return int(manifests["_NUM_ADDED_FILES"].sum()) + int(manifests["_NUM_DELETED_FILES"].sum())
 
 
 def pieces(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:

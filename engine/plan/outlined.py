@@ -7,6 +7,8 @@ sees every entry of the matching partitions: which files are live, which overlap
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 
@@ -66,7 +68,7 @@ def _read(metadata: TableMetadata, manifests: pl.DataFrame, *, outlines: bool) -
 def _matches(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> list[pl.Series]:
     """Returns `MATCHES`, each told of the entries that the one before leaves: a plan asks in the same order."""
     schema, options, predicate = request.schema, request.options, request.filter.predicate
-    tests = (
+    tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
         lambda rest: bucket_mask(schema, options, predicate, rest),
         lambda rest: key_mask(metadata, schema, predicate, rest) if schema.primary_keys else None,
         lambda rest: value_mask(metadata, schema, options, predicate, rest),

@@ -78,9 +78,7 @@ def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
 
 
-def _with_files(
-    metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None
-) -> ScanPlan:
+def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
     steps: list[PruneStep] = []
     # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
     needed = None if request.filter.predicate != ALWAYS else NEEDED

@@ -50,12 +50,6 @@ class Scan(Rows):
         """Makes the plan now, which reads no rows."""
         _ = self.plan
 
-    def planned_with(self, outlines: Outlines) -> Scan:
-        """Returns the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
-        if self._given_plan is not None or "plan" in self.__dict__:
-            return self
-        return Scan(self._metadata, self._request, planned(self._metadata, self._request, outlines))
-
     @property
     def store(self) -> FileStore:
         """The store of the plan's files."""
@@ -270,3 +264,10 @@ class Scan(Rows):
         from morrow.html.elements import element
 
         return element("pre", self.explain())
+
+
+def planned_with(scan: Scan, outlines: Outlines) -> Scan:
+    """Returns the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
+    if scan._given_plan is not None or "plan" in scan.__dict__:
+        return scan
+    return Scan(scan._metadata, scan._request, planned(scan._metadata, scan._request, outlines))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from morrow.engine.errors import Unsupported
@@ -41,14 +41,16 @@ def check_workers(spark: SparkSession) -> None:
     if is_connect(spark) or spark.sparkContext in _KNOWN:
         return
     context: Any = spark.sparkContext
-    if _is_local(context.master) and not _is_chosen(context):
+    if is_local(spark) and not _is_chosen(context):
         context.pythonExec = sys.executable
     if context.pythonExec != sys.executable:
         _ask(context)
     _KNOWN.add(context)
 
 
-def _is_local(master: str) -> bool:
+def is_local(spark: SparkSession) -> bool:
+    """Returns whether the executors of a session, not of Spark Connect, are the driver's own process."""
+    master: str = cast("Any", spark.sparkContext).master
     return master == LOCAL[0] or master.startswith(LOCAL[1])
 
 

@@ -19,7 +19,7 @@ from morrow.engine.options import TableOptions
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
 from morrow.engine.values import replace
-from morrow.scans.table_scan import Scan
+from morrow.scans.table_scan import Scan, planned_with
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.reading import distributed
@@ -68,7 +68,7 @@ def to_dataframe(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Dat
     stored = dict.fromkeys([*(name for name in columns if name not in hidden), *keys, *(f.name for f in tracked)])
     some = tuple(stored) or tuple(request.schema.by_name)[:1]  # rows without columns are still rows
     wide = scan.adapted(lambda each: replace(each, columns=some, extra=(*each.extra, *tracked)))
-    wide = wide.planned_with(ManifestTasks(spark))
+    wide = planned_with(wide, ManifestTasks(spark))
     if hidden.keys() <= {ROW_PARTITION, *(field.name for field in tracked)}:
         rows, names = distributed.to_dataframe(wide.plan, wide.store, spark), some
     else:

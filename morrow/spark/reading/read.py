@@ -13,7 +13,7 @@ from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.scans.packed_scan import PackedScan
 from morrow.scans.scan_arguments import checked_columns
 from morrow.scans.system_scan import RowScan, SystemScan
-from morrow.scans.table_scan import Scan
+from morrow.scans.table_scan import Scan, planned_with
 from morrow.scans.travelling import travels
 from morrow.session import Verify
 from morrow.session import open as open_table
@@ -139,7 +139,7 @@ def explain(scan: AnyScan) -> str:
         far, join = (None if rows.store.is_local else FAR), None
     else:
         tasks = ManifestTasks(spark)
-        rows, planned = rows.planned_with(tasks), tasks.told
+        rows, planned = planned_with(rows, tasks), tasks.told
         way = scanning(spark)
         file = next((file for part in rows.plan.parts for file in part.files), None)
         far, join = place_of(rows.store, file, way, spark).obstacle, way.obstacle
@@ -157,7 +157,7 @@ def _rows_of(scan: AnyScan) -> Scan | None:
 
 
 def _distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
-    scan = scan.planned_with(ManifestTasks(spark))
+    scan = planned_with(scan, ManifestTasks(spark))
     if scan.plan.columns:
         return distributed.to_dataframe(scan.plan, scan.store, spark, limits=limits)
     # A DataFrame without columns still has rows: those of any column.

@@ -12,6 +12,7 @@ import morrow
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.scans.table_scan import planned_with
 from morrow.spark.job.wire import StoreAccess
 from morrow.spark.reading import manifests
 from morrow.spark.reading.manifests import ManifestTasks
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+pytestmark = pytest.mark.usefixtures("spark")
+
+
 @pytest.fixture(autouse=True)
 def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "is_local", lambda _spark: False)
     monkeypatch.setattr(manifests, "LEAST_ENTRIES", 0)
     monkeypatch.setattr(manifests, "LEAST_BYTES", 1)
     morrow.clear_caches()
@@ -46,7 +51,7 @@ def test_the_plan_is_that_of_the_driver(spark: SparkSession, tmp_path: Path) -> 
     path = keyed(tmp_path).path
     for text in (None, "p = 1", "id = 3", "v = 'old 2'", "id + 1 = 3"):
         tasks = ManifestTasks(spark)
-        by_tasks = morrow.open(path).scan(filter=text).planned_with(tasks).plan
+        by_tasks = planned_with(morrow.open(path).scan(filter=text), tasks).plan
         assert len(tasks.told) == 1
         assert "by 4 tasks" in tasks.told[0]
         morrow.clear_caches()
@@ -61,15 +66,14 @@ def test_rows_and_hidden_columns_are_read_by_such_a_plan(spark: SparkSession, tm
     assert read(spark, path, ["id", "__paimon_bucket"], "id = 1").collect() == [(1, 0), (1, 0)]
 
 
-def test_explain_says_who_decodes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_says_who_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = morrow.open(keyed(tmp_path).path).scan()
     assert explain(scan).endswith("manifests: 7 entries of 4 manifests by 4 tasks")
 
-    morrow.clear_caches()
-    monkeypatch.setattr(manifests, "is_connect", lambda _spark: True)
-    assert explain(morrow.open(scan.title).scan()).endswith(
-        "manifests: 7 entries of 4 manifests by the driver: a client of Spark Connect plans by itself"
-    )
+    for where, why in (("is_local", "tasks would run on its own cores"), ("is_connect", "a client of Spark Connect")):
+        morrow.clear_caches()
+        monkeypatch.setattr(manifests, where, lambda _spark: True)
+        assert f"manifests: 7 entries of 4 manifests by the driver: {why}" in explain(morrow.open(scan.title).scan())
 
 
 def test_what_tasks_cannot_read_the_driver_reads(
@@ -79,7 +83,7 @@ def test_what_tasks_cannot_read_the_driver_reads(
     nowhere = StoreAccess(str(tmp_path / "nowhere"), {})
     monkeypatch.setattr(manifests.StoreAccess, "of", lambda *_given: nowhere)
     tasks = ManifestTasks(spark)
-    plan = morrow.open(path).scan().planned_with(tasks).plan
+    plan = planned_with(morrow.open(path).scan(), tasks).plan
     assert "by the driver: tasks could not" in tasks.told[0]
     assert len(plan.files) == 5
 

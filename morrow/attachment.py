@@ -24,7 +24,7 @@ from morrow.engine.catalog.watching import watch
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.plan.time_travel import NOW
 from morrow.readers.execution.dataset import PaimonDataset
-from morrow.readers.execution.duckdb_own import reads_files
+from morrow.readers.execution.duckdb_own import ALLOWED, reads_files
 from morrow.readers.execution.duckdb_relation import HANDOFF_DATABASE, HandOffs
 from morrow.readers.expressions.sql import quote_identifier, quote_text
 from morrow.readers.system.registry import SYSTEM_TABLES
@@ -66,7 +66,7 @@ class Attachment:
         self._handoffs = HandOffs(connection, f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}")
         self._made_in = self._handoffs.base if reads_files(connection) else self._database
         connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
-            self._function, self._plan, ["varchar"], "varchar", null_handling="special", side_effects=True
+            self._function, self._plan, ["varchar"] * 2, "varchar", null_handling="special", side_effects=True
         )
         try:
             if self._made_in == self._database:
@@ -78,13 +78,14 @@ class Attachment:
             raise
         watch(self._changed)
 
-    def _plan(self, name: str) -> str:
-        """Returns SQL that reads a table; DuckDB calls it while it binds a query."""
+    def _plan(self, allowed: str, name: str) -> str:
+        """Returns SQL that reads a table; DuckDB calls it while it binds a query, with what `ALLOWED` is then."""
         if self._making_in == threading.get_ident():
             schema = self._catalog._dataset(name, NOW).schema
-            return self._handoffs.text(PaimonDataset(schema, lambda *_: schema.empty_table().to_reader(), schema))
+            empty = PaimonDataset(schema, lambda *_: schema.empty_table().to_reader(), schema)
+            return self._handoffs.text(empty, allowed)
         self._look()
-        return self._handoffs.text(self._catalog._dataset(name, NOW))
+        return self._handoffs.text(self._catalog._dataset(name, NOW), allowed)
 
     def _look(self) -> None:
         """Looks for tables that others have made, once in a while; the next query sees them."""
@@ -172,7 +173,8 @@ class Attachment:
             full = quote_text(f"{database}.{view}")
             where = f"{self._schema(database)}.{quote_identifier(view)}"
             try:
-                self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT * FROM query({self._function}({full}))")
+                text = f"{self._function}({ALLOWED}, {full})"
+                self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT * FROM query({text})")
             except InvalidArgument:
                 if view == table:  # it cannot be read: a query that names it says why
                     reason = quote_text(f"{database}.{view} cannot be read: Catalog.table says why")

@@ -107,13 +107,23 @@ def open_dataset(
     Raises:
         InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
     """
+    from morrow.scans import reopening
+    from morrow.scans.table_scan import Scan
     from morrow.session import scan_at
 
     text(path, "the path of paimon_scan")
+    is_lasting = path.startswith("/")  # whatever the folder of the process becomes
+    key = (path, allowed_roots, verify) if is_lasting and not given else None
+    scan = None if key is None else reopening.kept(key)
+    if scan is not None:
+        return scan.dataset()
     for argument, value in given.items():
         text(value, f"{argument} of paimon_scan")
     at = cast("TravelArguments", {name: _value(name, value) for name, value in given.items()})
-    return scan_at(path, allowed_roots=allowed_roots, verify=verify, **at).dataset()
+    made = scan_at(path, allowed_roots=allowed_roots, verify=verify, **at)
+    if key is not None and isinstance(made, Scan):
+        reopening.keep(key, made)
+    return made.dataset()
 
 
 def _value(argument: str, value: str) -> int | str:

@@ -151,9 +151,11 @@ def clear_caches(*, folder: bool = False) -> None:
     from morrow.readers.masks import clear_mask_cache
     from morrow.readers.merges.merged import MERGED_CACHE
     from morrow.readers.merges.version_masks import SHARED_KEYS
+    from morrow.scans import reopening
 
     METADATA_CACHE.clear()
     newest_state.forget()
+    reopening.forget()
     clear_mask_cache()
     MERGED_CACHE.clear()
     SHARED_KEYS.clear()

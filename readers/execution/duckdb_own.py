@@ -8,6 +8,7 @@ positions 3.6 and `get_bit` 5 times.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
@@ -26,11 +27,16 @@ MOST_FILES = 256
 """Files at most: of more, metadata tells faster than their footers which a query needs."""
 MOST_PARTITIONS = 16
 """Each partition is a query of its own."""
-ALLOWED = "SELECT current_setting('enable_external_access'), current_setting('disabled_filesystems')"
+ALLOWED = "concat(lower(current_setting('enable_external_access')::VARCHAR), current_setting('disabled_filesystems'))"
+"""An expression of what a connection may open, which DuckDB knows while it binds a query."""
 
 
-def own_scan(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> str | None:
+def own_scan(
+    source: PaimonDataset, connection: duckdb.DuckDBPyConnection, *, may_read: bool | None = None
+) -> str | None:
     """Returns the statement by which DuckDB reads a dataset itself; None where it is handed the rows.
+
+    `may_read`: whether the connection `reads_files`, where that is known.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
@@ -38,29 +44,35 @@ def own_scan(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> st
     if source.plan is None or not is_apart(source.schema):
         return None
     plan, store = source.plan(None, None)
-    if not _is_plain(plan, store) or not reads_files(connection):
+    if not _is_plain(plan, store) or not (reads_files(connection) if may_read is None else may_read):
         return None
     try:
-        text = plain_sql(plan, store)
+        texts = [plain_sql(plan, store, bare=True), plain_sql(plan, store)]
     except Unsupported:
         return None
     for part in plan.parts:
         for file in part.files:
             source_of(file, part, store)
-    return text if _binds(text, connection) else None
+    return _bound(texts, connection)
 
 
-def _binds(text: str, connection: duckdb.DuckDBPyConnection) -> bool:
-    """Returns whether DuckDB takes the files' metadata for good; where it does not, another reader says what is wrong
-    with which file."""
+def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Returns the first statement that DuckDB binds to the types of the last, which has all casts.
+
+    None where DuckDB does not take the files' metadata for good: another reader says what is wrong with which file.
+    """
+    with connection.cursor() as cursor:
+        types = [_types(text, cursor) for text in texts]
+    return None if types[-1] is None else texts[types.index(types[-1])]
+
+
+def _types(text: str, connection: duckdb.DuckDBPyConnection) -> list[str] | None:
     import duckdb
 
-    with connection.cursor() as cursor:
-        try:
-            cursor.sql(text)
-        except duckdb.Error:
-            return False
-    return True
+    try:
+        return list(map(str, connection.sql(text).types))
+    except duckdb.Error:
+        return None
 
 
 def _is_plain(plan: ScanPlan, store: FileStore) -> bool:
@@ -86,5 +98,9 @@ def _is_unmasked(plan: ScanPlan, section: Section) -> bool:
 def reads_files(connection: duckdb.DuckDBPyConnection) -> bool:
     """Returns whether the connection may read files of the local disk."""
     with connection.cursor() as cursor:
-        access, disabled = cursor.execute(ALLOWED).fetchall()[0]
-    return access in (True, "true") and not disabled
+        return told_to_read(cursor.execute(f"SELECT {ALLOWED}").fetchall()[0][0])
+
+
+def told_to_read(allowed: str) -> bool:
+    """Returns whether a connection may read files of the local disk, of which `ALLOWED` is this."""
+    return allowed == "true"

@@ -27,7 +27,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
-from morrow.readers.execution.duckdb_own import own_scan, reads_files
+from morrow.readers.execution.duckdb_own import ALLOWED, own_scan, reads_files, told_to_read
 from morrow.readers.execution.duckdb_stream import view_reader
 from morrow.readers.expressions.duckdb_names import field_apart, is_apart, rows_apart, told_apart, values_apart
 from morrow.readers.expressions.library import check_duckdb
@@ -127,17 +127,20 @@ class HandOffs:
         self._cursor = connection.cursor()
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE, HIDDEN)")
 
-    def text(self, dataset: PaimonDataset) -> str:
-        """Returns SQL that reads `dataset`."""
-        known = None if dataset.key is None else self._texts.get(dataset.key)
-        if known is not None and reads_files(self._cursor):
+    def text(self, dataset: PaimonDataset, allowed: str | None = None) -> str:
+        """Returns SQL that reads `dataset`, by a connection of which `ALLOWED` is that where it is known."""
+        key = dataset.key
+        may_read = reads_files(self._cursor) if allowed is None else told_to_read(allowed)
+        known = None if key is None else self._texts.get(key)
+        if known is not None and may_read:
             return known
-        text = own_scan(dataset, self._cursor)
-        if text is None:
-            return f"FROM {self.hand_over(dataset)}.{HANDOFF_VIEW}"
-        if dataset.key is not None:
-            self._texts.put(dataset.key, text, len(text))
-        return text
+        if key is None or key not in self._known:
+            text = own_scan(dataset, self._cursor, may_read=may_read)
+            if text is not None:
+                if key is not None:
+                    self._texts.put(key, text, len(text))
+                return text
+        return f"FROM {self.hand_over(dataset)}.{HANDOFF_VIEW}"
 
     def hand_over(self, dataset: PaimonDataset) -> str:
         """Returns the database in which `dataset` is a view; the same rows are registered once."""
@@ -196,7 +199,7 @@ class ScanFunction:
         connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
             helper,
             self._function(),
-            ["varchar"] * (1 + len(self.PARAMETERS)),
+            ["varchar"] * (2 + len(self.PARAMETERS)),
             "varchar",
             null_handling="special",
             side_effects=True,
@@ -206,24 +209,24 @@ class ScanFunction:
         temporary = "TEMP" if _is_file(connection) else ""
         connection.execute(
             f"CREATE OR REPLACE {temporary} MACRO paimon_scan(path, {defaults}) AS TABLE "
-            f"FROM query({helper}(path, {arguments}))"
+            f"FROM query({helper}({ALLOWED}, path, {arguments}))"
         )
 
-    def plan(self, path: str, *values: str | None) -> str:
+    def plan(self, allowed: str, path: str, *values: str | None) -> str:
         """Returns SQL text that reads the table; DuckDB calls it while binding a query, with values of `PARAMETERS`."""
         given = {name: value for name, value in zip(self.PARAMETERS, values, strict=True) if value is not None}
         dataset = self._open_dataset(path, given)
         assert self._handoffs is not None  # installed
-        return self._handoffs.text(dataset)
+        return self._handoffs.text(dataset, allowed)
 
     def _function(self) -> Callable[..., str]:
         """Returns `plan` with a signature that names each argument, as DuckDB requires of functions."""
 
         def plan(*values: str | None) -> str:
-            return self.plan(*values)  # type: ignore[arg-type]  # DuckDB gives the path as text
+            return self.plan(*values)  # type: ignore[arg-type]  # DuckDB gives the first two as text
 
         positional = inspect.Parameter.POSITIONAL_ONLY
-        named = [inspect.Parameter(name, positional) for name in ("path", *self.PARAMETERS)]
+        named = [inspect.Parameter(name, positional) for name in ("allowed", "path", *self.PARAMETERS)]
         plan.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # functions take any attribute
         return plan
 

@@ -7,7 +7,7 @@ the columns, and cast where DuckDB casts as Paimon does. What SQL cannot say is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -15,12 +15,13 @@ import numpy as np
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.format.types import DataField, DataType
+from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.execution.plain_columns import FILE, column_type, file_column
 from morrow.readers.expressions.sql import compile as compiled
 from morrow.readers.expressions.sql import quote_identifier, quote_literal, quote_path
 from morrow.readers.files.file_frames import written_fields
@@ -28,7 +29,7 @@ from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.masks.live import read_deletion
 from morrow.readers.merges.sql import merge_query
 from morrow.readers.merges.sql.statement import Names
-from morrow.readers.merges.sql.types import REALS, holds_reals, inner_types, type_name
+from morrow.readers.merges.sql.types import REALS, holds_reals
 
 PARQUET = "parquet"
 POSITION = "file_row_number"
@@ -37,18 +38,16 @@ VERSIONS = "versions"
 UNION = "\nUNION ALL\n"
 MOST_LISTED = 1_000
 """Dead positions that are listed; more are bits of a literal."""
-MOST_DIGITS = 6
-"""The most digits of a second in a timestamp: files hold more in a form that DuckDB reads in microseconds."""
-REFUSED = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
-TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
-WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 HASHED = "Paimon's order of distinct elements is that of a hash table of Java's"
 SIGNLESS = "DuckDB takes 0.0 and -0.0 for one"
 NO_ROWS = "WHERE false"
 
 
-def plain_sql(plan: ScanPlan, store: FileStore) -> str:
+def plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
     """Returns the statement whose rows are those of the plan, in no order; it ends without a semicolon.
+
+    `bare`: the same in few words for DuckDB to bind, which need its column `FILE`. Columns of files then have the types
+    that it finds there, and these are those of the table in all but odd files.
 
     Raises:
         Unsupported: files, types, casts, merges or filters that SQL cannot say.
@@ -57,15 +56,17 @@ def plain_sql(plan: ScanPlan, store: FileStore) -> str:
     if not plan.columns:
         raise Unsupported("a read of no columns as SQL", where=plan.table)
     with in_flight(plan, store):
-        parts = [select for part in plan.parts for select in _part(part, store)]
+        parts = [select for part in plan.parts for select in _part(part, store, bare)]
+    rows, where = UNION.join(parts) or _no_rows(plan), _where(plan)
+    if not where and plan.limit is None and tuple(field.name for field in _fields(plan)) == plan.columns:
+        return rows  # DuckDB binds every column of a query around it, too
     names = ", ".join(map(quote_identifier, plan.columns))
-    rows = UNION.join(parts) or _no_rows(plan)
     limit = "" if plan.limit is None else f"\nLIMIT {plan.limit}"
-    return f"SELECT {names}\nFROM (\n{rows}\n) AS live{_where(plan)}{limit}"
+    return f"SELECT {names}\nFROM (\n{rows}\n) AS live{where}{limit}"
 
 
 def _no_rows(plan: ScanPlan) -> str:
-    names = ", ".join(f"CAST(NULL AS {_type(f)}) AS {quote_identifier(f.name)}" for f in _fields(plan))
+    names = ", ".join(f"CAST(NULL AS {column_type(f)}) AS {quote_identifier(f.name)}" for f in _fields(plan))
     return f"SELECT {names} {NO_ROWS}"
 
 
@@ -88,7 +89,7 @@ def _where(plan: ScanPlan) -> str:
 # Sections
 
 
-def _part(plan: ScanPlan, store: FileStore) -> Iterable[str]:
+def _part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
     fields = _fields(plan)
     names = [field.name for field in plan.schema.fields]
     if len({name.casefold() for name in names}) < len(names):
@@ -101,7 +102,7 @@ def _part(plan: ScanPlan, store: FileStore) -> Iterable[str]:
         if _is_merged(plan, section):
             yield _merged(plan, section, fields, store)
         else:
-            yield from _raw(plan, section, fields, store)
+            yield from _raw(plan, section, fields, store, bare)
 
 
 def _is_merged(plan: ScanPlan, section: Section) -> bool:
@@ -111,12 +112,12 @@ def _is_merged(plan: ScanPlan, section: Section) -> bool:
     return plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
 
 
-def _raw(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> Iterable[str]:
+def _raw(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
         return file.schema_id, file.write_columns or (), file.format, file.path if file.deletion is not None else ""
 
     for _, group in groupby(sorted(section.files, key=lambda file: str(shape(file))), key=shape):
-        yield _files(plan, section, list(group), fields, store)
+        yield _files(plan, section, list(group), fields, store, bare=bare)
 
 
 def _merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
@@ -176,6 +177,7 @@ def _files(
     store: FileStore,
     *,
     versions: bool = False,
+    bare: bool = False,
 ) -> str:
     """Returns the live rows of files of one shape, as they are stored."""
     first = files[0]
@@ -183,16 +185,18 @@ def _files(
         raise Unsupported(f"files of the format {first.format} as SQL", where=plan.table)
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     written = {field.id: field for field in written_fields(plan, first)}
+    bare = bare and not any(field.name.casefold() == FILE for field in written.values())
     items = []
     for field in fields:
         if field.name in constants:
-            value, kind = constants[field.name], _type(field)
+            value, kind = constants[field.name], column_type(field)
             assert not isinstance(value, np.datetime64)  # of timestamps with nanoseconds
             expression = "NULL" if value is None else quote_literal(value, field.type)
             expression = f"CAST({expression} AS {kind})"
         else:
-            expression = _column(written.get(field.id), field)
-        items.append(f"{expression} AS {quote_identifier(field.name)}")
+            expression = file_column(written.get(field.id), field, bare)
+        name = quote_identifier(field.name)
+        items.append(name if expression == name else f"{expression} AS {name}")
     if versions:
         items += [quote_identifier(SEQUENCE_NUMBER), quote_identifier(VALUE_KIND)]
     dead = None if first.deletion is None else _alive(first, store)
@@ -212,82 +216,3 @@ def _alive(file: DataFile, store: FileStore) -> str:
         return f"{POSITION} NOT IN ({', '.join(map(str, dead))})" if len(dead) else "true"
     bits = (live + ord("0")).astype(np.uint8).tobytes().decode("ascii")
     return f"get_bit('{bits}'::BIT, {POSITION}::INTEGER) = 1"
-
-
-# Columns
-
-
-def _type(field: DataField) -> str:
-    _check(field.type, field.name)
-    return type_name(field.type)
-
-
-def _check(kind: DataType, name: str) -> None:
-    if isinstance(kind, REFUSED):
-        raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL")
-    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MOST_DIGITS:
-        raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL", hint="DuckDB reads microseconds")
-    for inner in inner_types(kind):
-        _check(inner, name)
-
-
-def _column(stored: DataField | None, field: DataField) -> str:
-    """Returns a column of a file as the column that is read: columns that are newer than the file are null."""
-    kind = _type(field)
-    if stored is None:
-        return f"CAST(NULL AS {kind})"
-    _check(stored.type, field.name)
-    given, wanted = stored.type.with_nullable(True), field.type.with_nullable(True)
-    if given != wanted and not any(allows(given, wanted) for allows in CASTS):
-        raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
-    value = f"CAST({quote_identifier(stored.name)} AS {kind})"
-    return _without_statistics(value, wanted) if holds_reals(wanted) or _may_hold_null_text(stored.type) else value
-
-
-def _may_hold_null_text(kind: DataType, nullable: bool = False) -> bool:
-    """Returns whether a value, or a member of it, may be text or bytes beside nulls.
-
-    DuckDB 2.0 takes a page without a dictionary that has one text and nulls for that text everywhere, or for null, as
-    soon as it tests it for null where it reads it.
-    """
-    nullable = nullable or kind.nullable
-    if isinstance(kind, t.RowType):
-        return any(_may_hold_null_text(field.type, nullable) for field in kind.fields)
-    return nullable and isinstance(kind, TEXTS)
-
-
-def _without_statistics(value: str, kind: DataType) -> str:
-    """Returns the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN."""
-    if isinstance(kind, t.ArrayType):
-        return f"({value})[:]"
-    if isinstance(kind, t.MapType):
-        return f"map_from_entries(map_entries({value})[:])"
-    return f"CASE WHEN {value} IS NULL THEN NULL ELSE {value} END"
-
-
-def _is_wider(given: DataType, wanted: DataType) -> bool:
-    kinds = [type(kind) for kind in (given, wanted)]
-    return all(kind in WHOLE for kind in kinds) and WHOLE.index(kinds[0]) < WHOLE.index(kinds[1])
-
-
-def _is_longer(given: DataType, wanted: DataType) -> bool:
-    for kinds in ((t.VarCharType,), (t.VarBinaryType,)):
-        if isinstance(given, kinds) and isinstance(wanted, kinds):
-            return bool(given.length <= wanted.length)
-    return False
-
-
-def _is_more_precise(given: DataType, wanted: DataType) -> bool:
-    if not isinstance(given, t.DecimalType) or not isinstance(wanted, t.DecimalType):
-        return False
-    return given.scale == wanted.scale and given.precision <= wanted.precision
-
-
-CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
-    _is_wider,
-    _is_longer,
-    _is_more_precise,
-    lambda given, wanted: isinstance(given, t.FloatType) and isinstance(wanted, t.DoubleType),
-    lambda given, wanted: type(given) in WHOLE[:3] and isinstance(wanted, t.DoubleType),
-)
-"""Whether DuckDB casts as Paimon does, without an error for any value."""

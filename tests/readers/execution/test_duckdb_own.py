@@ -159,3 +159,15 @@ def test_of_many_files_rows_are_handed_over(
             patch.setattr(duckdb_own, bound, 2)
             assert own_scan(evolved.dataset(), con) is None
     assert own_scan(evolved.dataset(), con) is not None
+
+
+@pytest.mark.parametrize("name", ["n", "file_index", "FILE_INDEX"])
+def test_nan_is_found_whatever_the_statistics_of_files(
+    tmp_path: Path, con: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=f"{name} INT, v DOUBLE, s STRING")
+    table.append({name: pa.array([None, 1, 2], pa.int32()), "v": [float("nan"), 1.0, None], "s": ["a", None, "c"]})
+    assert own_scan(table.scan().dataset(), con) is not None
+    found = con.sql(f"SELECT s FROM paimon_scan('{table.path}') WHERE v > 1000").fetchall()
+    assert found == [("a",)] == con.sql(f"SELECT s FROM paimon_scan('{table.path}') WHERE {name} IS NULL").fetchall()
+    assert str(con.sql(f"SELECT max(v), count(s) FROM paimon_scan('{table.path}')").fetchall()) == "[(nan, 2)]"

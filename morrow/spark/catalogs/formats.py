@@ -36,7 +36,7 @@ def register(spark: SparkSession) -> None:
     """
     if not is_connect(spark):
         try:
-            _register_in_jvm(spark)
+            register_in_jvm(spark)
         except Unsupported as error:
             log.info("format('morrow') replaces methods of PySpark: %s", error)
         else:
@@ -44,7 +44,8 @@ def register(spark: SparkSession) -> None:
     register_replacing(spark)
 
 
-def _register_in_jvm(spark: SparkSession) -> None:
+def register_in_jvm(spark: SparkSession) -> None:
+    """Registers the format as a class of the session's JVM. Raises `Unsupported` where none is reached or takes it."""
     load(spark)
     id = spark.conf.get(SETTING, None)
     if id is None:

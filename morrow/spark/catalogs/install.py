@@ -16,10 +16,11 @@ from morrow.engine.io.resolve import Roots, given_roots
 from morrow.engine.values import replace
 from morrow.opening import open_with, storage_of
 from morrow.session import Verify
-from morrow.spark.catalogs.answering import answer_statements, register_streams, start_answering
+from morrow.spark.catalogs.answering import start_answering
 from morrow.spark.catalogs.answers import Answers
+from morrow.spark.catalogs.formats import register_in_jvm
 from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
-from morrow.spark.jvm.runtime import class_name, load
+from morrow.spark.jvm.runtime import class_name
 from morrow.spark.views import Access, access_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def catalog(
     """Makes a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
 
     Statements and DataFrame calls that name ``pm.database.table`` read and write its tables; docs/spark-sql.md lists
-    them. Every query sees the newest snapshot. Called again with the same name, it changes the catalog's warehouse and
-    options.
+    them. Every query sees the newest snapshot. ``format("paimon")`` and ``format("morrow")`` are known then, too, as
+    `morrow.spark.register` has them. Called again with the same name, it changes the catalog's warehouse and options.
 
     Args:
         spark: the session, to which the catalog belongs: another one needs a call of its own.
@@ -66,10 +67,8 @@ def catalog(
     access = Access(storage_options, given_roots(allowed_roots), verify)
     answers = _answers(spark, name, warehouse, access, {**mapping(options, "options"), **more})
     answers.catalog()  # a wrong warehouse is an error here
-    load(spark)
-    register_streams(spark)
+    register_in_jvm(spark)
     start_answering(spark, _id_of(spark, name), answers)
-    answer_statements(spark)
     # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
     # of the active session, which becomes this one.
     session = cast("Any", spark)._jsparkSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument
 from morrow.procedures.procedure import Kind
@@ -11,6 +11,7 @@ from morrow.spark.catalogs import rewriting, statements
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.rewriting import placed
 from morrow.spark.procedures.calling import call
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.told import value_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
     for name in (*tables, *((TABLE,) if found.of_table else ())):
         if given.get(name) is not None:
             given[name] = _named(place, given[name])
-    return call(
+    result = call(
         place.spark,
         found.name,
         warehouse=place.catalog,
@@ -58,6 +59,17 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
         allowed_roots=place.access.allowed_roots,
         **{name: value for name, value in given.items() if value is not None},
     )
+    if found.of_table:
+        _refresh(place, given[TABLE])
+    return result
+
+
+def _refresh(place: Place, name: str) -> None:
+    """Has the cached rows of a table read anew, as after a write: a rollback or a branch may have changed them."""
+    session = cast("Any", place.spark)._jsparkSession
+    if session.sharedState().cacheManager().isEmpty() or any(mark in name for mark in "*/"):
+        return
+    place.spark.catalog.refreshTable(".".join(map(quoted, (place.name, *name.split(".", 1)))))
 
 
 def _named(place: Place, text: str) -> str:

@@ -1,22 +1,27 @@
-"""Tables made, dropped, renamed, and put in the place of others."""
+"""Tables made, dropped, renamed, and put in the place of others; and those that an overwrite keeps."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import known_format
+from morrow.engine.options import Options
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.registry import OPTIONS, present_key
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
+from morrow.spark.catalogs import described
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
-from morrow.spark.catalogs.read import load
+from morrow.spark.catalogs.read import is_of_folder, load
 from morrow.spark.source.secret_options import check_no_secrets
 from morrow.spark.types.to_paimon import check_collations, paimon_fields
+from morrow.writers.operations.overriding import OF_A_WRITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -185,6 +190,39 @@ def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
     place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
 
 
+# Tables whose rows are replaced
+
+
+def _kept(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
+    """Returns the options for the write of ``saveAsTable`` that overwrites the rows of a table, which stays as it is.
+
+    Raises:
+        Unsupported: it names another table than there is: other partitions, keys, buckets, another provider.
+    """
+    given: Mapping[str, str] = question["options"]
+    _check(place, {key: question[key] for key in ("provider", "location") if question[key] is not None})
+    if is_of_folder(question):
+        return dict(given)
+    table, asked_keys = place.table(question["table"]), [".".join(path) for path in question["partitions"]]
+    if asked_keys and [key.casefold() for key in asked_keys] != [key.casefold() for key in table.partition_keys]:
+        raise _another(table.path, f"partitioned by {', '.join(asked_keys)}")
+    there, left = Options(described.properties(table)), dict(given)
+    for key, value in given.items():
+        option = OPTIONS.get(present_key(key))
+        if option is None or option.key in OF_A_WRITE:
+            continue
+        if Options({key: value}).get(option) != there.get(option):
+            raise _another(table.path, f"with {key!r} = {value!r}")
+        del left[key]
+    return left
+
+
+def _another(where: str, what: str) -> Unsupported:
+    """Returns the error of an overwrite that would need another table."""
+    hint = "writeTo(...).createOrReplace() puts another table in its place"
+    return Unsupported(f"saveAsTable in the mode overwrite, which keeps the table, {what},", where=where, hint=hint)
+
+
 ANSWERS = {
     "create table": _create,
     "drop table": _drop,
@@ -192,4 +230,5 @@ ANSWERS = {
     "stage table": _stage,
     "publish table": _publish,
     "discard table": _discard,
+    "kept table": _kept,
 }

@@ -1,22 +1,28 @@
 package morrow.spark.jvm;
 
 import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 
 /** Tables that a statement makes of rows: options of its write that are the table's, and conditions of overwrites. */
 final class MadeTables {
+    private static final String WRITER = ".DataFrameWriter";
+    private static final String SAVING = "saveAsTable";
     private static final int OPTIONS = 4; // of CREATE and REPLACE TABLE AS SELECT: name, partitions, query, table, options
     private final SessionState state;
     private final Names names;
@@ -30,12 +36,18 @@ final class MadeTables {
     TreeNode made(TreeNode plan) {
         Object[] parts = Plans.parts(plan);
         Map given = Plans.javaMap(parts[OPTIONS]);
-        Names.Place place = given.isEmpty() || !(parts[3] instanceof UnresolvedTableSpec) ? null : named(parts[0]);
+        boolean isSaved = plan instanceof ReplaceTableAsSelect && isSaved();
+        boolean isAsked = (isSaved || !given.isEmpty()) && parts[3] instanceof UnresolvedTableSpec;
+        Names.Place place = isAsked ? named(parts[0]) : null;
         if (place == null) {
             return plan;
         }
         if (Plans.find(given, Writes.WHERE) != null) {
             return replaced(plan, parts, given, place);
+        }
+        Table there = isSaved ? place.table() : null;
+        if (there instanceof Target) {
+            return kept((Target) there, parts, given, place);
         }
         List own = (List) place.catalog.ask(Questions.of("table options", "options", given));
         if (own.isEmpty()) {
@@ -66,26 +78,59 @@ final class MadeTables {
         if (!(table instanceof Target)) {
             throw Refused.of("Unsupported", "replaceWhere of a table that is not there, or that is not overwritten, is not supported; create the table first");
         }
-        Object relation = DataSourceV2Relation.create(table, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name));
         Expression where = Plans.condition(state, Plans.find(given, Writes.WHERE));
         Object made = Plans.scalaMap(Plans.without(given, Writes.WHERE));
-        return (TreeNode) overwriting(relation, parts[2], where, made);
+        return byName(OverwriteByExpression.class, new Object[] {relation(table, place), parts[2], where, made});
     }
 
-    /** OverwriteByExpression.byName, which has one more parameter since Spark 4.2. */
-    private static Object overwriting(Object table, Object rows, Expression where, Object options) {
-        Method[] all = OverwriteByExpression.class.getMethods();
+    /** Whether it is DataFrameWriter.saveAsTable that has the statement analysed: nothing else in its plan tells. */
+    private static boolean isSaved() {
+        StackTraceElement[] callers = new Throwable().getStackTrace();
+        for (int i = 0; i < callers.length; i++) {
+            if (callers[i].getMethodName().equals(SAVING) && callers[i].getClassName().endsWith(WRITER)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** saveAsTable in the mode overwrite of a table that is there: its rows are replaced, as Paimon does, and it stays. */
+    private TreeNode kept(Target table, Object[] parts, Map given, Names.Place place) {
+        UnresolvedTableSpec asked = (UnresolvedTableSpec) parts[3];
+        Map question = table.question("kept table");
+        question.put("options", given);
+        List partitions = scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Seq) parts[1]);
+        question.put("partitions", Questions.keys((Transform[]) partitions.toArray(new Transform[0])));
+        question.put("provider", asked.provider().isDefined() ? asked.provider().get() : null);
+        question.put("location", asked.location().isDefined() ? asked.location().get() : null);
+        Object left = Plans.scalaMap((Map) Python.ask(table.catalog, question));
+        boolean isDynamic = state.conf().partitionOverwriteMode().toString().equalsIgnoreCase("dynamic");
+        if (isDynamic && table.partitioning().length > 0) {
+            return byName(OverwritePartitionsDynamic.class, new Object[] {relation(table, place), parts[2], left});
+        }
+        return byName(OverwriteByExpression.class, new Object[] {relation(table, place), parts[2], Literal.TrueLiteral(), left});
+    }
+
+    private static Object relation(Table table, Names.Place place) {
+        return DataSourceV2Relation.create(table, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name));
+    }
+
+    /** A write by name, whose makers have one more parameter since Spark 4.2: whether columns are added. */
+    private static TreeNode byName(Class write, Object[] given) {
+        Method[] all = write.getMethods();
         for (int i = 0; i < all.length; i++) {
             if (all[i].getName().equals("byName")) {
-                boolean isLong = all[i].getParameterTypes().length > 4;
-                Object[] given = isLong ? new Object[] {table, rows, where, options, Boolean.FALSE} : new Object[] {table, rows, where, options};
+                Object[] whole = Arrays.copyOf(given, all[i].getParameterTypes().length);
+                if (whole.length > given.length) {
+                    whole[given.length] = Boolean.FALSE;
+                }
                 try {
-                    return all[i].invoke(null, given);
+                    return (TreeNode) all[i].invoke(null, whole);
                 } catch (ReflectiveOperationException error) {
                     throw new IllegalStateException(error);
                 }
             }
         }
-        throw new IllegalStateException("OverwriteByExpression.byName");
+        throw new IllegalStateException(write.getSimpleName() + ".byName");
     }
 }

@@ -2,6 +2,9 @@ package morrow.spark.jvm;
 
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -46,10 +49,30 @@ public final class MaxPartition implements UnboundFunction, ScalarFunction {
         return DataTypes.StringType;
     }
 
+    /** Refuses what is left of the function in a query that Spark has simplified: it is of rows, which tasks have. */
+    static void refuseOfColumns(TreeNode node) {
+        if (node instanceof LogicalPlan) {
+            refuseOfAll(((LogicalPlan) node).expressions());
+        } else if (node instanceof ApplyFunctionExpression && ((ApplyFunctionExpression) node).function() instanceof MaxPartition) {
+            throw refused();
+        }
+        refuseOfAll(node.children());
+    }
+
+    private static void refuseOfAll(scala.collection.Seq nodes) {
+        scala.collection.Iterator all = nodes.iterator();
+        while (all.hasNext()) {
+            refuseOfColumns((TreeNode) all.next());
+        }
+    }
+
+    private static RuntimeException refused() {
+        return new UnsupportedOperationException("max_pt of anything but the name of a table as a literal is not supported");
+    }
+
     public Object produceResult(InternalRow row) {
         if (TaskContext.get() != null || row.isNullAt(0)) {
-            // A class that the driver knows when a task throws it.
-            throw new UnsupportedOperationException("max_pt of anything but the name of a table as a literal is not supported");
+            throw refused(); // a class that the driver knows when a task throws it
         }
         return UTF8String.fromString((String) Python.ask(catalog, Questions.of("max partition", "name", row.getString(0))));
     }

@@ -41,6 +41,7 @@ public class ReadPlans extends Rule {
         if (Commands.changesRows(plan)) {
             return plan; // whose target has to stay the table; Commands has the rows read
         }
+        MaxPartition.refuseOfColumns((LogicalPlan) plan);
         if (plan instanceof V2WriteCommand) {
             noteDerivation((V2WriteCommand) plan);
         }

@@ -9,7 +9,8 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options.declared import spark as connector
-from morrow.engine.options.registry import options_of
+from morrow.engine.options.declaring import TUNING
+from morrow.engine.options.registry import OPTIONS, options_of
 from morrow.engine.telling import is_secret
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ HARMLESS = frozenset(
         connector.REQUIRED_SPARK_CONFS_CHECK_ENABLED,
         connector.WRITE_USE_V2_WRITE,
         connector.SOURCE_SPLIT_TARGET_SIZE_WITH_COLUMN_PRUNING,
+        *(option for option in OPTIONS.values() if option.idle == TUNING),
     )
 )
-"""Options of Paimon's connector that say how it works, and not what it does."""
+"""Options of Paimon's connector, and of Java's threads and memory, that say how it works, and not what it does."""
 
 
 def options_for(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:

@@ -37,6 +37,16 @@ def test_a_session_that_is_not_the_active_one(spark: SparkSession, tmp_path: Pat
         other.sql("SHOW DATABASES IN for_the_first")
 
 
+def test_formats_are_known_where_a_catalog_is(spark: SparkSession, tmp_path: Path) -> None:
+    other = spark.newSession()
+    morrow.spark.catalog(other, "pm", warehouse=tmp_path)
+    other.sql("CREATE DATABASE pm.db")
+    for name, mode in (("paimon", "error"), ("morrow", "append")):
+        other.range(2).write.format(name).mode(mode).saveAsTable("pm.db.t")
+        assert other.read.format(name).table("pm.db.t").count() > 0
+    assert other.read.format("paimon").load(str(tmp_path / "db.db" / "t")).count() == 4
+
+
 def test_rules_are_there_once(spark: SparkSession) -> None:
     load(spark)
     load(spark)

@@ -1,4 +1,4 @@
-"""Names of tables in CALL, which are looked up as in other statements."""
+"""CALL: names of tables, which are looked up as in other statements; cached tables, which are read anew."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ def test_names_without_a_database(sql: Sql) -> None:
     finally:
         sql("USE spark_catalog.default")
     assert sql("SELECT tag_name FROM pm.default.`t ü$tags`") == [("of default",)]
+
+
+def test_a_cached_table_is_read_anew(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.`t.ü` AS SELECT 1 AS id")
+    sql("INSERT INTO pm.db.`t.ü` VALUES (2)")
+    sql("CACHE TABLE pm.db.`t.ü`")
+    try:
+        assert sql("SELECT count(*) FROM pm.db.`t.ü`") == [(2,)]
+        sql("CALL pm.sys.rollback(table => 'db.t.ü', snapshot => 1)")
+        assert sql("SELECT * FROM pm.db.`t.ü`") == [(1,)]
+        sql("CALL pm.sys.remove_orphan_files(table => 'db.*')")
+    finally:
+        sql("UNCACHE TABLE pm.db.`t.ü`")

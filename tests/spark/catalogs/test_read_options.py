@@ -73,7 +73,7 @@ def test_kinds_of_changes(sql: Sql, table: morrow.Table) -> None:
         ("SELECT * FROM range(1) r, LATERAL paimon_incremental_query('pm.db.{}', r.id, 2)", "but constants"),
         ("SELECT pm.sys.max_pt('pm.db.{}')", "it is not partitioned"),
         ("SELECT pm.sys.max_pt('spark_catalog.default.t')", "max_pt of a table of the catalog spark_catalog"),
-        ("SELECT pm.sys.max_pt(id || '') FROM pm.db.{}", "of anything but the name of a table as a literal"),
+        ("SELECT pm.sys.max_pt(id || '') FROM pm.db.{}", "^max_pt of anything but the name of a table as a literal"),
     ],
 )
 def test_refused(sql: Sql, table: morrow.Table, query: str, words: str) -> None:
@@ -190,6 +190,8 @@ def test_which_settings_are_for_a_table() -> None:
         "pm.db.a.b.scan.snapshot-id": "3",
         "pm.other.a.b.scan.tag-name": "x",
         "requiredSparkConfsCheck.enabled": "false",
+        "read.batch-size": "64",
+        "pm.db.c.source.split.target-size": "1 mb",
     }
     assert options_for(given, "pm", "db", "a.b") == {"scan.snapshot-id": "3"}
     assert options_for(given, "pm", "db2", "a.b") == {"scan.snapshot-id": "2"}

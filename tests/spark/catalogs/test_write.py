@@ -10,6 +10,7 @@ import pytest
 
 import morrow
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +110,39 @@ def test_save_as_table_and_insert_into(sql: Sql, rows: DataFrame) -> None:
     rows.write.mode("ignore").saveAsTable("pm.db.t")
     assert sql("SELECT count(*) FROM pm.db.t") == [(2,)]
     rows.select("id").write.mode("overwrite").saveAsTable("pm.db.t")
-    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1,), (2,)]
+    assert sorted(sql("SELECT id, v FROM pm.db.t")) == [(1, None), (2, None)]
+
+
+def test_save_as_table_overwrites_rows_and_keeps_the_table(sql: Sql, spark: SparkSession, rows: DataFrame) -> None:
+    made = rows.write.format("paimon").partitionBy("p").options(**{"primary-key": "id, p", "bucket": 2})
+    for _ in range(2):  # a pipeline that makes its table runs again
+        made.mode("overwrite").saveAsTable("pm.db.t")
+    other = rows.selectExpr("id + 10 AS id", "p", "v")
+    other.where("p = 'a'").write.mode("overwrite").saveAsTable("pm.db.t")
+    assert sql("SELECT * FROM pm.db.t") == [(11, "a", 10)]
+    assert sql("SELECT count(*) FROM pm.db.t VERSION AS OF 1") == [(2,)]
+    with settings(spark, {MODE: "dynamic"}):
+        other.selectExpr("id", "'b' AS p", "v").write.mode("overwrite").saveAsTable("pm.db.t")
+    assert sql("SELECT id, p FROM pm.db.t ORDER BY id") == [(11, "a"), (11, "b"), (12, "b")]
+    shown = sql("SHOW CREATE TABLE pm.db.t")[0][0]
+    assert "PARTITIONED BY (p)" in shown and "'primary-key' = 'id,p'" in shown
+    again = rows.write.mode("overwrite")
+    again.option("mergeSchema", "true").saveAsTable("pm.db.t")
+    for change, words in (
+        (lambda write: write.option("bucket", 3), "'bucket' = '3', is not supported; writeTo"),
+        (lambda write: write.option("primary-key", "id"), "which keeps the table, with 'primary-key' = 'id'"),
+        (lambda write: write.partitionBy("v"), "which keeps the table, partitioned by v"),
+        (lambda write: write.format("csv"), "a table USING csv"),
+        (lambda write: write.option("path", "/tmp/t"), "a LOCATION of its own"),
+        (lambda write: write.option("bogus", "1"), "the option 'bogus' of a write"),
+        (lambda write: write.bucketBy(2, "id"), "PARTITIONED BY bucket"),
+    ):
+        with pytest.raises(Exception, match=words):
+            change(rows.write.mode("overwrite")).saveAsTable("pm.db.t")
+    with pytest.raises(Exception, match=r"TOO_MANY_DATA_COLUMNS|EXTRA_COLUMNS"):
+        rows.selectExpr("*", "1 AS more").write.mode("overwrite").saveAsTable("pm.db.t")
+    spark.table("pm.db.t").write.mode("overwrite").saveAsTable("pm.db.t")
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1, "a", 10), (2, "b", 20)]
 
 
 def test_writers_side_by_side(sql: Sql, rows: DataFrame) -> None:

@@ -6,9 +6,8 @@ a fingerprint beside: equal for equal keys, and, for single integers, the key it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import count
 
 import msgspec
 import numpy as np
@@ -23,26 +22,13 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.folder import of_files
-from morrow.readers.masks.grouped_rows import ROW_BYTES as GROUPED_BYTES
-from morrow.readers.masks.grouped_rows import GroupedRows
 from morrow.readers.masks.ordering import sortable
 
 Fingerprints = npt.NDArray[np.integer]
 Positions = npt.NDArray[np.integer]
 
-SPARSE = 8
-"""A sorted file of so many times the rows that are looked for is searched, others are gone through."""
-FEW = 1 << 14
-"""So few rows are searched for in any sorted file; one of so few rows stays in the cache while it is searched."""
 LEAST_EVEN = 1 << 10
 """Rows of a file from which on it is worth to see whether its keys are counted up by a step: none is then searched."""
-STEP = 16
-"""One in so many fingerprints of a sorted file is looked through first; a power of two."""
-SLOT_BITS = 20
-"""Fingerprints that are looked for are first told from others by so many bits, at most: their table stays in the
-cache."""
-SLOTS = 4
-"""Bits of that table for a fingerprint, as a power of two."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 """Physical dtypes of keys that are fingerprints themselves."""
@@ -62,9 +48,19 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
         return bool((self.fingerprints[1:] > self.fingerprints[:-1]).all())
 
     @cached_property
-    def sampled(self) -> Fingerprints:
-        """Every `STEP`-th fingerprint, from the first on: a search in them stays in the processor's cache."""
-        return np.ascontiguousarray(self.fingerprints[::STEP])
+    def order(self) -> Positions | None:
+        """The rows in the order of their fingerprints; None where the file has that order."""
+        return None if self.ascending else np.argsort(self.fingerprints).astype(np.uint32)
+
+    @cached_property
+    def sorted(self) -> Fingerprints:
+        """The fingerprints in their order."""
+        return self.fingerprints if self.order is None else self.fingerprints.take(self.order)
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether no two rows have the same fingerprint."""
+        return self.ascending or bool((self.sorted[1:] != self.sorted[:-1]).all())
 
     @cached_property
     def step(self) -> int | None:
@@ -89,20 +85,10 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
         """Whether fingerprints are hashes."""
         return self.fingerprints.dtype == np.uint64
 
-    @cached_property
-    def grouped(self) -> GroupedRows:
-        """The rows by their hashes."""
-        return GroupedRows.of(self.fingerprints)
-
-    @cached_property
-    def lookups(self) -> Iterator[int]:
-        """Counts the times that rows were looked for by hash: to group them is dearer than to go through them once."""
-        return count()
-
     @property
     def size(self) -> int:
         """Memory in bytes."""
-        beside = GROUPED_BYTES * len(self.fingerprints) if self.hashed else self.fingerprints.nbytes // STEP
+        beside = 0 if self.order is None else self.sorted.nbytes + self.order.nbytes
         return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
 
 
@@ -177,32 +163,31 @@ NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Hits]:
     """Returns the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
-    found = [NO_HITS] * len(files)
-    rest = []
-    for number, keys in enumerate(files):
-        sparse = len(wanted) <= FEW or len(keys.fingerprints) >= SPARSE * len(wanted)
-        if sparse and keys.ascending:
-            found[number] = _searched(keys, wanted)
-        elif keys.hashed and len(keys.fingerprints) >= SPARSE * len(wanted) and next(keys.lookups):
-            found[number] = _placed(keys, keys.grouped.found(wanted), wanted)
-        else:
-            rest.append(number)
-    if rest:
-        heights = [len(files[number].fingerprints) for number in rest]
-        among = np.flatnonzero(is_among(np.concatenate([files[number].fingerprints for number in rest]), wanted))
-        starts = np.cumsum([0, *heights])
-        for number, start, rows in zip(rest, starts, np.split(among, np.searchsorted(among, starts[1:-1]))):
-            found[number] = _placed(files[number], rows - start, wanted)
-    return found
+    return [_in_order_of_rows(keys, _found(keys, wanted)) for keys in files]
 
 
-def _placed(keys: FileKeys, rows: Positions, wanted: Fingerprints) -> Hits:
-    return Hits(rows, np.searchsorted(wanted, keys.fingerprints[rows]))
+def all_positions(keys: FileKeys, wanted: Fingerprints) -> Hits:
+    """Returns all rows of a file, whose fingerprints are all among those `wanted`, which ascend, none twice."""
+    rows = np.arange(len(keys.fingerprints))
+    places = rows if keys.distinct and len(rows) == len(wanted) else np.searchsorted(wanted, keys.sorted)
+    if keys.order is None:
+        return Hits(rows, places)
+    of_rows = np.empty_like(places)
+    of_rows[keys.order] = places
+    return Hits(rows, of_rows)
 
 
-def _searched(keys: FileKeys, wanted: Fingerprints) -> Hits:
-    """Returns the rows of those of the fingerprints `wanted` that are in a file whose fingerprints ascend."""
-    ascending = keys.fingerprints
+def _in_order_of_rows(keys: FileKeys, hits: Hits) -> Hits:
+    if keys.order is None:
+        return hits
+    rows = keys.order.take(hits.rows)
+    order = np.argsort(rows)
+    return Hits(rows.take(order), hits.places.take(order))
+
+
+def _found(keys: FileKeys, wanted: Fingerprints) -> Hits:
+    """Returns the places of fingerprints in the order of these. Both sides ascend, so searches stay in the cache."""
+    ascending = keys.sorted
     if not len(ascending) or not len(wanted):
         return NO_HITS
     low = np.searchsorted(wanted, ascending[0])
@@ -210,40 +195,12 @@ def _searched(keys: FileKeys, wanted: Fingerprints) -> Hits:
     if keys.step is not None:
         offsets = wanted.astype(np.int64, copy=False) - np.int64(ascending[0])
         rows: Positions = offsets // keys.step
-        there = rows * keys.step == offsets
-    else:
-        rows = np.searchsorted(ascending, wanted) if len(ascending) <= FEW else _by_sample(keys, wanted)
-        there = ascending[rows] == wanted
-    return Hits(rows[there], low + np.flatnonzero(there))
-
-
-def _by_sample(keys: FileKeys, wanted: Fingerprints) -> Positions:
-    """Returns the last row of a file whose fingerprint is not greater than each of `wanted`."""
-    ascending = keys.fingerprints
-    rows: Positions = (np.searchsorted(keys.sampled, wanted, side="right") - 1) * STEP
-    last, step = len(ascending) - 1, STEP // 2
-    while step:  # the greatest that is not greater than the wanted one
-        ahead = np.minimum(rows + step, last)
-        rows = np.where(ascending[ahead] <= wanted, ahead, rows)
-        step //= 2
-    return rows
-
-
-def is_among(rows: Fingerprints, wanted: Fingerprints) -> npt.NDArray[np.bool_]:
-    """Returns for each row whether its fingerprint is one of those `wanted`, which ascend."""
-    found = np.zeros(len(rows), bool)
-    if not len(wanted) or not len(rows):
-        return found
-    # Many rows deserve a large table: what it does not tell apart is searched for.
-    bits = min(max(len(wanted), len(rows) >> SLOTS).bit_length() + SLOTS, SLOT_BITS)
-    table = np.zeros(1 << bits, bool)
-    table[_slots(wanted, bits)] = True
-    likely = np.flatnonzero(table[_slots(rows, bits)])
-    places = np.searchsorted(wanted, rows[likely])
-    places[places == len(wanted)] = 0
-    found[likely[wanted[places] == rows[likely]]] = True
-    return found
-
-
-def _slots(numbers: Fingerprints, bits: int) -> npt.NDArray[np.uint64]:
-    return (numbers.astype(np.uint64, copy=False) * MIXER) >> np.uint64(64 - bits)
+        there = np.flatnonzero(rows * keys.step == offsets)
+        return Hits(rows.take(there), low + there)
+    if len(wanted) and (len(ascending) < len(wanted) or not keys.distinct):
+        places = np.minimum(np.searchsorted(wanted, ascending), len(wanted) - 1)
+        there = np.flatnonzero(wanted.take(places) == ascending)
+        return Hits(there, low + places.take(there))
+    rows = np.searchsorted(ascending, wanted)
+    there = np.flatnonzero(ascending.take(rows) == wanted)
+    return Hits(rows.take(there), low + there)

@@ -95,10 +95,13 @@ def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask,
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    base = nearest(_place(plan, store), section, of_bucket(plan, section, store, MERGE))
-    known = None if base is None else cached_merged(plan, base, store)
-    found = None if base is None or known is None else changed(plan, section, base, store)
-    if known is None or found is None:
+    entry = of_bucket(plan, section, store, MERGE)
+    near = nearest(_place(plan, store), section, entry, lambda base: cached_merged(plan, base, store))
+    if near is None:
+        return None
+    base, known = near
+    found = changed(plan, section, base, store)
+    if found is None:
         return None
     live = found.newest() or live_rows(found.keys, found.deciding, lambda: found.frames)
     return _kept(plan, section, store, patched(found, known, live, blank=True))

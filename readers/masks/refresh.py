@@ -7,9 +7,10 @@ section are found by fingerprint (`file_keys`). Two keys of one fingerprint are 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -26,13 +27,15 @@ from morrow.readers.masks.file_keys import (
     ROW_BYTES,
     FileKeys,
     Fingerprints,
-    Hits,
     Positions,
+    all_positions,
     file_keys,
     positions,
 )
 from morrow.readers.masks.folder import Entry
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+
+_Value = TypeVar("_Value")
 
 WORTHWHILE = 4
 """A section is refreshed where files of at most one in so many of its rows came or went."""
@@ -143,11 +146,13 @@ def _bucket(place: Hashable, section: Section) -> Hashable:
     return place, section.partition_row, section.bucket
 
 
-def nearest(place: Hashable, section: Section, entry: Entry | None) -> Section | None:
-    """Returns the known section from which the fewest rows differ; None where too many do.
+def nearest(
+    place: Hashable, section: Section, entry: Entry | None, values: Callable[[Section], _Value | None]
+) -> tuple[Section, _Value] | None:
+    """Returns the known section from which the fewest rows differ, of those that have `values`, and these.
 
-    What this process does not know of the bucket the cache folder may tell, as `entry`. Sections that are cut are not
-    known: each read may cut them elsewhere.
+    None where too many rows differ. What this process does not know of the bucket the cache folder may tell, as
+    `entry`. Sections that are cut are not known: each read may cut them elsewhere.
     """
     if section.cut is not None:
         return None
@@ -155,11 +160,13 @@ def nearest(place: Hashable, section: Section, entry: Entry | None) -> Section |
     if known is None:
         kept = [] if entry is None else entry.sections()
         known = tuple(msgspec.structs.replace(section, files=files) for files in kept)
-    by_rows = [(_differing(base, section), number) for number, base in enumerate(known) if base != section]
-    if not by_rows:
-        return None
-    rows, number = min(by_rows)
-    return known[number] if rows * WORTHWHILE <= section.row_count else None
+    for rows, number in sorted((_differing(base, section), number) for number, base in enumerate(known)):
+        if rows * WORTHWHILE > section.row_count:
+            break
+        found = values(known[number]) if known[number] != section else None
+        if found is not None:
+            return known[number], found
+    return None
 
 
 def _differing(base: Section, section: Section) -> int:
@@ -197,10 +204,10 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
     number = {file: i for i, file in enumerate(base.files)}
     before = tuple(number.get(file) for file in keys.files)
     came = [each for each, old in zip(found, before) if old is None]
-    wanted = np.sort(np.concatenate([each.fingerprints for each in (*gone, *came)]), kind="stable")
+    wanted = np.sort(np.concatenate([each.sorted for each in (*gone, *came)]))
     wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
-    hits = [_all_rows(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]
+    hits = [all_positions(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]
     rows = tuple(each.rows for each in hits)
     places = tuple(each.places for each in hits) if all(each.exact for each in (*gone, *found)) else None
     made = Changed(base, keys, before, rows, (), wanted, places)
@@ -208,13 +215,6 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
         return made
     frames = (each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
     return msgspec.structs.replace(made, frames=tuple(frames))
-
-
-def _all_rows(file: FileKeys, wanted: Fingerprints) -> Hits:
-    """Returns all rows of a file, whose fingerprints are all among those wanted."""
-    rows = np.arange(len(file.fingerprints))
-    alone = len(rows) == len(wanted) and file.ascending
-    return Hits(rows, rows if alone else np.searchsorted(wanted, file.fingerprints))
 
 
 def patched(

@@ -50,9 +50,7 @@ def keep(merge: SectionMerge, merged: Merged) -> Merged:
 
 def nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
     """Returns the state of the section from which the fewest rows differ, with its merged rows, if any."""
-    base = nearest(_place(merge), merge.section, _of_bucket(merge))
-    found = None if base is None else known(merge, base)
-    return None if base is None or found is None else (base, found)
+    return nearest(_place(merge), merge.section, _of_bucket(merge), lambda base: known(merge, base))
 
 
 def told(merge: SectionMerge, rows: pl.DataFrame) -> Merged:

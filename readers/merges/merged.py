@@ -28,16 +28,12 @@ class Block:
     fingerprints: Fingerprints
 
     @cached_property
-    def _order(self) -> Positions:
-        return np.argsort(self.fingerprints, kind="stable")
-
-    @cached_property
-    def _sorted(self) -> FileKeys:
-        return FileKeys(pl.DataFrame(), self.fingerprints[self._order])
+    def _keys(self) -> FileKeys:
+        return FileKeys(pl.DataFrame(), self.fingerprints)
 
     def found(self, wanted: Fingerprints) -> Positions:
         """Returns the rows whose keys have one of the fingerprints `wanted`, which ascend."""
-        return self._order[positions([self._sorted], wanted)[0].rows]
+        return positions([self._keys], wanted)[0].rows
 
     @property
     def size(self) -> int:

@@ -80,10 +80,13 @@ def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMa
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    base = nearest(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS))
-    known = None if base is None else _cached(plan, base, store)
-    found = None if base is None or known is None else changed(plan, section, base, store)
-    return None if known is None or found is None else _patched(found, known, ChangedVersions.of(found))
+    entry = of_bucket(plan, section, store, VERSIONS)
+    near = nearest(_place(plan, store), section, entry, lambda base: _cached(plan, base, store))
+    if near is None:
+        return None
+    base, known = near
+    found = changed(plan, section, base, store)
+    return None if found is None else _patched(found, known, ChangedVersions.of(found))
 
 
 def masks_after(found: Changed, versions: ChangedVersions) -> VersionMasks:

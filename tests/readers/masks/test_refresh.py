@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.io import cache_folder
-from morrow.readers.masks import file_keys, refresh
+from morrow.readers.masks import refresh
 from morrow.readers.masks import folder as masks_folder
-from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, fingerprints, is_among, positions
+from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, all_positions, fingerprints, positions
 from morrow.readers.merges import kept
 from morrow.readers.merges.version_masks import scan_masks
 from tests.support.canonical import assert_same_rows, rows_of
@@ -40,7 +40,6 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
             patched.setattr(kept, "OFTEN", data.draw(st.sampled_from((0, 1 << 30)), "often"))
             patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
             patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
-            patched.setattr(file_keys, "SPARSE", data.draw(st.sampled_from((1, 8)), "sparse"))
             counts = table.write(folder / "t")
             states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]
             for snapshot in states:
@@ -101,16 +100,25 @@ def test_only_the_new_file_is_looked_at_for_masks(engine: str, tmp_path: Path, m
 
 
 def test_keys_are_found_by_fingerprint_in_any_order() -> None:
-    wanted = np.unique(np.array([3, 5, 70_000, -4]))
     ascending, mixed = np.array([-4, 0, 3, 4, 69_999]), np.array([5, 1, 3, 3])
     files = [FileKeys(pl.DataFrame({"k": keys}), keys) for keys in (ascending, mixed, ascending[:0])]
-    for sparse in (0, 8):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(file_keys, "SPARSE", sparse)
-            found = positions(files, wanted)
-            assert [each.rows.tolist() for each in found] == [[0, 2], [0, 2, 3], []]
-            assert [wanted[each.places].tolist() for each in found] == [[-4, 3], [5, 3, 3], []]
-    assert is_among(mixed, wanted[:0]).tolist() == [False] * 4
+    few, many = np.array([-4, 3, 5, 70_000]), np.unique(np.append(np.arange(100, 9_000), [-4, 3, 5, 70_000]))
+    for wanted in (few, many):
+        found = positions(files, wanted)
+        assert [each.rows.tolist() for each in found] == [[0, 2], [0, 2, 3], []]
+        assert [wanted[each.places].tolist() for each in found] == [[-4, 3], [5, 3, 3], []]
+    assert [each.rows.tolist() for each in positions(files, few[:0])] == [[], [], []]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_all_rows_of_a_file_are_found_where_its_fingerprints_are(dtype: type[np.integer]) -> None:
+    random = np.random.default_rng(3)
+    for keys in (random.integers(0, 50, 40), random.permutation(40), np.arange(40), np.arange(0)):
+        file = FileKeys(pl.DataFrame({"k": keys}), keys.astype(dtype))
+        for wanted in (np.unique(keys).astype(dtype), np.arange(60).astype(dtype)):
+            found = all_positions(file, wanted)
+            assert found.rows.tolist() == list(range(len(keys)))
+            assert wanted[found.places].tolist() == keys.tolist()
 
 
 @pytest.mark.parametrize(
@@ -132,15 +140,16 @@ def test_keys_that_are_counted_up_are_not_searched_for(
     assert wanted[found.places].tolist() == keys[found.rows].tolist()
 
 
-def test_few_hashes_are_found_by_their_leading_bits() -> None:
+def test_hashes_are_found_that_several_rows_have() -> None:
     random = np.random.default_rng(5)
     hashes = random.integers(0, 2**64, 3_000, np.uint64) & np.uint64(0xFFFF_0000_0000_0003)
-    file = FileKeys(pl.DataFrame({"k": hashes}), hashes)
-    for wanted in (hashes[:200], np.array([0, 2**64 - 1], np.uint64), hashes[:0]):
-        wanted = np.unique(wanted)
-        expected = np.flatnonzero(np.isin(hashes, wanted)).tolist()
-        assert [positions([file], wanted)[0].rows.tolist() for _ in range(2)] == [expected] * 2
-    assert "grouped" in vars(file)
+    for rows in (hashes, np.unique(hashes)[::-1]):
+        file = FileKeys(pl.DataFrame({"k": rows}), rows)
+        for wanted in (hashes[:200], hashes, np.array([0, 2**64 - 1], np.uint64), hashes[:0]):
+            wanted = np.unique(wanted)
+            (found,) = positions([file], wanted)
+            assert found.rows.tolist() == np.flatnonzero(np.isin(rows, wanted)).tolist()
+            assert wanted[found.places].tolist() == rows[found.rows].tolist()
 
 
 def test_fingerprints_are_equal_for_equal_keys_alone() -> None:

@@ -26,7 +26,7 @@ from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Live, as_masks, live_rows
-from morrow.readers.merges.version_masks import is_folded, known_masks
+from morrow.readers.merges.version_masks import is_folded
 
 WORKERS = 2
 """Parts of a section that are processed at once."""
@@ -121,13 +121,9 @@ def whole_section(
     whole = (lambda _: store) if source is None else source
     if is_folded(plan, section):
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
-        from morrow.readers.merges.sections import refolded_section
-        from morrow.readers.merges.whole import folded_section
+        from morrow.readers.merges.whole import folded_whole
 
-        refolded = refolded_section(plan, section, store)
-        if refolded is not None:
-            return refolded
-        return None if known_masks(plan, section, store) is not None else folded_section(plan, section, whole(section))
+        return folded_whole(plan, section, store, whole)
     return None if known_merged(plan, section, store) is not None else _newest(plan, section, whole(section))
 
 

@@ -49,7 +49,8 @@ def rows_apart(
     """
     there = frozenset(held[0].columns) if held else frozenset[str]()
     wanted = dict.fromkeys(name for names, _ in chosen for name in names)
-    fields = [keys.plan.schema.by_name[name] for name in wanted if name not in there]
+    by_name = {field.name: field for field in (*keys.deciding_fields, *keys.plan.schema.fields)}
+    fields = [by_name[name] for name in wanted if name not in there]
     if not fields:
         return [_of_memory(held, names, masks) for names, masks in chosen]
     # All choices take the same columns of the files: only then are those decoded once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import polars as pl
 
@@ -58,9 +58,11 @@ def told(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
     return Merged.of(rows.select(cols(merge.names)), fingerprints(rows.select(cols(merge.spec.key))))
 
 
-def no_rows(merge: SectionMerge) -> Merged:
-    """Returns the merged rows of no keys."""
-    return told(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
+def told_all(merge: SectionMerge, frames: Iterable[pl.DataFrame]) -> Merged:
+    """Returns the merged rows of several frames, or of none, as they are cached."""
+    parts = [told(merge, rows) for rows in frames]
+    empty = told(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
+    return empty.changed(empty.fingerprints, parts) if parts else empty
 
 
 def _place(merge: SectionMerge) -> Hashable:

@@ -16,7 +16,7 @@ from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import file_keys
 from morrow.readers.masks.refresh import Changed, changed
 from morrow.readers.masks.section_keys import oldest_first
-from morrow.readers.merges.kept import keep, known, nearest_known, told
+from morrow.readers.merges.kept import keep, nearest_known, told
 from morrow.readers.merges.merged import Merged
 from morrow.readers.merges.section_merge import SectionMerge
 from morrow.readers.merges.version_masks import ChangedVersions, Rows, masks_after, version_masks
@@ -39,9 +39,9 @@ def refolded(merge: SectionMerge) -> Merged | None:
 def refolded_rows(merge: SectionMerge) -> pl.DataFrame | None:
     """Returns all rows of the section, merging the keys that have changed from what is read anyway.
 
-    None where merged rows are cached already, or where too much has changed.
+    None where no such state is known, or where too much has changed.
     """
-    change = None if known(merge, merge.section) is not None else _changed(merge)
+    change = _changed(merge)
     if change is None:
         return None
     before, found = change

@@ -87,10 +87,13 @@ class SectionMerge:
 
     def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yields the merged rows of frames by file, the oldest first; nothing where there are none."""
-        rows = pl.concat(frames) if frames else None
-        if rows is None or rows.is_empty():
+        if frames:
+            yield from self.merged_runs(keys, pl.concat(frames), [frame.height for frame in frames])
+
+    def merged_runs(self, keys: SectionKeys, rows: pl.DataFrame, heights: Sequence[int]) -> Iterator[pl.DataFrame]:
+        """Does the same for the rows of files one after another, of which each has so many."""
+        if rows.is_empty():
             return
-        heights = [frame.height for frame in frames]
         versions = versions_of(rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights)
         yield self.merged(keys, rows, versions)
 

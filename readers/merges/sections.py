@@ -15,9 +15,8 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks.section_keys import SectionKeys
-from morrow.readers.merges.kept import keep, known, nearest_known, no_rows, told
-from morrow.readers.merges.merged import Merged
-from morrow.readers.merges.refolding import refolded, refolded_rows
+from morrow.readers.merges.kept import keep, known, nearest_known, told_all
+from morrow.readers.merges.refolding import refolded
 from morrow.readers.merges.section_merge import SectionMerge
 from morrow.readers.merges.version_masks import known_masks, shared_keys, version_masks
 
@@ -33,18 +32,9 @@ def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: 
     """
     merge = SectionMerge(plan, section, tuple(names), store)
     if section.row_count <= CACHED_ROWS:
-        found = known(merge, section) or keep(merge, refolded(merge) or _folded(merge))
+        found = known(merge, section) or keep(merge, refolded(merge) or told_all(merge, merge.complete()))
         return found.rows.lazy()
     return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
-
-
-def refolded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame | None:
-    """Returns the rows of `folded_section` where most of the merged rows are known from an earlier state.
-
-    The columns are then read once, and keys that have changed are merged from what was read. None where merged rows are
-    cached already, or where too much has changed.
-    """
-    return refolded_rows(SectionMerge(plan, section, plan.read_columns, store))
 
 
 def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
@@ -65,9 +55,3 @@ def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
             return keys  # without retractions every key has a row
     merge = SectionMerge(plan, section, (), store)
     return sum(rows.height for rows in merge.complete())
-
-
-def _folded(merge: SectionMerge) -> Merged:
-    parts = [told(merge, rows) for rows in merge.complete()]
-    empty = no_rows(merge)
-    return empty.changed(empty.fingerprints, parts) if parts else empty

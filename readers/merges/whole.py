@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -17,12 +17,13 @@ from morrow.readers.masks.apart import read_first, rows_apart
 from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.marks import as_mask
-from morrow.readers.masks.section_keys import SectionKeys
-from morrow.readers.merges.kept import keep, told
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.merges.kept import keep, known, told, told_all
 from morrow.readers.merges.merged import Merged
+from morrow.readers.merges.refolding import refolded_rows
 from morrow.readers.merges.rounds import Rounds
 from morrow.readers.merges.section_merge import SectionMerge
-from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart
+from morrow.readers.merges.version_masks import Rows, VersionMasks, keep_masks, known_masks, told_apart
 from morrow.readers.merges.versions import Versions, versions_of
 
 WORKERS = 2
@@ -30,6 +31,42 @@ WORKERS = 2
 
 PART_ROWS = 1 << 18
 """About how many rows a part has: what is computed of them stays in the processor's cache, and in no new memory."""
+
+
+def folded_whole(
+    plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore]
+) -> pl.DataFrame | None:
+    """Returns all rows of a section that folds, columns `plan.read_columns`, by what is known of it or of an earlier
+    state; None where merged rows are cached, so that a masked scan gives the others, and where masks are and files are
+    far away. `source` gives the store from which whole files are best read.
+    """
+    merge = SectionMerge(plan, section, plan.read_columns, store)
+    if known(merge, section) is not None:
+        return None
+    rows = refolded_rows(merge)
+    if rows is not None:
+        return rows
+    masks = known_masks(plan, section, store)
+    if masks is None:
+        return folded_section(plan, section, source(section))
+    return _folded_apart(merge, masks) if store.is_local else None
+
+
+def _folded_apart(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
+    """Returns the rows of a section whose masks are known, and caches those that are merged."""
+    keys = SectionKeys.of(merge.plan, merge.section, merge.store)
+    single, shared = ([each[i] for i in oldest_first(merge.section)] for each in (masks.single, masks.shared))
+    alone, together = rows_apart(
+        keys, [(merge.names, single), ([field.name for field in merge.fields(keys)], _whole_masks(keys, shared))]
+    )
+    heights = [0 if mask is None else int(mask.sum()) for mask in shared]
+    merged = merge.merged_runs(keys, together.rechunk(), heights)
+    return pl.concat([alone, keep(merge, told_all(merge, merged)).rows])
+
+
+def _whole_masks(keys: SectionKeys, masks: Sequence[Mask]) -> list[Mask]:
+    """Returns masks that mark rows as those that mark live ones: None of them stands for a file without any."""
+    return [uniform(False, file.row_count) if mask is None else mask for file, mask in zip(keys.files, masks)]
 
 
 def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
@@ -46,11 +83,8 @@ def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Dat
         parts = list(pool.map(lambda *part: _part(keys, *part), pieces(read, rows), pieces(deciding, rows)))
         single = [as_mask(np.concatenate(each), absent=True) for each in zip(*(part.single for part in parts))]
         shared = [as_mask(np.concatenate(each), absent=False) for each in zip(*(part.shared for part in parts))]
-        masks: list[Mask] = [
-            uniform(False, file.row_count) if mask is None else mask for file, mask in zip(keys.files, shared)
-        ]
         inputs = [field.name for field in merge.fields(keys)]
-        alone, together = rows_apart(keys, [(merge.names, single), (inputs, masks)], read)
+        alone, together = rows_apart(keys, [(merge.names, single), (inputs, _whole_masks(keys, shared))], read)
         together = together.rechunk()
 
         def merged(rounds: Rounds) -> Merged:

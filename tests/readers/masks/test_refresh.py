@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.io import cache_folder
-from morrow.readers.masks import refresh
 from morrow.readers.masks import folder as masks_folder
+from morrow.readers.masks import refresh
 from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, all_positions, fingerprints, positions
 from morrow.readers.merges import kept
 from morrow.readers.merges.version_masks import scan_masks

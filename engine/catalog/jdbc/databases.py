@@ -6,8 +6,10 @@ Every statement is a transaction of its own, as in Java. Parameters are written 
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -29,6 +31,8 @@ T = TypeVar("T")
 PROPERTY = "jdbc."
 """The prefix of options of the driver."""
 BUSY_SECONDS = 60.0
+BUSY_SLEEPS = (0.001, 0.02)
+"""Pauses before a busy file is asked again, at first and at most: by SQLite's own, of 100 ms, others would be first."""
 CONNECT_SECONDS = "30"
 JOURNAL = "journal_mode="
 JOURNALS = ("WAL", "DELETE", "TRUNCATE", "PERSIST")
@@ -100,16 +104,24 @@ class Sqlite(Database):
         return bool(self.ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
     def _with(self, use: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            is_uri = self._path.startswith("file:")
-            with closing(
-                sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, uri=is_uri)
-            ) as connection:
-                return use(connection)
-        except sqlite3.IntegrityError as error:
-            raise Duplicate(str(error)) from error
-        except sqlite3.Error as error:
-            raise self.failed(error) from error
+        begin, (pause, longest) = time.monotonic(), BUSY_SLEEPS
+        while True:
+            try:
+                is_uri = self._path.startswith("file:")
+                with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None, uri=is_uri)) as connection:
+                    return use(connection)
+            except sqlite3.IntegrityError as error:
+                raise Duplicate(str(error)) from error
+            except sqlite3.Error as error:
+                if not _is_busy(error) or time.monotonic() - begin > BUSY_SECONDS:
+                    raise self.failed(error) from error
+            time.sleep(pause * (1 + random.random()) / 2)
+            pause = min(1.5 * pause, longest)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Returns whether others have the file: a statement, which is a transaction, was not carried out."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Postgres(Database):

@@ -17,9 +17,13 @@ from morrow.engine.catalog.jdbc.databases import Database, Duplicate
 from morrow.engine.catalog.jdbc.rows import LOCKS
 from morrow.engine.errors import InvalidArgument, StorageError
 
-SHORTEST_SLEEP = 0.01
+SHORTEST_SLEEP = 0.003
 LONGEST_SLEEP = 0.05
 """Who sleeps for longer finds that others have come and gone: a lock is free for moments only."""
+IMPATIENT_SECONDS = 0.2
+"""After so long a waiter asks four times as often as at first, after twice that nine times: the oldest comes first."""
+COURTESY_SECONDS = 0.01
+"""Who has just given a lock back lets others have it first: they ask now and then only."""
 MARGIN_SECONDS = 2.0
 """Locks expire by whole seconds of two clocks."""
 
@@ -59,6 +63,7 @@ class Locks:
             del held[name]
             # Not the row of another process that found this one expired.
             self._database.run(f"DELETE FROM {LOCKS} WHERE lock_id = ? AND acquired_at = ?", name, noted)
+            self._own.given_back = (name, time.monotonic())
 
     def check(self, database: str, table: str) -> None:
         """Raises `StorageError` where this thread may have lost the lock of a table, or does not have it."""
@@ -81,7 +86,10 @@ class Locks:
             raise InvalidArgument(
                 f"the name of the lock {name!r} is longer than lock-key-max-length = {self._most_key}"
             )
-        begin, sleep = time.monotonic(), SHORTEST_SLEEP
+        begin = time.monotonic()
+        last, when = getattr(self._own, "given_back", ("", 0.0))
+        if last == name and begin - when < LONGEST_SLEEP:
+            time.sleep(COURTESY_SECONDS)
         while True:
             since = time.monotonic()
             if self._tried(name):
@@ -91,8 +99,8 @@ class Locks:
                     f"{self._database.where}: the lock {name} was not to be had for {since - begin:.0f} s; who "
                     f"holds it is in {LOCKS}"
                 )
-            time.sleep(min(sleep, self._longest_sleep) * (1 + random.random()) / 2)
-            sleep = min(2 * sleep, LONGEST_SLEEP)
+            sleep = LONGEST_SLEEP / (1 + (since - begin) / IMPATIENT_SECONDS) ** 2
+            time.sleep(min(max(sleep, SHORTEST_SLEEP), self._longest_sleep) * (1 + random.random()) / 2)
 
     def _tried(self, name: str) -> bool:
         # Those who wait only read: in SQLite, who writes keeps the holder from giving its lock back.

@@ -10,8 +10,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from itertools import pairwise
+from contextlib import ExitStack, closing
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +223,56 @@ def test_who_waits_reads_only_and_often(database: Database, monkeypatch: pytest.
             with waiting.hold("db", "t"):
                 assert written == ["DELETE", "INSERT"]  # by the holder, by who has waited
     assert max(slept) <= 0.05
+
+
+def test_who_has_waited_for_long_comes_first(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiter asks more often the longer it waits, and who gave the lock back lets others ask first."""
+    holder, waiting = (Locks(database, "jdbc", 3, 8, 255) for _ in range(2))
+    now, slept = [0.0], [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        slept.append(seconds)
+
+    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.sleep", sleep)
+    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.monotonic", lambda: now[0])
+    with (
+        holder.hold("db", "t"),
+        pytest.raises(StorageError, match="was not to be had for 3 s"),
+        waiting.hold("db", "t"),
+    ):
+        raise AssertionError("two have the lock")
+    asked = [len([at for at in accumulate(slept) if i * 0.2 <= at < (i + 1) * 0.2]) for i in range(3)]
+    assert slept[1] > 0.02
+    assert 1.5 * asked[0] < asked[1] < asked[2] < 0.2 / 0.003 * 2
+
+    del slept[:]
+    with holder.hold("db", "t"), holder.hold("db", "other"):
+        assert slept == [0.01]
+    with waiting.hold("db", "t"):
+        assert slept == [0.01]
+
+
+def test_a_busy_file_is_asked_again(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    with closing(sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute(f"INSERT INTO {LOCKS} (lock_id) VALUES ('x')")
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 5:
+                other.execute("COMMIT")
+
+        monkeypatch.setattr("morrow.engine.catalog.jdbc.databases.time.sleep", sleep)
+        assert database.ask(f"SELECT lock_id FROM {LOCKS}") == [("x",)]
+        assert len(slept) == 5
+        assert max(slept) <= 0.02
+
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr("morrow.engine.catalog.jdbc.databases.BUSY_SECONDS", 0)
+        with pytest.raises(StorageError, match="database is locked"):
+            database.ask(f"SELECT lock_id FROM {LOCKS}")
 
 
 def test_an_expired_lock_is_broken_and_its_holder_told(database: Database) -> None:

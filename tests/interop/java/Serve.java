@@ -85,6 +85,8 @@ public class Serve {
         COMMANDS.put("compact", Serve::compact);
         COMMANDS.put("append_compact", Serve::appendCompact);
         COMMANDS.put("hdfs", Dfs::start);
+        COMMANDS.put("rest", Rest::start);
+        COMMANDS.put("lose_answer", Rest::loseAnswer);
         COMMANDS.put("read_folder", Folders::read);
         COMMANDS.put("write_folder", Folders::write);
         COMMANDS.put("create_view", Serve::createView);

@@ -12,6 +12,7 @@ from morrow.engine.format.paths import bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
+from morrow.engine.io.ahead import each
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
@@ -93,7 +94,7 @@ class WriteTarget:
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._folders]
         if unknown and self.partition_fields:
             rows = decode_rows(unknown, [f.type for f in self.partition_fields], where=self.where)
-            self._folders.update(zip(unknown, map(self._folder_of, rows), strict=True))
+            self._folders.update(zip(unknown, each(self.metadata.store, self._folder_of, list(rows)), strict=True))
 
     @cached_property
     def _folders(self) -> dict[bytes, str]:

@@ -77,8 +77,14 @@ def data_files(
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
     """Returns the path of each entry's data file within the store."""
     _, first, bucket_of = np.unique(bucket_numbers(frame), return_index=True, return_inverse=True)
-    folders = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][series_of(first)])
+    several = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][series_of(first)])
+    folders = pl.Series([one for one, *_ in several], dtype=pl.String)
     paths = folders[series_of(bucket_of)] + "/" + frame["_FILE_NAME"]
+    for number, (_, *others) in enumerate(several):
+        for other in others:
+            there = [status.name for status in metadata.store.list(other)]
+            is_there = series_of(bucket_of == number) & frame["_FILE_NAME"].is_in(there)
+            paths = paths.zip_with(~is_there, other + "/" + frame["_FILE_NAME"])
     outside = frame["_EXTERNAL_PATH"]
     if outside.null_count() == frame.height:
         return paths
@@ -103,16 +109,15 @@ def readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str,
 
 def _bucket_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, buckets: pl.DataFrame
-) -> pl.Series:
-    """Returns the folder of each row of `buckets` (columns _PARTITION, _BUCKET)."""
+) -> list[list[str]]:
+    """Returns the folders of each row of `buckets` (columns _PARTITION, _BUCKET): nearly always one."""
     stored = buckets["_PARTITION"].to_list()
     values = dict(zip(stored, partition_values(schema, buckets, where=metadata.where)))
     names = found_folders(metadata, schema, options, values)
-    folders = [
-        bucket_dir(metadata.root, names[one], bucket, options.data_directory)
+    return [
+        [bucket_dir(metadata.root, name, bucket, options.data_directory) for name in names[one]]
         for one, bucket in zip(stored, buckets["_BUCKET"].to_list())
     ]
-    return pl.Series(folders, dtype=pl.String)
 
 
 def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:

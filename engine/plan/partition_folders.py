@@ -1,6 +1,6 @@
 """Folders of partitions: which of the names that their writers may have given them is the one on disk.
 
-A partition has one name, but for two cases:
+A partition has one name, but for two cases, in which it may even lie in several folders:
 
 - Paimon 0.9 wrote legacy names whatever ``partition.legacy-name`` said.
 - Java 19 prints some FLOAT and DOUBLE values with fewer digits than Java 8 to 18 (2.0E23, 1.9999999999999998E23): those
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.schema import TableSchema
@@ -26,26 +27,35 @@ Values: TypeAlias = Sequence[Value | None]
 
 def found_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, partitions: Mapping[bytes, Values]
-) -> dict[bytes, str]:
-    """Returns ``k=v/...`` of each partition (empty for tables without keys) as the disk has it.
+) -> dict[bytes, tuple[str, ...]]:
+    """Returns ``k=v/...`` of each partition (empty for tables without keys) as the disk has it, nearly always one.
 
     Only partitions with several possible names are looked for, in a store far away many at once.
     """
     names = {one: _names(schema, options, values) for one, values in partitions.items()}
     doubtful = [one for one, several in names.items() if len(several) > 1]
     found = zip(
-        doubtful, each(metadata.store, partial(_first_there, metadata, options), [names[one] for one in doubtful])
+        doubtful, each(metadata.store, partial(_those_there, metadata, options), [names[one] for one in doubtful])
     )
-    return {one: several[0] for one, several in names.items()} | dict(found)
+    likeliest = {one: (several[0],) for one, several in names.items()}
+    return likeliest | {one: there or (names[one][-1],) for one, there in found}
 
 
 def folder_to_write(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
-    """Returns the folder for new files of a partition: that of older Javas, unless there is only that of a newer."""
-    name, *others = _float_names(schema, options, values, options.legacy_partition_name)
-    for other in others:
-        if _is_there(metadata, options, other) and not _is_there(metadata, options, name):
-            return other
-    return name
+    """Returns the folder for new files of a partition: the one that is there, else the likeliest name.
+
+    Raises:
+        Unsupported: the partition lies in several folders. Its files are read; Java finds those of one of them only.
+    """
+    names = _names(schema, options, values)
+    there = _those_there(metadata, options, names) if len(names) > 1 else ()
+    if len(there) > 1:
+        raise Unsupported(
+            f"writing a partition in the folders {' and '.join(there)}",
+            where=metadata.where,
+            hint="versions of Java or Paimon have named it differently; write its rows to a new table",
+        )
+    return next(iter(there), names[0])
 
 
 def _names(schema: TableSchema, options: TableOptions, values: Values) -> list[str]:
@@ -67,9 +77,8 @@ def _float_names(schema: TableSchema, options: TableOptions, values: Values, leg
     return list(dict.fromkeys((named(), named(shortest_floats=True))))
 
 
-def _first_there(metadata: TableMetadata, options: TableOptions, names: Sequence[str]) -> str:
-    *likely, last = names
-    return next((name for name in likely if _is_there(metadata, options, name)), last)
+def _those_there(metadata: TableMetadata, options: TableOptions, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if _is_there(metadata, options, name))
 
 
 def _is_there(metadata: TableMetadata, options: TableOptions, name: str) -> bool:

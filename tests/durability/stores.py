@@ -1,17 +1,21 @@
-"""Tables of object stores and HDFS, interrupted: those on a local disk are in `test_crashes.py`."""
+"""Tables of object stores and HDFS that are interrupted, or whose store fails: on a local disk, `test_crashes.py` and
+`test_failures.py` do it."""
 
 from __future__ import annotations
 
 import signal
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import morrow
+from morrow.engine.errors import MorrowError
 from morrow.engine.io.resolve import resolve
-from tests.durability.checks import check_rows
+from morrow.tables.table import Table
+from tests.durability.checks import check_rows, read
 from tests.durability.moments import IS_LONG, changes_something, distinct
-from tests.durability.operations import OPERATIONS, at
+from tests.durability.operations import NEW_ROWS, OPERATIONS, at
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore, counts
 from tests.support.processes import PROCESSES
 
@@ -63,3 +67,49 @@ def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str]
     assert codes <= {-signal.SIGKILL, 0}
     assert found[0] == operation.before
     assert {operation.before, operation.after} >= set(found)
+
+
+def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
+    """Has the store fail at operations: success or a typed error, the rows of before or of after, nothing in between.
+
+    `make test` tries the first operation of each kind on a kind of file, `make test-long` all of them.
+    """
+    operation, failed = OPERATIONS[name], 0
+    url = uploaded(template, warehouse, options)
+    inner, root = resolve(url, options)
+    calm = FaultyStore(inner)
+    operation.run(at(root, calm))
+    asked = [each for act, each in zip(calm.acts, calm.asked, strict=True) if counts(kind, act)]
+    for number in range(len(asked)) if IS_LONG else distinct(asked, first_alone=True):
+        url = uploaded(template, warehouse, options)
+        past = len(morrow.open(url, storage_options=options).snapshots())
+        store = FaultyStore(resolve(url, options)[0], Fault(number, kind))
+        error: MorrowError | None = None
+        try:
+            operation.run(at(resolve(url, options)[1], store))
+        except MorrowError as caught:
+            error = caught
+        found = check_rows(operation, url, past, options)
+        assert error is not None or found == operation.after, f"acknowledged and not there: {store.failed}"
+        failed += bool(store.failed)
+    assert failed > 1
+
+
+def repeated(template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
+    """Repeats a commit by its number, whatever its store answered: its rows are there once."""
+    number = 0
+    while True:
+        url = uploaded(template, warehouse, options)
+        inner, root = resolve(url, options)
+        store = FaultyStore(inner, Fault(number, kind))
+        for table in (Table(at(root, store)), morrow.open(url, storage_options=options)):
+            with suppress(MorrowError), table.writer(commit_user="job") as writer:
+                writer.write(NEW_ROWS)
+                writer.commit(7)
+        assert read(url, options=options) == OPERATIONS["append"].after
+        found = morrow.open(url, storage_options=options)
+        assert [each.commit_identifier for each in found.snapshots() if each.commit_user == "job"] == [7]
+        if not store.failed:
+            break
+        number += 1 if IS_LONG else 5
+    assert number > 3

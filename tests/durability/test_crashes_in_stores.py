@@ -1,4 +1,4 @@
-"""A process killed at what it asks of an object store (of HDFS: `tests/interop/test_hdfs.py`)."""
+"""A process killed at what it asks of an object store, and a store that fails (HDFS: `tests/interop/test_hdfs.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from tests.durability.moments import IS_LONG
 from tests.durability.operations import OPERATIONS
-from tests.durability.stores import killed
+from tests.durability.stores import failing, killed, repeated
+from tests.support.faulty_store import ERRORS, FaultKind
 from tests.support.s3_server import BUCKET, s3_server
 
 TRIED = [*OPERATIONS] if IS_LONG else ["upsert with deletion vectors"]
@@ -24,3 +25,14 @@ def storage() -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize("name", TRIED)
 def test_killed_in_an_object_store(name: str, templates: Path, storage: dict[str, str]) -> None:
     killed(name, templates / name, f"s3://{BUCKET}/wh", storage)
+
+
+@pytest.mark.parametrize("kind", ERRORS if IS_LONG else [FaultKind.DONE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", TRIED)
+def test_an_object_store_that_fails(name: str, kind: FaultKind, templates: Path, storage: dict[str, str]) -> None:
+    failing(name, templates / name, f"s3://{BUCKET}/wh", storage, kind)
+
+
+@pytest.mark.parametrize("kind", ERRORS if IS_LONG else [FaultKind.DONE], ids=lambda kind: kind.name)
+def test_a_commit_that_is_repeated(kind: FaultKind, templates: Path, storage: dict[str, str]) -> None:
+    repeated(templates / "append", f"s3://{BUCKET}/wh", storage, kind)

@@ -18,8 +18,12 @@ from morrow.engine.io.store import FileStore
 from morrow.testing import StoreTests
 from morrow.testing.stores import NAMES
 from tests.durability.operations import OPERATIONS as INTERRUPTED
-from tests.durability.stores import killed
+from tests.durability.stores import failing, killed, repeated
 from tests.interop.jvm import JavaPaimon
+from tests.isolation.history import anomalies
+from tests.isolation.kinds import KINDS
+from tests.isolation.racing import race as users
+from tests.support.faulty_store import ERRORS, FaultKind
 from tests.test_catalog_guides import HDFS, LONG, OPERATIONS, QUICK, table_of_what_was_run
 
 pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install 'morrow[hdfs]'")
@@ -84,13 +88,34 @@ def test_killed_at_what_it_asks(warehouse: str, tmp_path: Path, name: str) -> No
     killed(name, template, warehouse, None)
 
 
-class TestRaces:
-    __test__ = LONG  # threads race each time, below
+@pytest.mark.parametrize("kind", ERRORS if LONG else [FaultKind.DONE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", [*INTERRUPTED] if LONG else ["schema change"])
+def test_a_store_that_fails(warehouse: str, tmp_path: Path, name: str, kind: FaultKind) -> None:
+    template = tmp_path / "lake" / "db.db" / name
+    INTERRUPTED[name].make(str(template))
+    failing(name, template, warehouse, None, kind)
 
-    def test_commits_of_several_processes(self, warehouse: str) -> None:
-        outcome = race("morrow", warehouse, processes=4, commits=25)
-        assert (outcome.refused, outcome.lost, outcome.twice) == ({}, frozenset(), frozenset())
-        assert outcome.acknowledged == len(outcome.snapshots) == 100
+
+def test_commits_of_several_processes(warehouse: str) -> None:
+    processes, commits = (8, 25) if LONG else (2, 2)
+    outcome = race("morrow", warehouse, processes=processes, commits=commits)
+    assert (outcome.refused, outcome.lost, outcome.twice) == ({}, frozenset(), frozenset())
+    assert outcome.acknowledged == len(outcome.snapshots) == processes * commits
+
+
+class TestLong:
+    __test__ = LONG  # each on a local disk and in an object store, too
+
+    @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
+    def test_a_commit_that_is_repeated(self, warehouse: str, tmp_path: Path, kind: FaultKind) -> None:
+        template = tmp_path / "lake" / "db.db" / "append"
+        INTERRUPTED["append"].make(str(template))
+        repeated(template, warehouse, None, kind)
+
+    @pytest.mark.parametrize("name", KINDS)
+    def test_users_do_what_they_like(self, warehouse: str, name: str) -> None:
+        found = anomalies(users(name, warehouse, 0, seconds=30))
+        assert not found, f"{name}:\n" + "\n".join(found)
 
 
 def test_who_creates_a_file_is_always_known(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

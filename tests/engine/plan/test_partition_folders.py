@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import pytest
 
 import morrow
+from morrow.engine.errors import Unsupported
 from tests.support.s3_server import BUCKET, running
 from tests.support.written import new_table
 
@@ -43,6 +45,69 @@ def test_a_partition_that_java_19_has_named_is_read_and_written(tmp_path: Path, 
     table.delete("id = 1")
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=dt.timedelta(0))
     assert rows(table) == [(2, 2e23)]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "value", "newer", "older"),
+    [
+        ({}, "DOUBLE", 2e23, OF_JAVA_19, OF_JAVA_17),
+        (BY_SQL, "DATE", dt.date(2024, 1, 31), "p=2024-01-31", "p=19753"),
+    ],
+    ids=["Java 17 and 19", "Paimon 0.9 and later"],
+)
+@pytest.mark.parametrize("vectors", [False, True], ids=["plain", "deletion vectors"])
+def test_a_partition_in_two_folders(
+    tmp_path: Path, options: dict[str, str], kind: str, value: object, newer: str, older: str, vectors: bool
+) -> None:
+    """Two versions have written to it, each to the folder that it names: it is read, and not written any more."""
+    options = {**options, "deletion-vectors.enabled": "true"} if vectors else options
+    table = new_table(tmp_path, f"id INT, p {kind}", by=["p"], options={**options, "bucket": -1})
+    table.append({"id": [1, 2], "p": [value, value]})
+    (first,) = folders(table)
+    here, there = Path(table.path, first), Path(table.path, newer if first == older else older)
+    shutil.move(here, tmp_path / "aside")
+    table = morrow.open(table.path)
+    table.append({"id": [3, 4], "p": [value, value]})
+    table.delete("id = 4")
+    here.rename(there)
+    shutil.move(tmp_path / "aside", here)
+    assert all(any(place.rglob("data-*")) for place in (here, there))
+
+    morrow.clear_caches()
+    table = morrow.open(table.path)
+    assert rows(table) == [(n, value) for n in (1, 2, 3)]
+    assert table.scan(filter="id = 3").count() == 1
+    assert table.remove_orphan_files(older_than=dt.timedelta(0), dry_run=True).paths == ()
+    table.delete("id = 9")
+    for write in (
+        lambda: table.append({"id": [5], "p": [value]}),
+        lambda: table.update({"id": 6}, "id = 1"),
+        lambda: table.compact(full=True),
+        lambda: table.overwrite({"id": [5], "p": [value]}),
+    ):
+        with pytest.raises(Unsupported, match=r"writing a partition in the folders p=\S+ and p="):
+            write()
+    assert rows(table) == [(n, value) for n in (1, 2, 3)]
+    if vectors:  # which lie elsewhere
+        table.delete("id = 2 OR id = 3")
+        assert rows(table) == [(1, value)]
+        table.rollback(table.snapshots()[-2].id)
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=dt.timedelta(0))
+    assert rows(table) == [(n, value) for n in (1, 2, 3)]
+
+
+def test_a_table_of_paimon_0_9_is_written_as_it_is(tmp_path: Path) -> None:
+    """It has the names of old, whatever the option says."""
+    day, later = dt.date(2024, 1, 31), dt.date(2024, 2, 1)
+    table = new_table(tmp_path, "id INT, p DATE", keys=["p", "id"], by=["p"], options={**BY_SQL, "bucket": 1})
+    table.upsert({"id": [1, 2], "p": [day, day]})
+    Path(table.path, "p=2024-01-31").rename(Path(table.path, "p=19753"))
+    table = morrow.open(table.path)
+    table.upsert({"id": [2, 3, 4], "p": [day, day, later]})
+    table.compact(full=True)
+    table.delete("id = 1")
+    assert folders(table) == ["p=19753", "p=2024-02-01"]
+    assert rows(table) == [(2, day), (3, day), (4, later)]
 
 
 @pytest.mark.parametrize("keys", [[], ["p", "id"]], ids=["append", "keyed"])

@@ -88,23 +88,22 @@ def test_killed_at_what_it_asks(warehouse: str, tmp_path: Path, name: str) -> No
     killed(name, template, warehouse, None)
 
 
-@pytest.mark.parametrize("kind", ERRORS if LONG else [FaultKind.DONE], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("name", [*INTERRUPTED] if LONG else ["schema change"])
-def test_a_store_that_fails(warehouse: str, tmp_path: Path, name: str, kind: FaultKind) -> None:
-    template = tmp_path / "lake" / "db.db" / name
-    INTERRUPTED[name].make(str(template))
-    failing(name, template, warehouse, None, kind)
-
-
-def test_commits_of_several_processes(warehouse: str) -> None:
-    processes, commits = (8, 25) if LONG else (2, 2)
-    outcome = race("morrow", warehouse, processes=processes, commits=commits)
-    assert (outcome.refused, outcome.lost, outcome.twice) == ({}, frozenset(), frozenset())
-    assert outcome.acknowledged == len(outcome.snapshots) == processes * commits
-
-
 class TestLong:
-    __test__ = LONG  # each on a local disk and in an object store, too
+    """The suites of `tests/durability` and `tests/isolation`; threads race each time, above."""
+
+    __test__ = LONG
+
+    @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
+    @pytest.mark.parametrize("name", INTERRUPTED)
+    def test_a_store_that_fails(self, warehouse: str, tmp_path: Path, name: str, kind: FaultKind) -> None:
+        template = tmp_path / "lake" / "db.db" / name
+        INTERRUPTED[name].make(str(template))
+        failing(name, template, warehouse, None, kind)
+
+    def test_commits_of_several_processes(self, warehouse: str) -> None:
+        outcome = race("morrow", warehouse, processes=8, commits=25)
+        assert (outcome.refused, outcome.lost, outcome.twice) == ({}, frozenset(), frozenset())
+        assert outcome.acknowledged == len(outcome.snapshots) == 200
 
     @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
     def test_a_commit_that_is_repeated(self, warehouse: str, tmp_path: Path, kind: FaultKind) -> None:

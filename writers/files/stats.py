@@ -22,7 +22,7 @@ from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.binary_row_values import encode_value_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_formats import FileFormat
-from morrow.engine.names import cols, unnamed
+from morrow.engine.names import unnamed
 from morrow.engine.plan.stats_pruning import SURROGATES
 from morrow.writers.files.stats_modes import StatsMode
 
@@ -33,8 +33,6 @@ ORDERED = (
 """Types with bounds; bytes and nested types have none in any format."""
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
-FEW_ROWS = 1000
-"""Rows up to which finding bounds takes less time than a query."""
 GROUP = "group"
 """The group column in frames whose other columns are numbered."""
 
@@ -68,11 +66,7 @@ def collect(
     """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
     columns = [unnamed(frame[name]) for name in names]
-    if frame.height > FEW_ROWS:
-        lows, highs = frame.select(c.min() for c in cols(names)), frame.select(c.max() for c in cols(names))
-        both = list(zip(lows.iter_columns(), highs.iter_columns()))
-    else:
-        both = [_ends(column) for column in columns]
+    both = [_ends(column) for column in columns]  # one after another: other threads describe other blocks
     if format_.orders_nan:
         both = [_float_bounds(c, *ends) if c.dtype.is_float() else ends for c, ends in zip(columns, both)]
     return Collected(
@@ -83,15 +77,15 @@ def collect(
 
 
 def _ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Returns the least and the greatest value as columns of one."""
-    if column.dtype.is_float():  # Which zero is the least, the first of them does not tell.
-        return pl.Series(column.name, [column.min()], column.dtype), pl.Series(
-            column.name, [column.max()], column.dtype
-        )
-    low, high = column.arg_min(), column.arg_max()
-    if low is None or high is None:
+    """Returns the least and the greatest value as columns of one, which keep no other value in memory."""
+    # Which zero is the least, the first of them does not tell; and text has no fast search for places.
+    if column.dtype.is_float() or column.dtype == pl.String:
+        low, high = ([end] for end in (column.min(), column.max()))
+        return pl.Series(column.name, low, column.dtype), pl.Series(column.name, high, column.dtype)
+    least, greatest = column.arg_min(), column.arg_max()
+    if least is None or greatest is None:
         return column.clear(1), column.clear(1)
-    return column[low : low + 1], column[high : high + 1]
+    return column.gather([least]), column.gather([greatest])
 
 
 def collect_each(

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.names import cols, exactly
+from morrow.engine.names import cols
 from morrow.writers.keyed.cursors import key_ranges_of
-from morrow.writers.keyed.merging import merged_slices, sorted_slices
+from morrow.writers.keyed.merging import joined, merged_slices, sorted_slices
 from morrow.writers.keyed.spill import SpilledRun, SpillFolder
 from morrow.writers.target import WriteTarget
 
@@ -88,7 +88,7 @@ class SortBuffer:
         first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
         chosen = slice(first, first + MERGED_RUNS)
         merged, step = self._runs[chosen], max(int(BATCH_BYTES / self._widest), 1)
-        ranges = map(pl.concat, self._ranges(merged))
+        ranges = map(joined, self._ranges(merged))
         self._runs[chosen] = [
             self._spilled(batch for part in ranges for batch in sorted_slices(self._target, part, step))
         ]
@@ -105,7 +105,7 @@ class SortBuffer:
             while frames and size + frames[-1].estimated_size() <= most_bytes:
                 piece.append(frames.pop())
                 size += piece[-1].estimated_size()
-            rows = _joined(piece)
+            rows = joined(piece)
             step = max(int(rows.height * most_bytes // max(size, 1)), 1)
             for start in range(0, rows.height, step):
                 yield rows[start : start + step]
@@ -117,19 +117,21 @@ class SortBuffer:
             return
         self.spill()
         for parts in self._ranges(self._runs):
-            yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
+            yield from sorted_slices(self._target, joined(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
         """Yields one row per key by the table's merge engine, retractions included, as sorted version frames."""
         if not self._runs:
-            yield from merged_slices(self._target, self._in_memory(), SLICE_ROWS, in_order=True)
+            rows = self._in_memory()
+            first = self.next_number - rows.height
+            yield from merged_slices(self._target, rows, SLICE_ROWS, in_order=True, first_number=first)
             return
         self.spill()
         for parts in self._ranges(self._runs):
-            yield from merged_slices(self._target, pl.concat(parts), SLICE_ROWS, in_order=True)
+            yield from merged_slices(self._target, joined(parts), SLICE_ROWS, in_order=True)
 
     def _in_memory(self) -> pl.DataFrame:
-        self._frames = [_joined(self._frames)]
+        self._frames = [joined(self._frames)]
         return self._frames[0]
 
     def _ranges(self, runs: Sequence[SpilledRun]) -> Iterator[list[pl.DataFrame]]:
@@ -144,15 +146,3 @@ class SortBuffer:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
-
-
-def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Joins the frames column by column: `frames` loses joined columns, so memory holds them once."""
-    if len(frames) == 1:
-        return frames.pop()
-    columns = []
-    for name in frames[0].columns:
-        columns.append(pl.concat([frame[name] for frame in frames], rechunk=True))
-        frames[:] = [frame.drop(exactly(name)) for frame in frames]
-    frames.clear()
-    return pl.DataFrame(columns)

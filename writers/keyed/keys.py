@@ -79,21 +79,32 @@ def _numbered_order(keys: Rows) -> tuple[Rows, Rows] | None:
 
     None where they do not fit into 64 bits, or where the keys are sorted runs, which a stable sort only merges.
     """
-    if len(keys) < FEW_KEYS or np.count_nonzero(keys[1:] < keys[:-1]) * RUN_KEYS < len(keys):
+    if len(keys) < FEW_KEYS:
+        return None
+    falls = np.count_nonzero(keys[1:] < keys[:-1])
+    if not falls:
+        return np.arange(len(keys), dtype=np.uint32), _starts(keys)
+    if falls * RUN_KEYS < len(keys):
         return None
     least, greatest = int(keys.min()), int(keys.max())
     bits = (len(keys) - 1).bit_length()
     if (greatest - least).bit_length() + bits > WORD_BITS:
         return None
-    words = keys.astype(np.uint64) - np.uint64(least % 2**WORD_BITS)
+    words = keys.astype(np.uint64)
+    words -= np.uint64(least % 2**WORD_BITS)
     words <<= np.uint64(bits)
     words |= np.arange(len(keys), dtype=np.uint64)
-    words = pl.Series(words).sort().to_numpy()  # on all cores, and on one twice as fast as NumPy's
+    words.sort()  # by vector instructions, which is why not by Polars on all cores
     order = (words & np.uint64((1 << bits) - 1)).astype(np.uint32)
-    words = words >> np.uint64(bits)
-    first = np.ones(len(keys), bool)
-    np.not_equal(words[1:], words[:-1], out=first[1:])
-    return order, np.flatnonzero(first)
+    words >>= np.uint64(bits)
+    return order, _starts(words)
+
+
+def _starts(ordered: Rows) -> Rows:
+    """Returns where each key starts among sorted ones."""
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return np.arange(len(ordered), dtype=np.uint32) if first.all() else np.flatnonzero(first)
 
 
 def _packed(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
-from morrow.engine.names import cols
+from morrow.engine.names import cols, exactly
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.rounds import Rounds, by_falling
 from morrow.readers.merges.versions import Versions
@@ -20,6 +21,21 @@ from morrow.writers.keyed.keys import Rows, sorted_rows, trimmed_key
 from morrow.writers.target import WriteTarget
 
 RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
+
+
+def joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Returns the rows of the frames in one piece, from which rows are copied fastest.
+
+    They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once.
+    """
+    if len(frames) == 1 and max(frames[0].n_chunks("all")) == 1:
+        return frames.pop()
+    columns = []
+    for name in frames[0].columns:
+        columns.append(pl.concat([frame[name] for frame in frames], rechunk=True))
+        frames[:] = [frame.drop(exactly(name)) for frame in frames]
+    frames.clear()
+    return pl.DataFrame(columns)
 
 
 def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
@@ -39,10 +55,14 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
 
 
 def merged_slices(
-    target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False
+    target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False, first_number: int | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Yields the result of `merge_versions`, `step` rows at a time."""
-    yield from _picked(target, rows, in_order=in_order).slices(step)
+    """Yields the result of `merge_versions`, `step` rows at a time.
+
+    Args:
+        first_number: the ``_SEQUENCE_NUMBER`` of the first row, where those of the others follow one by one.
+    """
+    yield from _picked(target, rows, in_order=in_order, first_number=first_number).slices(step)
 
 
 def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
@@ -54,32 +74,57 @@ def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterato
 
 @dataclass(frozen=True)
 class _Picked:
-    """Row numbers of a frame, whose rows are not copied yet."""
+    """Row numbers of a frame, whose rows are not copied yet.
+
+    `first_number` is the sequence number of the first row, where those of the others follow one by one.
+    """
 
     rows: pl.DataFrame
     numbers: Rows
+    first_number: int | None = None
+
+    @cached_property
+    def _are_all_in_order(self) -> bool:
+        return len(self.numbers) == self.rows.height and bool((self.numbers[1:] > self.numbers[:-1]).all())
 
     def all(self) -> pl.DataFrame:
-        if len(self.numbers) == self.rows.height and (self.numbers[1:] > self.numbers[:-1]).all():
-            return self.rows
-        return self._gathered(self.numbers)
+        return self.rows if self._are_all_in_order else self._gathered(self.numbers)
 
     def slices(self, step: int) -> Iterator[pl.DataFrame]:
         for start in range(0, len(self.numbers), step):
-            yield self._gathered(self.numbers[start : start + step])
+            if self._are_all_in_order:
+                yield self.rows[start : start + step]
+            else:
+                yield self._gathered(self.numbers[start : start + step])
 
     def _gathered(self, numbers: Rows) -> pl.DataFrame:
-        return self.rows.select(pl.all().gather(pl.Series(numbers)))
+        """Copies rows; what is known of a column without looking its values up is made anew, which is cheaper."""
+        index = pl.Series(numbers.astype(np.uint32, copy=False))
+        made: dict[str, pl.Series] = {}
+        if self._only_kind is not None:
+            made[VALUE_KIND] = self._only_kind.new_from_index(0, len(index))
+        if self.first_number is not None:
+            made[SEQUENCE_NUMBER] = (index.cast(pl.Int64) + self.first_number).alias(SEQUENCE_NUMBER)
+        copied = self.rows.drop(list(made))[index]
+        return pl.DataFrame([made[name] if name in made else copied[name] for name in self.rows.columns])
+
+    @cached_property
+    def _only_kind(self) -> pl.Series | None:
+        """The first row's kind if all rows are of it."""
+        kinds = self.rows[VALUE_KIND]
+        return kinds[:1] if kinds.min() == kinds.max() else None
 
 
-def _picked(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool) -> _Picked:
+def _picked(
+    target: WriteTarget, rows: pl.DataFrame, *, in_order: bool, first_number: int | None = None
+) -> _Picked:
     spec = _spec(target)
     age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
     descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]
     order, starts = sorted_rows(trimmed_key(target), rows, age, descending)
-    if spec.folds:
+    if spec.folds and len(starts) < len(order):
         return _folded(target, rows, order, starts)
-    return _Picked(rows, _chosen(spec, rows, order, starts, target.where))
+    return _Picked(rows, _chosen(spec, rows, order, starts, target.where), first_number)
 
 
 def _spec(target: WriteTarget) -> MergeSpec:
@@ -122,8 +167,6 @@ def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) 
     """Combines all versions of every key."""
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
-    if alone.all():
-        return _Picked(rows, order)
     single = np.zeros(rows.height, bool)
     single[order[starts[alone]]] = True
     several = counts[~alone]

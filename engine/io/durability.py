@@ -7,11 +7,18 @@ never replaces a file, and the file it makes visible is whole and synced.
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any, cast
+
+STEADY_BYTES = 1 << 20
+"""The bytes of a file that wait in memory at most, until the system begins to put them on the disk."""
+SYNC_FILE_RANGE_WRITE = 2
 
 _disabled = 0
 _lasting: set[Path] = set()
@@ -32,6 +39,47 @@ def fsync_disabled() -> Iterator[None]:
 def sync_descriptor(descriptor: int) -> None:
     if not _disabled:
         os.fsync(descriptor)
+
+
+class SteadyFile(io.FileIO):
+    """A new file whose bytes the system begins to put on the disk while more are written: its sync waits for the rest.
+
+    Raises `FileExistsError` where there is one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "xb")
+        self._written = self._begun = 0
+
+    def write(self, data: Any, /) -> int:
+        written = super().write(data)
+        self._written += written
+        waiting = self._written - self._begun
+        if waiting >= STEADY_BYTES and not _disabled:
+            begin = _sync_file_range()
+            if begin is not None:  # what it answers does not matter: the sync decides
+                begin(self.fileno(), self._begun, waiting, SYNC_FILE_RANGE_WRITE)
+            self._begun = self._written
+        return written
+
+
+def new_stream(path: Path) -> io.BufferedWriter:
+    """Opens a new file to be written steadily, see `SteadyFile`; large pieces are not copied on the way."""
+    file = SteadyFile(path)
+    return io.BufferedWriter(file, getattr(os.fstat(file.fileno()), "st_blksize", io.DEFAULT_BUFFER_SIZE))
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Returns Linux' function that begins to write a part of a file and does not wait; None elsewhere."""
+    import ctypes  # not for every process that reads a table
+
+    try:
+        found = ctypes.CDLL(None).sync_file_range
+    except (AttributeError, OSError, TypeError):
+        return None
+    found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return cast("Callable[[int, int, int, int], int]", found)
 
 
 def sync_file(path: Path) -> None:

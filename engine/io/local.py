@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.io import durability
@@ -122,10 +122,10 @@ class LocalStore:
         target = Path(path)
         with _writing(path):
             durability.make_folder(target.parent)
-            stream = target.open("xb")
+            stream = durability.new_stream(target)
             try:
                 with stream:
-                    yield stream
+                    yield cast(BinaryIO, stream)
                     stream.flush()
                     durability.sync_descriptor(stream.fileno())
                 durability.sync_folder(target.parent)

@@ -10,7 +10,7 @@ To add a format: declare it in `morrow.engine.format.file_formats`, put a module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
@@ -27,12 +27,16 @@ from morrow.writers.files.layout import FileLayout
 
 @dataclass(frozen=True)
 class Block:
-    """Encoded rows of `size` bytes; `details` is the information that the foot of the format needs."""
+    """Encoded rows of `size` bytes; `details` is the information that the foot of the format needs.
+
+    `text_ends` has the least and the greatest value of text columns of which the encoder found them anyway.
+    """
 
     rows: int
     size: int
     body: Any = field(repr=False)
     details: Any = field(default=None, repr=False)
+    text_ends: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
 
 class Encoder(Protocol):

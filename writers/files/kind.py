@@ -95,12 +95,12 @@ class FileKind:
         Raises:
             InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
         """
-        collected = stats.collect(frame, self.layout.columns, self._bounded, self.format)
-        self._check_nulls({name: (count,) for name, count in collected.nulls.items()})
-        keys = self.layout.keys
+        columns, keys = self.layout.columns, self.layout.keys
+        self._check_nulls({name: (count,) for name, count in stats.null_counts(frame, columns).items()})
+        block = self.encoder.block(self.layout.stored(frame))
         found = Described(
-            self.encoder.block(self.layout.stored(frame)),
-            collected,
+            block,
+            stats.collect(frame, columns, self._bounded, self.format, block.text_ends),
             (stats.key_row(frame[:1], keys), stats.key_row(frame[-1:], keys)),
             frame.select(cols(dict.fromkeys(index.column for index in self.indexes))) if self.indexes else NO_COLUMNS,
         )

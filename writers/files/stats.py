@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -60,19 +61,32 @@ class Groups:
         return Collected(self.minima[group : group + 1], self.maxima[group : group + 1], nulls)
 
 
+def null_counts(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> dict[str, int]:
+    """Returns the number of nulls in each of these columns."""
+    return {f.name: frame[f.name].null_count() for f in fields}
+
+
 def collect(
-    frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: AbstractSet[str], format_: FileFormat
+    frame: pl.DataFrame,
+    fields: Sequence[t.DataField],
+    bounded: AbstractSet[str],
+    format_: FileFormat,
+    known: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Collected:
-    """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
+    """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds.
+
+    `known` has the least and the greatest value of text columns that need not be looked for.
+    """
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
     columns = [unnamed(frame[name]) for name in names]
-    both = [_ends(column) for column in columns]  # one after another: other threads describe other blocks
+    # One after another: other threads describe other blocks.
+    both = [_columns(c, *known[name]) if name in known else _ends(c) for name, c in zip(names, columns)]
     if format_.orders_nan:
         both = [_float_bounds(c, *ends) if c.dtype.is_float() else ends for c, ends in zip(columns, both)]
     return Collected(
         pl.DataFrame([low.alias(name) for name, (low, _) in zip(names, both)]),
         pl.DataFrame([high.alias(name) for name, (_, high) in zip(names, both)]),
-        {f.name: frame[f.name].null_count() for f in fields},
+        null_counts(frame, fields),
     )
 
 
@@ -80,12 +94,16 @@ def _ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Returns the least and the greatest value as columns of one, which keep no other value in memory."""
     # Which zero is the least, the first of them does not tell; and text has no fast search for places.
     if column.dtype.is_float() or column.dtype == pl.String:
-        low, high = ([end] for end in (column.min(), column.max()))
-        return pl.Series(column.name, low, column.dtype), pl.Series(column.name, high, column.dtype)
+        return _columns(column, column.min(), column.max())
     least, greatest = column.arg_min(), column.arg_max()
     if least is None or greatest is None:
         return column.clear(1), column.clear(1)
     return column.gather([least]), column.gather([greatest])
+
+
+def _columns(column: pl.Series, low: object, high: object) -> tuple[pl.Series, pl.Series]:
+    """Returns two values of a column as columns of one."""
+    return pl.Series(column.name, [low], column.dtype), pl.Series(column.name, [high], column.dtype)
 
 
 def collect_each(

@@ -115,9 +115,7 @@ class _Picked:
         return kinds[:1] if kinds.min() == kinds.max() else None
 
 
-def _picked(
-    target: WriteTarget, rows: pl.DataFrame, *, in_order: bool, first_number: int | None = None
-) -> _Picked:
+def _picked(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool, first_number: int | None = None) -> _Picked:
     spec = _spec(target)
     age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
     descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]

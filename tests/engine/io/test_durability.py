@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,39 @@ def test_a_stream_is_synced_when_its_block_ends(tmp_path: Path, steps: list[str]
         assert steps == []
 
     assert steps == ["sync data", "sync ."]
+
+
+@pytest.mark.parametrize("step", [1000, durability.STEADY_BYTES // 2, 3 * durability.STEADY_BYTES])
+def test_large_streams_are_put_on_the_disk_while_they_are_written(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = os.urandom(3 * durability.STEADY_BYTES)
+    begun: list[tuple[int, int]] = []
+    begin = durability._sync_file_range()
+    if sys.platform == "linux":
+        assert begin is not None
+
+    def noted(descriptor: int, start: int, length: int, flags: int) -> int:
+        begun.append((start, length))
+        return -1 if begin is None else begin(descriptor, start, length, flags)
+
+    monkeypatch.setattr(durability, "_sync_file_range", lambda: noted)
+    with STORE.output(f"{tmp_path}/data") as stream:
+        for start in range(0, len(data), step):
+            stream.write(data[start : start + step])
+    assert (tmp_path / "data").read_bytes() == data
+    assert [start for start, _ in begun] == [0, *accumulate(length for _, length in begun)][:-1]
+    assert 3 * durability.STEADY_BYTES - sum(length for _, length in begun) < durability.STEADY_BYTES
+
+    begun.clear()
+    with fsync_disabled(), STORE.output(f"{tmp_path}/lost") as stream:
+        stream.write(data)
+    assert begun == []
+
+    monkeypatch.setattr(durability, "_sync_file_range", lambda: None)  # as on other systems
+    with STORE.output(f"{tmp_path}/elsewhere") as stream:
+        stream.write(data)
+    assert (tmp_path / "elsewhere").read_bytes() == data
 
 
 def test_files_of_native_writers_are_synced_and_each_folder_once(tmp_path: Path, steps: list[str]) -> None:

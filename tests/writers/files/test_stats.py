@@ -175,6 +175,25 @@ def test_a_struct_may_be_null_where_its_members_may_not(format_: str, tmp_path: 
     assert read(table, file)["r"].to_list() == [{"a": 1}, None]
 
 
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(
+    "texts",
+    [["b", None, "", "é"], ["😀", "\uffff", "a"], ["x" * 33, "x" * 32, "y" * 300], ["y" * 5000, "é" * 5000], [None]],
+    ids=["short", "by bytes", "long", "longer than the statistics of Parquet", "none"],
+)
+def test_text_is_bounded_by_its_least_and_greatest_value(format_: str, texts: list[str | None], tmp_path: Path) -> None:
+    """Parquet's writer finds them too, among the leaves of all columns."""
+    text = "text" if format_ == "avro" else "te.xt"
+    before = t.DataField(0, "r", t.RowType(fields=(t.DataField(1, "a", t.IntType()), t.DataField(2, "b", t.IntType()))))
+    fields = [before, *(t.DataField(i, name, t.VarCharType(length=9999)) for i, name in ((3, text), (4, "fixed")))]
+    table = target(tmp_path, fields, options={"file.format": format_, "metadata.stats-mode": "full"})
+    found = bounds(table, write_one(table, frame(table, *[(None, each, "one") for each in texts])))
+    ordered = sorted((each for each in texts if each is not None), key=str.encode)
+    long = format_ == "orc" and any(len(each.encode()) > 1024 for each in ordered)
+    assert found["fixed"] == ("one", "one", 0)
+    assert long or found[text] == (*([ordered[0], ordered[-1]] if ordered else [None, None]), texts.count(None))
+
+
 def test_orc_keeps_no_bounds_of_long_texts(tmp_path: Path) -> None:
     options = {"file.format": "orc", "metadata.stats-mode": "full"}
     table = target(tmp_path, "name STRING", options=options)

@@ -44,6 +44,20 @@ def test_rows_are_numbered_as_they_arrive_and_the_newest_of_a_key_is_kept(tmp_pa
     assert buffer.next_number == 11
 
 
+@pytest.mark.parametrize("kind", ["+I", "-D"])
+def test_rows_of_one_kind_keep_it_and_their_numbers(kind: str, tmp_path: Path) -> None:
+    buffer = SortBuffer(keyed_table(tmp_path), next_number=2**40)
+    buffer.add(rows(("+I", 9, "dropped")))
+    buffer.clear()
+    for k in (3, 1, 2):
+        buffer.add(rows((kind, k, "v"), (kind, k + 10, "w")))
+    expected = [(1, 3), (2, 5), (3, 1), (11, 4), (12, 6), (13, 2)]
+    code = rows((kind, 1, ""))[VALUE_KIND].item()
+    for content_of in (buffer.merged, buffer.versions):
+        found = content(content_of())
+        assert [(k, number - 2**40, kind_) for k, _, number, kind_ in found] == [(*each, code) for each in expected]
+
+
 def test_a_sequence_field_orders_before_arrival(tmp_path: Path) -> None:
     buffer = SortBuffer(keyed_table(tmp_path, {"sequence.field": "v"}), next_number=0)
     buffer.add(rows(("+I", 1, "z"), ("+I", 1, "a"), ("+I", 1, None), ("+I", 2, "a"), ("+I", 2, "a")))

@@ -75,8 +75,10 @@ def test_rows_are_sorted_by_key_and_then_by_place(
         lambda i: -((i * 7919) % 10007),
         lambda i: (i * 2654435761 % 2**32) << 31,  # too far apart to be joined with row numbers
         lambda i: i // 3,
+        lambda i: 5 - 2**63 + i,
+        lambda i: i - i % 2 * 10_000,
     ],
-    ids=["scattered", "negative", "far apart", "sorted"],
+    ids=["scattered", "negative", "far apart", "sorted", "ascending", "two in turn"],
 )
 def test_many_integers(keys: Callable[[int], int]) -> None:
     values = [keys(i) for i in range(20_000)]

@@ -28,12 +28,15 @@ from morrow.engine.options.declared.formats import (
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.formats.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
 from morrow.writers.files.formats.parquet_footer import merge_footers
-from morrow.writers.files.formats.parquet_types import has_nanos, stored_array, stored_field
+from morrow.writers.files.formats.parquet_types import has_nanos, is_text, stored_array, stored_field
 from morrow.writers.files.layout import FileLayout
 
 MAGIC = b"PAR1"
 TAIL = struct.Struct("<I4s")
 """The end of a file: the length of the footer, and the magic again."""
+
+NEVER_CUT = 32
+"""The characters up to which a bound in the statistics of a row group is a whole value, whatever a writer shortens."""
 
 CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "brotli")},
@@ -53,6 +56,10 @@ class ParquetEncoder:
         self._schema = pa.schema([stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
+        places = accumulate((len(leaf_paths(stored)) for stored in self._schema), initial=0)
+        texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
+        self._texts = tuple(texts)
+        """Text columns, and the places of their chunks in a row group."""
         self._properties = _properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
@@ -77,15 +84,24 @@ class ParquetEncoder:
         return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _block(self, table: pa.Table, encodings: Encodings) -> Block:
-        rows, sink = table.num_rows, pa.BufferOutputStream()
+        rows, sink, footers = table.num_rows, pa.BufferOutputStream(), list[pq.FileMetaData]()
+        properties = {**encodings.properties, **self._properties, "metadata_collector": footers}
         try:
-            pq.write_table(table, sink, row_group_size=max(rows, 1), **encodings.properties, **self._properties)
+            pq.write_table(table, sink, row_group_size=max(rows, 1), **properties)
         except pa.ArrowInvalid as error:
             raise InvalidArgument(f"the rows do not fit a Parquet file: {error}") from error
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length
-        return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], bytes(data[end : end + length]))
+        details, ends = bytes(data[end : end + length]), self._text_ends(footers[0])
+        return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], details, ends)
+
+    def _text_ends(self, footer: pq.FileMetaData) -> dict[str, tuple[str, str]]:
+        """Returns the bounds of text columns in the statistics of a row group, of short values."""
+        group = footer.row_group(0)
+        found = ((name, group.column(place).statistics) for name, place in self._texts)
+        ends = {name: (each.min, each.max) for name, each in found if each is not None and each.has_min_max}
+        return {name: both for name, both in ends.items() if max(map(len, both)) <= NEVER_CUT}
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
         footer = merge_footers([(block.size, block.details) for block in blocks], int96=any(self._nanos))

@@ -56,7 +56,8 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
         return Encodings()
     if frame.height < FEW_ROWS:
         return Encodings(dictionaries and (_paying(frame, schema) or False))
-    sample = frame.gather_every(max(frame.height // SAMPLE_ROWS, 1))[:SAMPLE_ROWS]
+    step = max(frame.height // SAMPLE_ROWS, 1)
+    sample = frame[np.arange(0, frame.height, step, dtype=np.uint32)[:SAMPLE_ROWS]]
     dictionary: list[str] = []
     others: dict[str, str] = {}
     for column, stored in zip(map(unnamed, sample.iter_columns()), schema, strict=True):
@@ -151,7 +152,8 @@ def _leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]]:
 
 def _has_small_differences(column: pl.Series) -> bool:
     """Returns whether these neighbouring values are integers in Parquet, with differences of few bits."""
-    physical = column.to_physical().drop_nulls()
+    physical = column.to_physical()
+    physical = physical.drop_nulls() if physical.null_count() else physical  # which is a query
     if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128:
         return False
     differences = np.diff(physical.to_numpy().astype(np.float64))

@@ -149,6 +149,11 @@ def is_int96(type_: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_binary(type_) and type_.byte_width == INT96_WIDTH)
 
 
+def is_text(type_: pa.DataType) -> bool:
+    """Returns whether this is the type of the stored field of a text column."""
+    return bool(pa.types.is_string_view(type_))
+
+
 def _finished(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Returns the array with INT96 in place of timestamps, and values in required members of null rows."""
     if is_int96(type_):

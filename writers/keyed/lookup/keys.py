@@ -37,6 +37,9 @@ PLACES = (KEY_ROW, FILE, POSITION)
 WITHOUT_RANGE = (FloatType, DoubleType, BooleanType)
 """Types of a first key column whose bounds exclude nothing: NaN and -0.0 have an order of their own."""
 
+MOST_OF_A_FILE = 0.9
+"""The share of a file's range of keys from which a range of wanted ones is no reason to compare each key."""
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -124,7 +127,7 @@ class _Search:
             wanted = wanted.filter(_between(wanted.to_series(0), least, greatest))
         if not wanted.height:
             return self.nothing
-        keys = self._read(number, self.fields, self._range(wanted))
+        keys = self._read(number, self.fields, self._range(number, wanted))
         rows, positions = _matches(keys, wanted, self.names)
         vector = None if self.vectors is None else self.vectors.vector(self.files[number].file_name)
         if vector is not None:
@@ -135,11 +138,20 @@ class _Search:
         hits = pl.DataFrame({KEY_ROW: rows, FILE: np.full(len(rows), number), POSITION: positions})
         return hits if not self.columns else hits.hstack(self._values(number, positions))
 
-    def _range(self, wanted: pl.DataFrame) -> pl.Expr | None:
+    def _range(self, number: int, wanted: pl.DataFrame) -> pl.Expr | None:
+        """Returns what keeps the rows from the least wanted key to the greatest; None where those are most of a file.
+
+        Row groups are left out by it; of others each row is compared, and kept ones copied.
+        """
         if self.bounds is None:
             return None
         first = wanted.to_series(0)
-        return _between(first, first.min(), first.max())
+        low, high = first.min(), first.max()
+        if isinstance(low, int) and isinstance(high, int):
+            least, greatest = self.bounds[number], self.bounds[len(self.files) + number]
+            if high - low >= MOST_OF_A_FILE * (greatest - least):
+                return None
+        return _between(first, low, high)
 
     def _values(self, number: int, positions: Rows) -> pl.DataFrame:
         """Returns `columns` of these rows, which are in the order of the file."""
@@ -173,17 +185,33 @@ def _matches(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]) -
 
 
 def _by_search(stored: pl.DataFrame, wanted: pl.DataFrame, names: Iterable[str]) -> tuple[Rows, Rows] | None:
-    """Returns `_matches` of one sorted integer column; None when it has another type, or is not sorted."""
+    """Returns `_matches` of one sorted integer column; None when it has another type, or is not sorted.
+
+    The column is searched piece by piece, as it was read: no copy of it is made, and the pieces fit the processor's
+    cache.
+    """
     (name,) = names
     if not (stored[name].dtype.is_integer() or stored[name].dtype.is_temporal()):
         return None
-    there, sought = (series(frame, name).to_physical().to_numpy() for frame in (stored, wanted))
-    if not (there[1:] > there[:-1]).all():
-        return None
-    places = np.searchsorted(there, sought)
-    places[places == len(there)] = 0
-    hit = np.flatnonzero(there[places] == sought) if len(there) else np.empty(0, np.int64)
-    return wanted[KEY_ROW].to_numpy()[hit], stored[POSITION].to_numpy()[places[hit]].astype(np.int64)
+    sought = series(wanted, name).to_physical().to_numpy()
+    order = np.argsort(sought)
+    sought = sought[order]
+    hits, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    start, last = 0, None
+    for piece in series(stored, name).to_physical().get_chunks():
+        there = piece.to_numpy()
+        if not len(there):
+            continue
+        if not (there[1:] > there[:-1]).all() or (last is not None and there[0] <= last):
+            return None
+        low, high = np.searchsorted(sought, there[0]), np.searchsorted(sought, there[-1], "right")
+        found = np.searchsorted(there, sought[low:high])
+        same = np.flatnonzero(there[found] == sought[low:high])
+        hits.append(order[low + same])
+        places.append(start + found[same])
+        start, last = start + len(there), there[-1]
+    positions = stored[POSITION].gather(pl.Series(np.concatenate(places)))
+    return wanted[KEY_ROW].to_numpy()[np.concatenate(hits)], positions.to_numpy().astype(np.int64)
 
 
 def _comparable(frame: pl.DataFrame, names: Iterable[str], number: str) -> pl.DataFrame:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from morrow.engine.errors import FileMissing
@@ -95,6 +97,26 @@ def test_a_column_that_the_file_does_not_have_is_null(tmp_path: Path) -> None:
     made.alter.add_column("x", "INT")
     found = looked_up(target(made), BUCKET, pl.DataFrame({"k": [1]}), [file], columns=["x", "v"])
     assert rows_of(found, ["x", "v"]) == [(None, 10)]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [range(-3, 9007), range(9006, -3, -1), range(4000, 4100), [8998, 9000, 0, -1, 1], [10**6]],
+    ids=["all and more", "backwards", "some", "ends", "none"],
+)
+@pytest.mark.parametrize("dead", [[], [0, 1500, 4499]], ids=["", "dead rows"])
+def test_keys_in_many_row_groups(tmp_path: Path, wanted: Sequence[int], dead: list[int]) -> None:
+    t = target(table(tmp_path, "k BIGINT NOT NULL", file__block_size="8 kb"))
+    file = stored(t, 5, *((number, "+I", 2 * number) for number in range(4500)))
+    assert pq.ParquetFile(file_path(t, BUCKET, file.file_name)).num_row_groups > 3
+    vectors = DeletionMaintainer(t, BUCKET.partition, BUCKET.bucket)
+    vectors.mark(file.file_name, np.array(dead, np.int64))
+
+    found = looked_up(t, BUCKET, pl.DataFrame({"k": wanted}, schema={"k": pl.Int64}), [file], vectors)
+
+    live = {2 * number: number for number in range(4500) if number not in dead}
+    expected = [(row, 0, live[key]) for row, key in enumerate(wanted) if key in live]
+    assert sorted(found.rows()) == expected
 
 
 def test_nothing_to_look_for(tmp_path: Path) -> None:

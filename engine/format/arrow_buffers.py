@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +48,20 @@ def series_of(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Ser
     kind = pa.bool_() if is_bool else pa.from_numpy_dtype(values.dtype)
     data = np.packbits(values, bitorder="little") if is_bool else np.ascontiguousarray(values)
     return polars_series(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)]))
+
+
+def adjoined(parts: Sequence[pl.Series]) -> pl.Series | None:
+    """Returns slices of one column that follow each other as one slice of it, without a copy; None of others."""
+    if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
+        return None
+    arrays = [part.to_arrow(compat_level=pl.CompatLevel.newest()) for part in parts]
+    places = [[buffer and buffer.address for buffer in array.buffers()] for array in arrays]
+    follow = all(after.offset == before.offset + len(before) for before, after in pairwise(arrays))
+    if not follow or not any(places[0]) or any(others != places[0] for others in places):
+        return None
+    last, length = arrays[-1], sum(map(len, arrays))  # the last one's buffers reach as far as its values
+    whole = pa.Array.from_buffers(last.type, length, last.buffers(), offset=arrays[0].offset)
+    return polars_series(whole).cast(parts[0].dtype).alias(parts[0].name)
 
 
 def as_arrow(column: Column, kind: DataType) -> pa.Array:

@@ -88,7 +88,7 @@ class SortBuffer:
         first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
         chosen = slice(first, first + MERGED_RUNS)
         merged, step = self._runs[chosen], max(int(BATCH_BYTES / self._widest), 1)
-        ranges = map(joined, self._ranges(merged))
+        ranges = map(pl.concat, self._ranges(merged))
         self._runs[chosen] = [
             self._spilled(batch for part in ranges for batch in sorted_slices(self._target, part, step))
         ]
@@ -117,7 +117,7 @@ class SortBuffer:
             return
         self.spill()
         for parts in self._ranges(self._runs):
-            yield from sorted_slices(self._target, joined(parts), SLICE_ROWS)
+            yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
         """Yields one row per key by the table's merge engine, retractions included, as sorted version frames."""
@@ -128,7 +128,7 @@ class SortBuffer:
             return
         self.spill()
         for parts in self._ranges(self._runs):
-            yield from merged_slices(self._target, joined(parts), SLICE_ROWS, in_order=True)
+            yield from merged_slices(self._target, pl.concat(parts), SLICE_ROWS, in_order=True)
 
     def _in_memory(self) -> pl.DataFrame:
         self._frames = [joined(self._frames)]

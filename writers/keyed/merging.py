@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import adjoined
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
@@ -20,19 +21,27 @@ from morrow.readers.merges.versions import Versions
 from morrow.writers.keyed.keys import Rows, sorted_rows, trimmed_key
 from morrow.writers.target import WriteTarget
 
+MOST_CHUNKS = 64
+"""The most chunks of a frame that are looked at one by one."""
+SPREAD = 4
+"""Rows are copied from one piece where that has at most so many times their number."""
+
 RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
 def joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Returns the rows of the frames in one piece, from which rows are copied fastest.
 
-    They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once.
+    They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once. Slices of
+    one frame are not copied at all.
     """
     if len(frames) == 1 and max(frames[0].n_chunks("all")) == 1:
         return frames.pop()
     columns = []
     for name in frames[0].columns:
-        columns.append(pl.concat([frame[name] for frame in frames], rechunk=True))
+        parts = [frame[name] for frame in frames]
+        whole = adjoined(parts)
+        columns.append(pl.concat(parts, rechunk=True) if whole is None else whole)
         frames[:] = [frame.drop(exactly(name)) for frame in frames]
     frames.clear()
     return pl.DataFrame(columns)
@@ -99,14 +108,40 @@ class _Picked:
 
     def _gathered(self, numbers: Rows) -> pl.DataFrame:
         """Copies rows; what is known of a column without looking its values up is made anew, which is cheaper."""
-        index = pl.Series(numbers.astype(np.uint32, copy=False))
         made: dict[str, pl.Series] = {}
         if self._only_kind is not None:
-            made[VALUE_KIND] = self._only_kind.new_from_index(0, len(index))
+            made[VALUE_KIND] = self._only_kind.new_from_index(0, len(numbers))
         if self.first_number is not None:
-            made[SEQUENCE_NUMBER] = (index.cast(pl.Int64) + self.first_number).alias(SEQUENCE_NUMBER)
-        copied = self.rows.drop(list(made))[index]
+            made[SEQUENCE_NUMBER] = pl.Series(SEQUENCE_NUMBER, numbers.astype(np.int64) + self.first_number)
+        near, places = self._near(numbers)
+        copied = near.drop(list(made))[pl.Series(places.astype(np.uint32, copy=False))]
         return pl.DataFrame([made[name] if name in made else copied[name] for name in self.rows.columns])
+
+    def _near(self, numbers: Rows) -> tuple[pl.DataFrame, Rows]:
+        """Returns rows in one piece, from which copying is fast, and the places of these among them.
+
+        Rows of sorted runs lie close together in each of them: only these parts of the frame are put in one piece.
+        """
+        if len(self._chunk_ends) < 2:
+            return self.rows, numbers
+        chunks = np.searchsorted(self._chunk_ends, numbers, "right")
+        pieces, shifts, height = [], np.zeros(len(self._chunk_ends), np.int64), 0
+        for chunk in range(len(self._chunk_ends)):
+            here = numbers[chunks == chunk]
+            if len(here):
+                low, high = int(here.min()), int(here.max()) + 1
+                pieces.append(self.rows[low:high])
+                shifts[chunk] = height - low
+                height += high - low
+        if height > SPREAD * len(numbers):
+            return self.rows, numbers
+        return pl.concat(pieces, rechunk=True), numbers + shifts[chunks]
+
+    @cached_property
+    def _chunk_ends(self) -> Rows:
+        """Where the chunks of the frame end; none of a frame of too many."""
+        lengths = self.rows.to_series(0).chunk_lengths()
+        return np.cumsum(lengths if len(lengths) <= MOST_CHUNKS else [])
 
     @cached_property
     def _only_kind(self) -> pl.Series | None:

@@ -15,7 +15,7 @@ from morrow.writers.files.stored import StoredFiles
 from morrow.writers.keyed.cursors import key_ranges_of
 from morrow.writers.keyed.keys import key_order_of, trimmed_key
 from morrow.writers.keyed.levels import KeyOrder, Section, SortedRun, files_of
-from morrow.writers.keyed.merging import RETRACTS, joined, merged_slices
+from morrow.writers.keyed.merging import RETRACTS, merged_slices
 from morrow.writers.target import WriteTarget
 
 WHOLE_BYTES = 384 << 20
@@ -62,7 +62,7 @@ def sorted_merge(
             merged = (
                 parts
                 if len(parts) == 1
-                else merged_slices(target, joined(parts), SLICE_ROWS, in_order=by_age is not None)
+                else merged_slices(target, pl.concat(parts), SLICE_ROWS, in_order=by_age is not None)
             )
             yield from (rows.filter(~RETRACTS) for rows in merged) if drop_deletes else merged
 

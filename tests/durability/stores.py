@@ -102,8 +102,8 @@ def repeated(template: Path, warehouse: str, options: Mapping[str, str] | None, 
         url = uploaded(template, warehouse, options)
         inner, root = resolve(url, options)
         store = FaultyStore(inner, Fault(number, kind))
-        for table in (Table(at(root, store)), morrow.open(url, storage_options=options)):
-            with suppress(MorrowError, OSError), table.writer(commit_user="job") as writer:
+        for kept in (store, inner):
+            with suppress(MorrowError, OSError), Table(at(root, kept)).writer(commit_user="job") as writer:
                 writer.write(NEW_ROWS)
                 writer.commit(7)
         assert read(url, options=options) == OPERATIONS["append"].after

@@ -116,6 +116,7 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
     with pytest.MonkeyPatch.context() as patched:
         if in_ranges:
             patched.setattr(sections, "CACHED_ROWS", 0)
+            patched.setattr(sections, "CACHED_BYTES", data.draw(st.sampled_from((0, 1 << 20)), "cached bytes"))
             patched.setattr(one_pass, "MOST_ROWS", 0)
             patched.setattr(key_ranges, "FEW_ROWS", 0)
             patched.setattr(key_ranges, "WHOLE_ROWS", 0)

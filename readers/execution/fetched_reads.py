@@ -9,8 +9,8 @@ import msgspec
 import polars as pl
 
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.casts.widths import width_of
 from morrow.readers.execution.section_frames import section_frame
-from morrow.readers.execution.widths import width_of
 from morrow.readers.files.fetched import FetchedStore
 from morrow.readers.files.file_frames import written_fields
 from morrow.readers.masks import Mask

@@ -17,9 +17,9 @@ import polars as pl
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.casts.widths import width_of
 from morrow.readers.execution.fetched_reads import fetched_rows, is_fetched
 from morrow.readers.execution.joined_reads import joinable, joined_rows
-from morrow.readers.execution.widths import width_of
 from morrow.readers.files.fetched import fetching
 from morrow.readers.masks.apart import read_first, rows_apart
 from morrow.readers.masks.cutting import cuts, pieces

@@ -142,4 +142,5 @@ class SectionMerge:
                 frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
             frames.append(frame)
         with reading_files(self.plan, [self.section], tuple(fields), self.store):
-            return pl.collect_all(frames) if frames else []
+            # Whole files would be in memory before their rows are chosen, but for a stream.
+            return pl.collect_all(frames, engine="streaming" if part.whole else "auto") if frames else []

@@ -96,6 +96,7 @@ def test_rows_are_counted_without_values(table: morrow.Table) -> None:
 
 def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "CACHED_ROWS", 0)
+    monkeypatch.setattr(sections, "CACHED_BYTES", 0)
     monkeypatch.setattr(section_merge, "MERGED_RANGE_ROWS", 1)
     monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
     for name, value in {"FEW_ROWS": 0, "WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
@@ -105,6 +106,19 @@ def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch
     assert table.scan(limit=2).to_arrow().num_rows == 2
     assert sum(batch.num_rows for batch in table.scan().to_batches(1)) == len(MERGED)
     assert MERGED_CACHE.held == 0
+
+
+def test_few_merged_rows_of_a_large_section_are_cached(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "CACHED_ROWS", 0)
+    monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
+
+    assert table.scan(limit=2).to_arrow().num_rows == 2 and MERGED_CACHE.held == 0
+    assert read(table.scan()) == MERGED and MERGED_CACHE.held > 0
+    assert read(table.scan()) == MERGED
+
+    MERGED_CACHE.clear()
+    monkeypatch.setattr(sections, "MOST_CACHED_ROWS", 1)
+    assert read(table.scan()) == MERGED and MERGED_CACHE.held == 0
 
 
 def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt(table: morrow.Table) -> None:

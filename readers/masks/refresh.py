@@ -20,6 +20,7 @@ import polars as pl
 from morrow.engine.errors import MorrowError
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import (
@@ -33,6 +34,7 @@ from morrow.readers.masks.file_keys import (
     positions,
 )
 from morrow.readers.masks.folder import Entry
+from morrow.readers.masks.ordering import comparable
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 
 _Value = TypeVar("_Value")
@@ -55,7 +57,7 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
     For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns,
     none of them where nobody needs any. `wanted` has the fingerprints of these keys, ascending, `places` for each of
-    the rows which one is its own; None where a fingerprint may stand for several keys. `before` is each file's number
+    the rows which one is its own; None where it may be that of another key. `before` is each file's number
     in the base; None where the file came since: all of its rows are in `rows`.
     """
 
@@ -209,12 +211,29 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
     hits = [all_positions(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]
     rows = tuple(each.rows for each in hits)
-    places = tuple(each.places for each in hits) if all(each.exact for each in (*gone, *found)) else None
-    made = Changed(base, keys, before, rows, (), wanted, places)
-    if made.placed is not None and not keys.spec.folds:
-        return made
-    frames = (each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
-    return msgspec.structs.replace(made, frames=tuple(frames))
+    places = tuple(each.places for each in hits)
+    exact = all(each.exact for each in (*gone, *found))
+    by_order = not keys.age and not keys.with_kind
+    if exact and by_order and not keys.spec.folds:
+        return Changed(base, keys, before, rows, (), wanted, places)
+    frames = tuple(each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
+    once = all(each.distinct for each in found)
+    if exact or not by_order or not once or not _are_of_one_key(keys, frames, places, len(wanted)):
+        return Changed(base, keys, before, rows, frames, wanted, places if exact else None)
+    return Changed(base, keys, before, rows, frames if keys.spec.folds else (), wanted, places)
+
+
+def _are_of_one_key(
+    keys: SectionKeys, frames: Sequence[pl.DataFrame], places: Sequence[Positions], wanted: int
+) -> bool:
+    """Returns whether rows of the same fingerprint, of which there are so many, have the same key."""
+    every = np.concatenate(places)
+    number = np.arange(len(every))
+    first = np.empty(wanted, np.int64)
+    first[every[::-1]] = number[::-1]
+    others = np.flatnonzero(first.take(every) != number)
+    rows = comparable(pl.concat(frames, rechunk=True).select(cols(keys.spec.key)))
+    return rows[others].equals(rows[first.take(every.take(others))])
 
 
 def patched(

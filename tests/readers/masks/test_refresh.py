@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.io import cache_folder
+from morrow.readers.masks import file_keys, refresh
 from morrow.readers.masks import folder as masks_folder
-from morrow.readers.masks import refresh
 from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, all_positions, fingerprints, positions
 from morrow.readers.merges import kept
 from morrow.readers.merges.version_masks import scan_masks
@@ -40,6 +40,9 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
             patched.setattr(kept, "OFTEN", data.draw(st.sampled_from((0, 1 << 30)), "often"))
             patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
             patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
+            if data.draw(st.booleans(), "fingerprints that many keys share"):
+                for module in (file_keys, kept):
+                    patched.setattr(module, "fingerprints", lambda keys: fingerprints(keys).astype(np.uint64) & 3)
             counts = table.write(folder / "t")
             states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]
             for snapshot in states:

@@ -23,7 +23,7 @@ from morrow.readers.merges.version_masks import known_masks, shared_keys, versio
 
 CACHED_ROWS = 1 << 22
 """Sections of so many stored rows are merged at once, and merged rows cached."""
-MOST_CACHED_ROWS, CACHED_BYTES = 1 << 24, 128 << 20
+MOST_CACHED_ROWS, CACHED_BYTES = 1 << 24, 96 << 20
 """So are larger ones, up to so many stored rows whose merged rows take so much memory; others range by range, at each
 read."""
 KEY_BYTES = 24

@@ -117,8 +117,9 @@ def _by_size(rows: Sequence[dict[str, Any]]) -> list[Placed]:
 
 def _by_keys(files: LiveFiles, rows: Sequence[dict[str, Any]], where: str) -> list[Placed]:
     fields = [files.schema.by_name[name] for name in files.schema.trimmed_primary_keys]
-    order = key_order_of(fields, where=where)
-    bounds = sorted({order(row[name]) for row in rows for name in ("low", "high")})
+    keys = {row[name] for row in rows for name in ("low", "high")}
+    order = key_order_of(fields, where=where, keys=keys)
+    bounds = sorted({*map(order, keys)})
     last = max(len(bounds) - 1, 1)
 
     def place(key: bytes) -> float:

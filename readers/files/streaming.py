@@ -5,13 +5,26 @@ So this module appends a sentinel row. A stream that ends without it has lost ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from morrow.engine.names import apart, own
 
 END = own("end")
+FRAMES_AT_ONCE = 128
+"""Frames of a file each that are collected together: Polars opens all of their files, by a thread for each, and warns
+of a deadlock where these are 512."""
+
+
+def collected(frames: Sequence[pl.LazyFrame], *, stream: bool = False) -> list[pl.DataFrame]:
+    """Returns the rows of each frame, as `pl.collect_all` does, but never of too many files at once.
+
+    `stream`: by Polars' streaming engine.
+    """
+    starts = range(0, len(frames), FRAMES_AT_ONCE)
+    groups = [frames[i : i + FRAMES_AT_ONCE] for i in starts]
+    return [found for some in groups for found in pl.collect_all(some, engine="streaming" if stream else "auto")]
 
 
 def batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl.DataFrame]:

@@ -21,6 +21,7 @@ from morrow.engine.names import cols, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.streaming import collected
 from morrow.readers.masks.folder import of_files
 from morrow.readers.masks.ordering import sortable
 
@@ -143,7 +144,7 @@ def file_keys(
     if missing:
         frames = [file_frame(plan, section, [files[number]], fields, store) for number in missing]
         with reading_files(plan, [section], tuple(fields), store):
-            read = pl.collect_all(frames)
+            read = collected(frames)
         for number, frame in zip(missing, read):
             keep(number, frame)
             if (entry := entries[number]) is not None:

@@ -30,6 +30,7 @@ from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.streaming import collected
 from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
@@ -168,7 +169,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 frame = frame.select(*packing.expressions, *others)
             frames.append(frame)
         with reading_files(self.plan, [self.section], fields, self.store):
-            read = pl.collect_all(frames)
+            read = collected(frames)
         if part.whole:
             self.checked_heights(read)
         return read
@@ -185,7 +186,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         wanted = [number for number, each in enumerate(decoded) if each]
         frames = [file_frame(self.plan, self.section, [self.files[i]], decoded[i], self.store) for i in wanted]
         with reading_files(self.plan, [self.section], fields, self.store):
-            found = pl.collect_all(frames)
+            found = collected(frames)
         for number, frame in zip(wanted, found):
             keys = told[number]
             self._check_height(self.files[number], frame)

@@ -20,6 +20,7 @@ from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.streaming import collected
 from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -143,4 +144,4 @@ class SectionMerge:
             frames.append(frame)
         with reading_files(self.plan, [self.section], tuple(fields), self.store):
             # Whole files would be in memory before their rows are chosen, but for a stream.
-            return pl.collect_all(frames, engine="streaming" if part.whole else "auto") if frames else []
+            return collected(frames, stream=part.whole)

@@ -46,7 +46,8 @@ def bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placem
 
 def levels_of(target: WriteTarget, state: BucketState) -> Levels:
     """Returns the merge tree of a bucket of a keyed table. Raises `CorruptFile` where files of a level overlap."""
-    order = key_order_of(trimmed_key(target), where=target.where)
+    keys = (key for file in state.files for key in (file.min_key, file.max_key))
+    order = key_order_of(trimmed_key(target), where=target.where, keys=keys)
     return Levels.of(state.files, target.write.levels, order, where=target.where)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.readers.files.streaming import END, batches
+from morrow.readers.files.streaming import END, batches, collected
 
 
 @pytest.fixture
@@ -57,3 +57,13 @@ def test_data_to_write_that_breaks_off(tmp_path: Path, unreadable: Path) -> None
     with pytest.raises(pl.exceptions.ComputeError):
         table.append(pl.scan_parquet(first_file(unreadable)).select("k0"))
     assert table.snapshots() == []
+
+
+def test_many_frames_are_collected_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    collect_all = pl.collect_all
+    monkeypatch.setattr(pl, "collect_all", lambda frames: asked.append(len(frames)) or collect_all(frames))
+    found = collected([pl.LazyFrame({"n": [i]}) for i in range(300)])
+    assert [frame["n"][0] for frame in found] == list(range(300))
+    assert asked == [128, 128, 44]
+    assert collected([]) == []

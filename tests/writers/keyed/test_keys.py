@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.type_text import parse_atomic
@@ -93,3 +94,14 @@ def test_stored_keys_compare_as_rows_do(given_rows: tuple[list[str], list[tuple[
     order = key_order_of(fields, where="t")
     stored = [encode_row(row, [f.type for f in fields]) for row in rows]
     assert sorted(range(len(rows)), key=lambda i: (order(stored[i]), i)) == in_order(kinds, rows)[0]
+    together = key_order_of(fields, where="t", keys=stored[1:])
+    assert [*map(together, stored)] == [*map(order, stored)]
+
+
+def test_a_key_that_cannot_be_read_is_told_by_its_owner() -> None:
+    fields = [field("k", "INT")]
+    good = encode_row((1,), [fields[0].type])
+    order = key_order_of(fields, where="t", keys=[good, b"short"])
+    assert order(good) == (1,)
+    with pytest.raises(CorruptFile, match="t"):
+        order(b"short")

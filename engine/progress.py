@@ -81,6 +81,14 @@ def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
             work.files += files
 
 
+def expect(*, rows: int = 0) -> None:
+    """Tells how many more rows there are to do, where that comes out on the way."""
+    work = _running
+    if work is not None:
+        with _lock:
+            work.all_rows += rows
+
+
 @contextmanager
 def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
     """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.

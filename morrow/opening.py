@@ -118,7 +118,9 @@ def load_profile(name: str | None) -> Profile:
     file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
     try:
         profiles = tomllib.loads(file.read_text()) if name is not None or file.exists() else {}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InvalidArgument(f"the profiles in {file}: {error.strerror}") from error
+    except ValueError as error:
         raise InvalidArgument(f"the profiles in {file}: {error}") from error
     if name is not None and name not in profiles:
         raise InvalidArgument(f"no profile {name!r} in {file}; there are {', '.join(sorted(profiles)) or 'none'}")

@@ -15,7 +15,7 @@ from morrow.cli.opening import is_name, knows_names, open_catalog, open_table, p
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
-from morrow.engine.telling import shown
+from morrow.engine.telling import shown, without_secrets
 from morrow.engine.wording import plural
 
 TABLES = pa.schema([("database", pa.string()), ("table", pa.string())])
@@ -90,7 +90,18 @@ def alter(
         raise InvalidArgument("no change was asked for: --add, --drop, --rename, --type, --set, --unset or --comment")
     table = open_table(path, branch)
     gone = f"drop {plural(len(drop), 'column')} of {table.name}: {', '.join(drop)}"
-    if (drop or dry_run) and not may(gone if drop else f"alter {table.name}", yes=yes, dry_run=dry_run):
+    others = [
+        *(f"rename {name} to {new}" for name, new in rename.items()),
+        *(f"make {name} {kind}" for name, kind in types.items()),
+        *(f"add {name} {kind}" for name, kind in add.items()),
+        *(f"set {name}={value}" for name, value in without_secrets(options).items()),
+        *(f"unset {name}" for name in unset),
+        *(["set the comment"] if comment is not None else []),
+    ]
+    deed = gone if drop else f"alter {table.name}"
+    if dry_run and others:
+        deed += f"{', ' if drop else ': '}{', '.join(others)}"
+    if (drop or dry_run) and not may(deed, yes=yes, dry_run=dry_run):
         return
     with table.alter() as batch:
         for name, new in rename.items():

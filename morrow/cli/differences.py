@@ -23,7 +23,7 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.changes import Difference
 from morrow.engine.plan.shared_sections import unshared
-from morrow.engine.telling import shown
+from morrow.engine.telling import did_you_mean, shown
 from morrow.engine.wording import plural
 from morrow.scans.changes import Changes, make_request
 
@@ -70,7 +70,11 @@ def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
         return name
     if name in table.branches or name == MAIN_BRANCH:
         return table.on_branch(name)
-    raise InvalidArgument(f"{table.path}: {name!r} is neither a snapshot id nor a tag or branch")
+    known = [*table.tags.names, MAIN_BRANCH, *table.branches.list()]
+    raise InvalidArgument(
+        f"{table.path}: {name!r} is neither a snapshot id nor a tag or branch; {did_you_mean(name, known)}"
+        f"the tags and branches are {', '.join(known)}"
+    )
 
 
 def _table_at(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:

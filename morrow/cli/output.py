@@ -34,8 +34,11 @@ def write_rows(
     output: Path | None = None,
     cap: int | None = None,
     header: bool = True,
+    rows: int = 0,
 ) -> None:
     """Write the rows of `batches` in the form that was asked for; `header` is that of CSV.
+
+    `rows` is how many there are, for the progress that is shown; 0: not known.
 
     One batch at a time is held, except that ``table`` and ``vertical`` hold their rows. With `cap`, these show that
     many rows and say so when there are more; the other forms take no notice of it.
@@ -49,10 +52,10 @@ def write_rows(
     shown = output is not None or not sys.stdout.isatty() or form in TABLES
     with sink(output) as out:
         if form in TABLES:
-            _write_table(schema, counted(batches), out, cap, form is Format.VERTICAL)
+            _write_table(schema, counted(batches, rows=rows), out, cap, form is Format.VERTICAL)
         else:
             write = WRITERS[form] if header else HEADLESS.get(form, WRITERS[form])
-            write(schema, counted(batches, shown=shown), out)
+            write(schema, counted(batches, rows=rows, shown=shown), out)
 
 
 @contextmanager

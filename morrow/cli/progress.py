@@ -17,15 +17,15 @@ def working(what: str) -> AbstractContextManager[bool]:
     return progress.working(what)
 
 
-def counted(batches: Iterable[pa.RecordBatch], *, shown: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, showing their rows and bytes as they pass.
+def counted(batches: Iterable[pa.RecordBatch], *, rows: int = 0, shown: bool = True) -> Iterator[pa.RecordBatch]:
+    """Yields the batches, showing their rows and bytes as they pass, of `rows` in all where that is known.
 
     `shown` is False where the rows themselves go to the terminal.
     """
     if not shown:
         yield from batches
         return
-    with progress.working("reading"):
+    with progress.working("reading", rows=rows):
         for batch in batches:
             progress.advance(rows=len(batch), bytes=batch.nbytes)
             yield batch

@@ -88,6 +88,8 @@ def export(
         raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(EXPORTS))}")
     scan = rows_of(path, at, columns, where, limit)
     rows = 0
+    whole = where is None and limit is None
+    stored = scan.plan.stored_rows if whole and isinstance(scan, morrow.Scan) else 0
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal rows
@@ -96,10 +98,10 @@ def export(
             yield batch
 
     if isinstance(form, Format):
-        write_rows(scan.schema, batches(), form, file)
+        write_rows(scan.schema, batches(), form, file, rows=stored)
     else:
         with sink(file) as out:
-            form(scan.schema, counted(batches()), out)
+            form(scan.schema, counted(batches(), rows=stored), out)
     typer.echo(shown(f"{plural(rows, 'row')} written to {file}"), err=True)
 
 

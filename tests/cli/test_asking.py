@@ -17,6 +17,9 @@ DELETING = {
     ("delete", "-w", "id = 1"): "delete 1 row of t",
     ("overwrite", "rows.csv"): "put the rows of rows.csv in place of the whole table, t",
     ("alter", "--drop", "v"): "drop 1 column of t: v",
+    ("alter", "--drop", "v", "--add", "n=INT", "--type", "id=BIGINT", "--set", "bucket=2"): (
+        "drop 1 column of t: v, make id BIGINT, add n INT, set bucket=2"
+    ),
     ("tag", "one", "--delete"): "delete the tag one",
     ("branch", "dev", "--delete"): "delete the branch dev",
     ("branch", "dev", "--fast-forward"): "make main what the branch dev is, without what was committed to main since",

@@ -71,7 +71,8 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
         assert done.err == "1 row -D\n1 row changed: n 1\n"
     assert run("diff", "db.t", "main", "dev", "-f", "csv", "-w", "id = 2").lines[1:] == ['+I,2,"b, c",20']
     assert run("diff", "db.t", "first", "dev").err == "no difference\n"
-    assert "neither" in run("diff", "db.t", "first", "none").err
+    assert "neither a snapshot id nor a tag or branch; the tags and" in run("diff", "db.t", "first", "none").err
+    assert "did you mean 'first'? the tags and branches are first, main, dev" in run("diff", "db.t", "frist", "1").err
     assert run("tail", "db.t", "-n", 2, "--format", "csv").lines[-1] == "-D,2,,"  # as written
     assert run("head", "db.t", "-n", 1, "-f", "csv").lines == ["id,name,n", "1,a,11"]
 

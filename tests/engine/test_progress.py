@@ -11,6 +11,7 @@ import pytest
 from morrow.engine import progress
 from morrow.engine.progress import Work, advance, is_shown, watched, working
 from morrow.readers.execution import arrow_tables, execute
+from morrow.writers.operations import compact
 from tests.support.written import new_table
 
 
@@ -44,6 +45,22 @@ def test_shown_while_it_lasts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         raise KeyboardInterrupt
     advance(rows=1)
     assert progress._running is None
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_a_compaction_tells_how_many_rows_it_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keys: list[str]
+) -> None:
+    table = new_table(tmp_path, "id INT", keys=keys, options={"write-only": "true"})
+    for rows in (3, 4):
+        table.append({"id": range(rows)})
+    monkeypatch.setattr(compact, "is_shown", lambda: True)
+    look(monkeypatch)
+    with working("compacting"):
+        work = progress._running
+        table.compact(full=True)
+    assert work is not None
+    assert (work.all_rows, work.rows) == (7, 4 if keys else 7)
 
 
 def test_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

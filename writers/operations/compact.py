@@ -10,6 +10,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.progress import expect, is_shown
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.buckets.restored import BucketState, of_buckets, restored_partitions
@@ -22,6 +23,7 @@ from morrow.writers.keyed.postpone import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.committing import commit_once
 from morrow.writers.operations.partitions import matching_partitions, partition_filter
+from morrow.writers.operations.planned import planned_compactions
 from morrow.writers.operations.retrying import retried
 from morrow.writers.target import WriteTarget
 
@@ -78,6 +80,8 @@ def compact_partitions(
         return None
     commits = maintained(target)
     with compacting(target.metadata, snapshot):
+        if is_shown():
+            _expect_rows(target, restored_partitions(target, snapshot, partitions), full or order_by is not None)
         if order_by is not None:
             messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
         elif target.keyed:
@@ -86,6 +90,12 @@ def compact_partitions(
         else:
             messages = compact_append(target, snapshot, full=full, partitions=partitions, buckets=buckets)
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
+
+
+def _expect_rows(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> None:
+    """Tells who looks how many rows there are to read."""
+    plan = planned_compactions(target, states, full=full)
+    expect(rows=sum(file.row_count for unit in plan for file in unit.files))
 
 
 def sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:

@@ -18,7 +18,7 @@ from morrow.cli.progress import counted
 from morrow.cli.scans import rows_of
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.engine.telling import shown
+from morrow.engine.telling import one_line, shown
 from morrow.engine.wording import plural
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
     try:
         schema = ds.dataset(file, format=form).schema
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"{file}: {error}") from error
+        reason = one_line(str(error).rpartition("Invalid: ")[2])
+        hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
+        raise InvalidArgument(f"{file}: its columns cannot be told from its rows ({reason}); {hint}") from error
     return catalog.create_table(name, schema=schema, primary_keys=primary_key)
 
 

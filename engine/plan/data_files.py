@@ -53,17 +53,10 @@ def data_files(
     """
     if not frame.height:
         return []
-    described = pl.DataFrame(
-        [
-            file_paths(metadata, schema, options, frame),
-            pl.Series("format", file_formats(frame, metadata.where)),
-            *(frame[column] for column in DESCRIBED),
-            frame[MODERN_DATES] if MODERN_DATES in frame.columns else NOTHING.new_from_index(0, frame.height),
-        ]
-    )
+    members = described(metadata, schema, options, frame)
     files: list[DataFile] = []
     # Values of all columns as Python objects would take more memory than the files that are made of them.
-    for piece in described.iter_slices(PIECE):
+    for piece in members.iter_slices(PIECE):
         shared = {format: format for format in distinct(piece["format"])}
         for i, (path, format, *numbers, names, dates) in enumerate(piece.iter_rows(), len(files)):
             written, modern = None if names is None else tuple(names), tuple(dates or ())
@@ -72,6 +65,18 @@ def data_files(
             )
             files.append(made)
     return files
+
+
+def described(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the members of each entry's `DataFile`, in their order, but for its deletion. Raises as `data_files`."""
+    return pl.DataFrame(
+        [
+            file_paths(metadata, schema, options, frame),
+            pl.Series("format", file_formats(frame, metadata.where)),
+            *(frame[column] for column in DESCRIBED),
+            frame[MODERN_DATES] if MODERN_DATES in frame.columns else NOTHING.new_from_index(0, frame.height),
+        ]
+    )
 
 
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:

@@ -53,9 +53,10 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: 
 
 def _sized(plan: ScanPlan) -> tuple[ScanPlan, int]:
     filter = plan.filter
+    files = sum(len(section.files) for section in plan.sections)
     literals = sum(len(leaf.literals) for leaf in leaves(filter.predicate))
     texts = len(filter.text) + sum(len(residual.identity or b"") for residual in filter.residuals)
-    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * len(plan.files) + PLAN_BYTES_PER_LITERAL * literals + texts
+    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * files + PLAN_BYTES_PER_LITERAL * literals + texts
 
 
 def readable_schema(

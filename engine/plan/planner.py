@@ -7,6 +7,7 @@ statistics may match -> sections -> value statistics and file indexes on the sec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -18,18 +19,19 @@ from morrow.engine.frames import kept, picked
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
-from morrow.engine.plan.data_files import DESCRIBED, data_files, partition_values, readable_roots
+from morrow.engine.plan.data_files import DESCRIBED, data_files, described, partition_values, readable_roots
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import Decoded, LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.modern_dates import lacks_statistics, with_modern_dates
+from morrow.engine.plan.packed_files import PackedFiles
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
 from morrow.engine.plan.request import ScanRequest
-from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
-from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, members_of, schema_ids_of, sectioned
+from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
+from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, schema_ids_of, sectioned, together
 from morrow.engine.values import replace
 
 STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
@@ -37,6 +39,9 @@ NEEDED = (*STORED, *KEY_BOUNDS)
 """Columns of entries that a plan is made of, but for the statistics that filters ask."""
 ASSEMBLED = (*STORED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""
+MOST_OBJECTS = 1 << 17
+"""Files that a plan holds as objects; more are packed: they take a third of the memory, and a while each time they are
+gone through."""
 
 
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
@@ -174,11 +179,9 @@ def _assembled(
     vectors: DeletionVectors | None,
     steps: Sequence[PruneStep],
 ) -> ScanPlan:
-    frame = sectioned.frame
-    deletions = deletion_refs(metadata, request.schema, request.options, vectors, frame)
-    files = data_files(metadata, request.schema, request.options, frame, deletions)
-    numbers, members = members_of(frame[SECTION].to_numpy())
-    first = [rows[0] for rows in members]
+    frame, numbers, starts = together(sectioned.frame)
+    files = _files(metadata, request, frame, vectors)
+    first = starts[:-1]
     stored, buckets = frame["_PARTITION"][first], frame["_BUCKET"][first]
     values = partition_values(request.schema, stored.to_frame(), where=metadata.where)
     unbounded = (None, None)
@@ -189,12 +192,14 @@ def _assembled(
             sectioned.kinds.get(number, SectionKind.RAW),
             partition,
             bucket,
-            tuple(files[row] for row in rows),
+            files[start:end],
             key_low=sectioned.bounds.get(number, unbounded)[0],
             key_high=sectioned.bounds.get(number, unbounded)[1],
             partition_row=partition_row,
         )
-        for number, rows, partition, bucket, partition_row in zip(numbers, members, values, buckets, stored)
+        for number, (start, end), partition, bucket, partition_row in zip(
+            numbers, pairwise(starts), values, buckets, stored
+        )
     )
     return replace(
         plan,
@@ -202,6 +207,15 @@ def _assembled(
         steps=tuple(steps),
         file_fields={schema.id: file_columns(schema) for schema in schemas},
     )
+
+
+def _files(
+    metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, vectors: DeletionVectors | None
+) -> tuple[DataFile, ...] | PackedFiles:
+    deletions = deletion_refs(metadata, request.schema, request.options, vectors, frame)
+    if frame.height > MOST_OBJECTS:
+        return PackedFiles.of(described(metadata, request.schema, request.options, frame), deletions)
+    return tuple(data_files(metadata, request.schema, request.options, frame, deletions))
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:

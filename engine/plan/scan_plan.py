@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 
@@ -59,6 +60,20 @@ class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.delete_rows is None or self.delete_rows > 0
 
 
+class ManyFiles(Sequence[DataFile], ABC):
+    """Files that are made when asked for; equal to a tuple of them."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def row_count(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def size(self) -> int: ...
+
+
 class SectionKind(StrEnum):
     """The ways in which the files of a section become rows."""
 
@@ -90,7 +105,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     kind: SectionKind
     partition: tuple[Value | None, ...]
     bucket: int
-    files: tuple[DataFile, ...]
+    files: tuple[DataFile, ...] | ManyFiles
     key_low: tuple[Value | None, ...] | None = None
     key_high: tuple[Value | None, ...] | None = None
     partition_row: bytes = EMPTY_ROW
@@ -108,11 +123,13 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def row_count(self) -> int:
-        return sum(file.row_count for file in self.files)
+        files = self.files
+        return sum(file.row_count for file in files) if isinstance(files, tuple) else files.row_count
 
     @property
     def size(self) -> int:
-        return sum(file.size for file in self.files)
+        files = self.files
+        return sum(file.size for file in files) if isinstance(files, tuple) else files.size
 
 
 class PruneStep(msgspec.Struct, frozen=True):

@@ -128,11 +128,18 @@ def _section_bounds(
     return dict(zip(numbers.tolist(), zip(rows[: len(numbers)], rows[len(numbers) :])))
 
 
-def members_of(sections: npt.NDArray[np.int64]) -> tuple[list[int], list[list[int]]]:
-    """Returns the numbers of sections as they first appear, and the rows of each, ascending."""
-    if not len(sections):
-        return [], []
-    numbers, first, counts = np.unique(sections, return_index=True, return_counts=True)
-    rows = np.split(np.argsort(sections, kind="stable"), np.cumsum(counts)[:-1])
-    appeared = np.argsort(first, kind="stable").tolist()
-    return numbers[appeared].tolist(), [rows[i].tolist() for i in appeared]
+def together(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[int], list[int]]:
+    """Returns entries section by section, as these first appear; the numbers of sections, and where each begins.
+
+    The last of these is where none begins any more. Entries of a section keep their order.
+    """
+    found, first, counts = np.unique(frame[SECTION].to_numpy(), return_index=True, return_counts=True)
+    appeared = np.argsort(first, kind="stable")
+    numbers, starts = found[appeared].tolist(), [0, *np.cumsum(counts[appeared]).tolist()]
+    if len(found) < 2 or len(counts) == frame.height:
+        return frame, numbers, starts
+    place = np.empty(len(found), np.int64)
+    place[appeared] = np.arange(len(found))
+    order = np.argsort(place[np.searchsorted(found, frame[SECTION].to_numpy())], kind="stable")
+    moved = (order[1:] < order[:-1]).any()
+    return frame[series_of(order)] if moved else frame, numbers, starts

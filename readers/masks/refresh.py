@@ -126,7 +126,7 @@ def remember(place: Hashable, section: Section, entry: Entry | None, *, keep: bo
     kept = (section, *others)[:REMEMBERED]
     KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
     if entry is not None and keep:
-        entry.keep_sections([each.files for each in kept])
+        entry.keep_sections([tuple(each.files) for each in kept])
 
 
 def forget_kept() -> None:

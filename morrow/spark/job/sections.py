@@ -89,7 +89,7 @@ def encoded(section: Section, plan: ScanPlan) -> bytes:
         _Encoded(
             section.kind,
             section.bucket,
-            section.files,
+            tuple(section.files),
             section.partition_row,
             _row(section.key_low, key),
             _row(section.key_high, key),

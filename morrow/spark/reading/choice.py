@@ -95,7 +95,8 @@ def choices(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> l
     their names, and values of partitions in those; masks are joined.
     """
     obstacle = far or _of_plan(plan) or (None if listed else _of_skipping(plan))
-    chosen = [Choice(section, obstacle or _of_section(plan, section, listed)) for section in plan.sections]
+    read = read_fields(plan)
+    chosen = [Choice(section, obstacle or _of_section(plan, section, read, listed)) for section in plan.sections]
     if not listed:
         obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
         chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
@@ -180,12 +181,12 @@ def _of_skipping(plan: ScanPlan) -> str | None:
     return None
 
 
-def _of_section(plan: ScanPlan, section: Section, listed: bool) -> str | None:
+def _of_section(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
-    shapes = {(file.schema_id, file.write_columns, file.modern_dates): file for file in section.files}
-    read = read_fields(plan)
-    for file in section.files:
+    files = tuple(section.files)
+    shapes = {(file.schema_id, file.write_columns, file.modern_dates): file for file in files}
+    for file in files:
         if file.format != PARQUET and (file.format != ORC or not listed):
             return f"the files are {file.format}"
         if file.size <= 0:

@@ -5,11 +5,12 @@ The driver makes the plan and, up to a size, the masks; it holds no rows. `choic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from morrow.engine.format.binary_row_encode import encode_row
+from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
@@ -120,11 +121,21 @@ def _branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tup
     rows = sum(section.row_count for section in sections)
     keys = 0 if rows < LEAST_BRANCHED_ROWS else len(plan.schema.partition_keys)
     types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
-    while True:
-        branches: dict[bytes, list[Section]] = {}
-        for section in sections:
-            branches.setdefault(encode_row(section.partition[:keys], types[:keys]), []).append(section)
-        if not keys or len(branches) <= MOST_BRANCHES:
-            break
+    while (branches := _by_keys(sections, types[:keys], whole=keys == len(types))) is None:
         keys -= 1
-    yield from ((branch[0].partition[:keys], branch) for branch in branches.values())
+    yield from ((branch[0].partition[:keys], branch) for branch in branches)
+
+
+def _by_keys(
+    sections: Sequence[Section], types: Sequence[DataType], *, whole: bool
+) -> Collection[list[Section]] | None:
+    """Groups the sections by the first partition keys, or by the `whole` of them; None where that gives too many."""
+    if not types:
+        return [list(sections)] if sections else []
+    branches: dict[bytes, list[Section]] = {}
+    for section in sections:
+        row = section.partition_row if whole else encode_row(section.partition[: len(types)], types)
+        branches.setdefault(row, []).append(section)
+        if len(branches) > MOST_BRANCHES:
+            return None
+    return branches.values()

@@ -3,6 +3,7 @@
     python -m bench.planning                                        1,000,000 files in 100,000 partitions
     python -m bench.planning --files 10000 --partitions 1500
     python -m bench.planning --spark                                the same of a read by Spark, up to its physical plan
+    python -m bench.planning --spark --master 'local-cluster[2,1,1024]'   by a cluster, whose tasks decode the manifests
 
 Each figure is that of a process of its own, which opens the table and plans a read of all of it: CPU and wall seconds,
 the most memory that it took, and of that what importing (and starting Spark) took. For Spark the files are named as
@@ -36,6 +37,7 @@ from morrow.writers.commit.snapshots import SnapshotLog
 
 FORMATS = {False: "parquet", True: "avro"}
 """The format of the files for a plan of Morrow's and one of Spark's, which asks whether Parquet files are there."""
+LOCAL = "local[2]"
 FILES, PARTITIONS, ROWS = 1_000_000, 100_000, 1000
 SCHEMA = "id BIGINT, p INT, a DOUBLE, s STRING"
 PIECE = 50_000
@@ -108,13 +110,13 @@ def measure(path: str) -> Taken:
     before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
     plan = morrow.open(path).scan().plan
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    assert plan.files
+    assert plan.sections
     return Taken(cpu, wall, _memory(), before)
 
 
-def measure_spark(path: str) -> Taken:
+def measure_spark(path: str, master: str) -> Taken:
     """Plans a read of the table by Spark; `cpu` and `memory` are those of the driver's Python."""
-    spark = morrow.spark.session(master="local[2]")
+    spark = morrow.spark.session(master=master)
     gateway = spark.sparkContext._gateway.proc.pid
     before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
     frame = morrow.spark.read(spark, path)
@@ -123,9 +125,10 @@ def measure_spark(path: str) -> Taken:
     return Taken(cpu, wall, _memory(), before, _memory(gateway), frame.rdd.getNumPartitions())
 
 
-def taken(path: str, *, spark: bool) -> Taken:
+def taken(path: str, *, spark: bool, master: str = LOCAL) -> Taken:
     """Plans a read of the table in a process of its own."""
-    command = [sys.executable, "-m", "bench.planning", *(["--spark"] if spark else []), "--of", path]
+    how = ["--spark", "--master", master] if spark else []
+    command = [sys.executable, "-m", "bench.planning", *how, "--of", path]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return Taken(**json.loads(done.stdout.splitlines()[-1]))
 
@@ -142,15 +145,16 @@ def main(given: Sequence[str]) -> None:
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--spark", action="store_true", help="plan a read by Spark")
+    parser.add_argument("--master", default=LOCAL, help="where Spark's tasks run")
     parser.add_argument("--of", help="plan this table and make none")
     asked = parser.parse_args(given)
     if asked.of is not None:
-        print(json.dumps(asdict(measure_spark(asked.of) if asked.spark else measure(asked.of))))
+        print(json.dumps(asdict(measure_spark(asked.of, asked.master) if asked.spark else measure(asked.of))))
         return
     folder = HOME / "planning"
     try:
         path = made(folder, asked.files, asked.partitions, FORMATS[asked.spark])
-        found = taken(path, spark=asked.spark)
+        found = taken(path, spark=asked.spark, master=asked.master)
         spark = f"; JVM {found.jvm:,.0f} MiB, {found.tasks:,} tasks" if asked.spark else ""
         print(
             f"{asked.files:,} files in {asked.partitions:,} partitions: {found.cpu:.1f} s CPU, {found.wall:.1f} s, "

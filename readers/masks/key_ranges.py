@@ -36,6 +36,9 @@ RANGE_ROWS = 1 << 21
 WHOLE_ROWS = 1 << 22
 """Sections up to this many rows are merged in one piece, unless cutting saves reading."""
 
+OF_NUMBERS = 2
+"""So many times the rows where one number of each is read."""
+
 FEW_ROWS = 1 << 18
 """Sections up to this many rows are merged whole: reading their row group statistics would cost more than it saves."""
 
@@ -46,7 +49,7 @@ RANGED_TYPES: tuple[type[DataType], ...] = (
 """Key types whose Parquet statistics pyarrow gives as values that compare like the keys do."""
 
 WORTHWHILE = 0.7
-"""A section of up to `WHOLE_ROWS` is cut only when at most this share of its rows must be merged."""
+"""A section that could be merged whole is cut only when at most this share of its rows must be merged."""
 
 
 class KeyRange(msgspec.Struct, frozen=True):
@@ -89,6 +92,8 @@ def key_ranges(
     store: FileStore,
     skip_alone: bool,
     most_rows: int | None = None,
+    *,
+    numbers: bool = False,
 ) -> list[KeyRange]:
     """Returns the ranges that have to be merged; rows outside of them are live.
 
@@ -96,6 +101,7 @@ def key_ranges(
         stored_names: the first key column's name in each file.
         skip_alone: leave out ranges that only one file covers.
         most_rows: the approximate maximum of rows of a range when the section is cut; `RANGE_ROWS` unless given.
+        numbers: one number of each row is read, so that more of them are merged in one piece.
     """
     everything = [KeyRange(files=tuple(range(len(files))))]
     if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
@@ -109,7 +115,7 @@ def key_ranges(
     total = sum(group.rows for group in groups)
     ranges = _cut(groups, skip_alone, RANGE_ROWS if most_rows is None else most_rows)
     # One pass over everything is cheaper than ranges that save little.
-    if total <= WHOLE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
+    if total <= WHOLE_ROWS * (OF_NUMBERS if numbers else 1) and _rows_within(ranges, groups) > total * WORTHWHILE:
         return everything
     return ranges
 

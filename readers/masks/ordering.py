@@ -7,7 +7,7 @@ to itself: Paimon up to 2.0 treats it as equal to every number, which is no orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ def sortable(series: pl.Series) -> pl.Series:
 
 DENSE = 8
 """Integer keys that span less than so many times their number are distinguished by a table, unsorted."""
+SEVERAL = 2
+"""What a table of counts says of a key that two runs hold, or more."""
 BLOCK = 1 << 15
 """Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
 
@@ -55,13 +57,43 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     found = []
     for number, run in enumerate(newest_first):
         found.append(np.empty(len(run), bool))
-        for start in range(0, len(run), BLOCK):
-            rows = slice(start, start + BLOCK)
+        for rows in _blocks(run):
             slots = _slots(run[rows], least)
             found[-1][rows] = fresh[slots] if isinstance(slots, slice) else fresh.take(slots)
             if number + 1 < len(newest_first):
                 fresh[slots] = False
     return found
+
+
+def alone(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list[npt.NDArray[np.bool_]], int] | None:
+    """Returns, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold;
+    None when the keys are too sparse. As `unseen`, by a table that counts."""
+    runs = [run for run in newest_first if len(run)]
+    if not runs:
+        return [np.empty(0, bool) for _ in newest_first], 0
+    least, greatest = min(int(run.min()) for run in runs), max(int(run.max()) for run in runs)
+    if greatest - least >= DENSE * sum(map(len, runs)):
+        return None
+    holders = np.zeros(greatest - least + 1, np.uint8)  # none, one, several
+    found = []
+    for run in newest_first:
+        found.append(np.empty(len(run), bool))
+        for rows in _blocks(run):
+            slots = _slots(run[rows], least)
+            before = holders[slots] if isinstance(slots, slice) else holders.take(slots)
+            np.equal(before, 0, out=found[-1][rows])
+            holders[slots] = np.minimum(before + 1, SEVERAL)
+    # Of the run that came last, that is the answer; those before it have to look once more.
+    for run, rows_alone in zip(newest_first[:-1], found):
+        for rows in _blocks(run):
+            slots = _slots(run[rows], least)
+            now = holders[slots] if isinstance(slots, slice) else holders.take(slots)
+            np.equal(now, 1, out=rows_alone[rows])
+    return found, int(np.count_nonzero(holders == SEVERAL))
+
+
+def _blocks(run: npt.NDArray[np.integer]) -> Iterator[slice]:
+    yield from (slice(start, start + BLOCK) for start in range(0, len(run), BLOCK))
 
 
 def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:

@@ -34,7 +34,7 @@ from morrow.readers.files.streaming import collected
 from morrow.readers.masks.cutting import cuts, pieces
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
-from morrow.readers.masks.told_keys import told_keys
+from morrow.readers.masks.told_keys import NUMBERS, told_keys
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
@@ -97,6 +97,11 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """The key and the other deciding columns."""
         return (*self.key_fields, *self.other_fields)
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether one number of each row decides."""
+        return len(self.deciding_fields) == 1 and isinstance(self.key_fields[0].type, NUMBERS)
+
     @cached_property
     def age(self) -> tuple[str, ...]:
         """The columns that order versions before the position of the row does."""
@@ -127,8 +132,9 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Returns the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
         if (cut := self.section.cut) is not None:
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
-        names = self.stored_names()
-        return key_ranges(self.files, self.key_fields[0], names, self.store, not self.with_kind, most_rows)
+        names, skip = self.stored_names(), not self.with_kind
+        numbers = most_rows is None and self.are_numbers
+        return key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
         """Returns the level of each row of these files; None where levels do not affect which rows count."""

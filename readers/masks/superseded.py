@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,9 @@ from morrow.readers.masks.marks import Marks, as_mask
 from morrow.readers.masks.ordering import comparable, is_number, key_order, newest_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
 
+T = TypeVar("T")
 Live = list[npt.NDArray[np.bool_]]
+Unpacked: TypeAlias = Callable[[], Sequence[pl.DataFrame]]
 
 
 def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
@@ -38,7 +41,7 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
         for number, frame, rows in zip(
             part.files, frames, found or live_rows(keys, frames, lambda: keys.read(part, None))
         ):
-            marks.put(number, slice(None) if part.whole else frame[POSITION].to_numpy(), rows)
+            marks.put(number, places_of(part, frame), rows)
         marks.done(part)
 
     keys.each_range(mark)
@@ -46,12 +49,26 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
     return tuple(by_file[i] for i in range(len(section.files)))
 
 
+def places_of(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.integer]:
+    """Returns where the rows of a range, in the order of their file, are in it: side by side, if the file is sorted."""
+    if part.whole or frame.is_empty():
+        return slice(0, frame.height)
+    places = frame[POSITION].to_numpy()
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
+
+
 class _InexactPackingError(Exception):
     """The keys of a part cannot be packed, and are not available unpacked."""
 
 
-def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
-    """Computes the live rows of a whole section in several parts at once; None where that is impossible."""
+def in_parts(
+    keys: SectionKeys, frames: Sequence[pl.DataFrame], work: Callable[[Sequence[pl.DataFrame], Unpacked], T]
+) -> list[T] | None:
+    """Returns the result of the work for each of several parts of a whole section, processed at once.
+
+    The parts share no key; arguments of the work as for `SectionKeys.keyed`. None where that is impossible.
+    """
     parts = keys.parts(frames)
     if len(parts) == 1:
         return None
@@ -61,10 +78,14 @@ def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | 
 
     try:
         with ThreadPoolExecutor(RANGE_WORKERS) as pool:
-            live = list(pool.map(lambda part: live_rows(keys, part, inexact), parts))
+            return list(pool.map(lambda part: work(part, inexact), parts))
     except _InexactPackingError:
         return None
-    return [np.concatenate(rows) for rows in zip(*live)]
+
+
+def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
+    live = in_parts(keys, frames, lambda part, unpacked: live_rows(keys, part, unpacked))
+    return None if live is None else [np.concatenate(rows) for rows in zip(*live)]
 
 
 def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
@@ -72,9 +93,7 @@ def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
     return tuple(as_mask(rows, absent=True) for rows in live)
 
 
-def live_rows(
-    keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
-) -> Live:
+def live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> Live:
     """Returns for each frame which of its rows are live; arguments as for `SectionKeys.keyed`."""
     alive = _unseen(keys, frames)
     if alive is None:

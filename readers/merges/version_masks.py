@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -15,15 +14,17 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import POSITION, cols
+from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.marks import Marks
+from morrow.readers.masks.ordering import alone, comparable, is_number
 from morrow.readers.masks.refresh import Changed, changed, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.masks.superseded import Unpacked, in_parts, places_of
 from morrow.readers.merges.versions import Versions, versions_at, versions_of
 
 VERSIONS = "versions"
@@ -178,19 +179,19 @@ def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
 def _masks_of(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
     single = Marks(keys, blank=keys.section.cut is None, absent=True)
     shared = Marks(keys, blank=False, absent=False)
-    found = []
+    found: list[int] = []
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
-        rows, by_key = keys.keyed(frames, lambda: keys.read(part, None))
-        heights = [frame.height for frame in frames]
-        versions = versions_of(by_key, pl.DataFrame(), (), heights, keys.levels(part.files, heights))
-        found.append(versions.rounds.keys)
-        alone, others = told_apart(keys, rows, versions)
-        for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):
-            places = slice(None) if part.whole else frame[POSITION].to_numpy()
-            single.put(number, places, alone[start:end])
-            shared.put(number, places, others[start:end])
+        parts = (
+            in_parts(keys, frames, lambda some, unpacked: _apart(keys, part, some, unpacked)) if part.whole else None
+        )
+        parts = parts or [_apart(keys, part, frames, lambda: keys.read(part, None))]
+        found.extend(each.keys for each in parts)
+        for place, number in enumerate(part.files):
+            rows = places_of(part, frames[place])
+            single.put(number, rows, np.concatenate([each.single[place] for each in parts]))
+            shared.put(number, rows, np.concatenate([each.shared[place] for each in parts]))
         single.done(part)
         shared.done(part)
 
@@ -198,10 +199,42 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
     return single.masks(), shared.masks(), sum(found)
 
 
+class _Apart(msgspec.Struct, frozen=True):
+    """What masks say of some rows of each file, and how many keys of several versions these have."""
+
+    single: list[Rows]
+    shared: list[Rows]
+    keys: int
+
+
+def _apart(keys: SectionKeys, part: KeyRange, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> _Apart:
+    rows, by_key = keys.keyed(frames, unpacked)
+    heights = [frame.height for frame in frames]
+    ends = np.cumsum(heights)[:-1]
+    levels = keys.levels(part.files, heights)
+    by_key = comparable(by_key)
+    counted = levels is None and is_number(by_key)
+    known = alone(np.split(by_key.to_series().to_numpy(), ends)[::-1]) if counted else None
+    if known is not None:
+        single = np.concatenate(known[0][::-1])
+        shared, several = ~single, known[1]
+        single = _without_retractions(keys, rows, single)
+    else:
+        versions = versions_of(by_key, pl.DataFrame(), (), heights, levels)
+        several = versions.rounds.keys
+        single, shared = told_apart(keys, rows, versions)
+    return _Apart(np.split(single, ends), np.split(shared, ends), several)
+
+
+def _without_retractions(keys: SectionKeys, rows: pl.DataFrame, single: Rows) -> Rows:
+    if VALUE_KIND not in rows.columns or keys.spec.keeps_retractions:
+        return single
+    kept: Rows = single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0)
+    return kept
+
+
 def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
     """Returns the live rows with keys of one version, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
-    if VALUE_KIND not in rows.columns or keys.spec.keeps_retractions:
-        return versions.single, shared
-    return versions.single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0), shared
+    return _without_retractions(keys, rows, versions.single), shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.masks.ordering import newest_of_each_key, sortable, unseen
+from morrow.readers.masks.ordering import alone, newest_of_each_key, sortable, unseen
 
 NAN, INF = math.nan, math.inf
 FLOATS = (-INF, -1.5, -5e-324, 0.0, 5e-324, 1.5, INF, NAN)
@@ -171,3 +172,23 @@ def test_unseen_and_sorted_agree(runs: list[set[int]], dtype: type[np.integer[An
         for run, alive in zip(newest_first, found, strict=True):
             assert run[alive].tolist() == [k for k in run.tolist() if k not in seen]
             seen |= set(run.tolist())
+
+
+def test_a_key_is_alone_where_no_other_run_holds_it() -> None:
+    found = alone([np.array([2, 3]), np.array([], np.int64), np.array([1, 2, 4]), np.array([1, 3, 5])])
+    assert found is not None
+    assert [run.tolist() for run in found[0]] == [[False, False], [], [False, False, True], [False, False, True]]
+    assert found[1] == 3
+    assert alone([np.array([0, 10**12]), np.array([5])]) is None
+
+
+@given(
+    runs=st.lists(st.sets(st.integers(-128, 127), max_size=200), min_size=1, max_size=5),
+    dtype=st.sampled_from([np.int8, np.int16, np.int64]),
+)
+def test_alone_and_counted_agree(runs: list[set[int]], dtype: type[np.integer[Any]]) -> None:
+    found = alone([np.array(sorted(run), dtype) for run in runs])
+    if found is not None:
+        holders = Counter(key for run in runs for key in run)
+        assert [run.tolist() for run in found[0]] == [[holders[key] == 1 for key in sorted(run)] for run in runs]
+        assert found[1] == sum(count > 1 for count in holders.values())

@@ -69,7 +69,7 @@ def to_dataframe(table: FolderTable, columns: Sequence[str], filter: Filter, spa
     rest = [file for each in found for file in each.files if file.path not in theirs]
     if rest or not frames:
         frames.append(_by_tasks(table, fields, filter, rest, spark))
-    return not_writable(reduce(lambda left, right: left.unionAll(right), frames))
+    return not_writable(reduce(lambda left, right: left.unionAll(right), frames), scanning(spark))
 
 
 def _by_tasks(

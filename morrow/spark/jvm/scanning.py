@@ -7,8 +7,8 @@ where executors see them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -20,10 +20,8 @@ from morrow.spark.jvm.compiling import SCANS, cooked, package, root_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FRAME = "FileScans", "frame"
-REACHES = "Reach", "obstacle"
-ROWS = "TaskRows", "frame"
-"""Class and method."""
+CALLS = "Calls"
+"""The class of the object that is called."""
 
 NO_JVM = "a client of Spark Connect reaches no JVM"
 
@@ -66,7 +64,7 @@ class _Asked:
 class Scanning:
     """What a session can do: scan files that Morrow lists, or, for the reason in `obstacle`, those that Spark finds."""
 
-    methods: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    calls: Any = None
     obstacle: str | None = None
 
     def frame(self, spark: SparkSession, described: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
@@ -79,13 +77,12 @@ class Scanning:
             masks: the bits of all masks, in words of 64; empty where no file has a mask.
             spread: have the masks broadcast, or sent with each task.
         """
-        from pyspark.sql import DataFrame
-
-        return DataFrame(self._call(spark, FRAME, described, bytearray(numbers), bytearray(masks), spread), spark)
+        given = described, bytearray(numbers), bytearray(masks), spread
+        return _frame(self.calls.scan(_session(spark), *given), spark)
 
     def reaches(self, spark: SparkSession, url: str, size: int) -> str | None:
         """Returns why Spark does not find a file of this size at a URL; None if it does."""
-        return cast("str | None", self._call(spark, REACHES, url, size))
+        return cast("str | None", self.calls.obstacle(_session(spark), url, size))
 
     def rows(self, spark: SparkSession, schema: str, size: int, title: str, rows: Rows) -> DataFrame:
         """Returns rows that are asked for when Spark plans a query, of the columns and rows that it needs.
@@ -98,17 +95,32 @@ class Scanning:
             rows: columns, by their numbers, and filters to the rows of these.
         """
         from pyspark import java_gateway
-        from pyspark.sql import DataFrame
 
         cast("Any", java_gateway).ensure_callback_server_started(cast("Any", spark).sparkContext._gateway)
-        return DataFrame(self._call(spark, ROWS, schema, size, title, _Asked(rows)), spark)
+        return _frame(self.calls.rows(_session(spark), schema, size, title, _Asked(rows)), spark)
 
-    def _call(self, spark: SparkSession, method: tuple[str, str], *arguments: object) -> Any:
-        jvm = cast("Any", spark)._jvm
-        given = jvm.java.util.ArrayList()  # an array would take no function of Python's
-        for argument in (cast("Any", spark)._jsparkSession, *arguments):
-            given.add(jvm.java.lang.Long(argument) if type(argument) is int else argument)
-        return self.methods[method].invoke(None, given.toArray())
+    def given(self, spark: SparkSession, file: str, schema: str) -> DataFrame | None:
+        """Returns the rows of a file in Arrow's stream format, which are in the driver's JVM from then on.
+
+        `schema` is that of Spark as JSON. None where the session is set to have wider types than `travel_schema`.
+        """
+        made = self.calls.given(_session(spark), file, schema)
+        return None if made is None else _frame(made, spark)
+
+    def named(self, frame: DataFrame, name: str) -> DataFrame:
+        """Returns the same rows, projected, under a name."""
+        spark = frame.sparkSession
+        return _frame(self.calls.named(_session(spark), cast("Any", frame)._jdf, name), spark)
+
+
+def _session(spark: SparkSession) -> Any:
+    return cast("Any", spark)._jsparkSession
+
+
+def _frame(made: Any, spark: SparkSession) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    return DataFrame(made, spark)
 
 
 _KNOWN: WeakKeyDictionary[Any, Scanning] = WeakKeyDictionary()
@@ -133,7 +145,7 @@ def _found_out(spark: SparkSession) -> Scanning:
 
     try:
         compiler = cooked(spark, SCANS, f"the scan of named files in Spark {spark.version}")
-        made = Scanning({each: _method(compiler, *each) for each in (FRAME, REACHES, ROWS)})
+        made = Scanning(_calls(compiler, spark))
         tried = made.frame(spark, TRIAL, b"", bytes(8), spread=False)
         cast("Any", tried)._jdf.queryExecution().executedPlan()
     except Unsupported as error:
@@ -145,7 +157,8 @@ def _found_out(spark: SparkSession) -> Scanning:
     return made
 
 
-def _method(compiler: Any, holder: str, name: str) -> Any:
-    """Returns a method, as Java's Method."""
-    found = compiler.getClassLoader().loadClass(f"{package(SCANS)}.{holder}")
-    return next(method for method in found.getMethods() if method.getName() == name)
+def _calls(compiler: Any, spark: SparkSession) -> Any:
+    """Returns the object that is called."""
+    found = compiler.getClassLoader().loadClass(f"{package(SCANS)}.{CALLS}")
+    nothing = cast("Any", spark).sparkContext._gateway.new_array(cast("Any", spark)._jvm.java.lang.Object, 0)
+    return found.getConstructors()[0].newInstance(nothing)

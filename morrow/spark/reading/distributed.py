@@ -1,6 +1,6 @@
 """A plan as a Spark DataFrame: each section is read by Spark's own scan, or by tasks of Morrow's on the executors.
 
-The driver makes the plan and, up to a size, the masks; it holds no rows. `choice` assigns the reader of each section.
+The driver makes the plan and, up to a size, the masks. `choice` assigns the reader of each section.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def to_dataframe(
     if not frames:
         frames = [no_rows(spark, spark_schema(without_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
-    return not_writable(frame if plan.limit is None or not limits else frame.limit(plan.limit))
+    return not_writable(frame if plan.limit is None or not limits else frame.limit(plan.limit), way)
 
 
-def not_writable(frame: DataFrame) -> DataFrame:
+def not_writable(frame: DataFrame, way: Scanning) -> DataFrame:
     """Returns the same rows under the name `VIEW`, to which Spark refuses to write.
 
     INSERT into a view whose plan is a scan of one folder or file, and nothing else, writes there: an overwrite would
     replace the table's data file. A projection of all columns is refused; the optimiser takes it out of queries.
     """
-    return frame.select("*").alias(VIEW)
+    return frame.select("*").alias(VIEW) if way.obstacle else way.named(frame, VIEW)
 
 
 def _part(

@@ -22,6 +22,7 @@ from morrow.engine.values import replace
 from morrow.scans.table_scan import Scan, planned_with
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
+from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import distributed
 from morrow.spark.reading.manifests import ManifestTasks
 from morrow.spark.types.to_spark import spark_schema, without_not_null
@@ -74,7 +75,8 @@ def to_dataframe(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Dat
     else:
         rows = _with_places(wide.plan, wide.store, spark, placed=not hidden.keys().isdisjoint(PLACES))
         names = (*some, FILE_PATH, ROW_INDEX, ROW_BUCKET)
-    return distributed.not_writable(_chosen(rows, names, columns, keys if ROW_PARTITION in hidden else None))
+    chosen = _chosen(rows, names, columns, keys if ROW_PARTITION in hidden else None)
+    return distributed.not_writable(chosen, scanning(spark))
 
 
 def _chosen(rows: DataFrame, names: Sequence[str], columns: Sequence[str], keys: Sequence[str] | None) -> DataFrame:

@@ -165,7 +165,7 @@ def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monke
         """A session without a way to a JVM."""
 
     assert scanning.scanning(Connected()).obstacle == scanning.NO_JVM  # type: ignore[arg-type]
-    for name, value in (("FRAME", ("NoSuch", "frame")), ("TRIAL", "{}")):
+    for name, value in (("CALLS", "NoSuch"), ("TRIAL", "{}")):
         with monkeypatch.context() as patch:
             patch.setattr(scanning, name, value)
             assert scanning._found_out(spark).obstacle is not None

@@ -32,7 +32,8 @@ INLINED = "spark.sql.execution.arrow.localRelationThreshold"
 """The setting for the bytes below which Spark plans given rows as values, divided by the number of cores. Above them
 each Arrow batch is a partition."""
 
-_SETTING = Lock()
+BATCHES_APART = Lock()
+"""Held while the setting is another one than the user's."""
 
 
 def run_tasks(
@@ -100,7 +101,7 @@ def units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> DataF
 @contextmanager
 def _batches_apart(spark: SparkSession) -> Iterator[None]:
     """Has Spark make a partition of each Arrow batch of rows given to it."""
-    with _SETTING:
+    with BATCHES_APART:
         before = spark.conf.get(INLINED, None)
         spark.conf.set(INLINED, "0")
         try:

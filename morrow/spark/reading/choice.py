@@ -72,6 +72,9 @@ METADATA = "_metadata"
 ROW_INDEX = "_tmp_metadata_row_index"
 """The column that Spark's readers of Parquet fill with the row index."""
 
+BY_TASKS, BY_DRIVER = "by tasks", "by the driver or, if they are many, by tasks"
+"""Who merges keys of several versions, where all other rows of a section are Spark's."""
+
 HIDDEN = ("_", ".")
 """Spark ignores files whose names begin so."""
 
@@ -135,22 +138,24 @@ def _is_masked(section: Section) -> bool:
     return section.kind is SectionKind.MERGE or any(file.deletion is not None for file in section.files)
 
 
-def explain(plan: ScanPlan, far: str | None = None, join: str | None = None) -> str:
+def explain(plan: ScanPlan, far: str | None = None, join: str | None = None, *, here: bool = False) -> str:
     """Returns the choices as text, those of a kind together.
 
-    `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so.
+    `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so. `here`: the
+    driver's process runs the tasks.
     """
-    lines = [line for part in plan.parts for line in _lines(part, far, listed=join is None)]
+    merging = BY_DRIVER if here and join is None else BY_TASKS
+    lines = [line for part in plan.parts for line in _lines(part, far, merging, listed=join is None)]
     if far is None and any(_is_masked(section) for part in plan.parts for section in part.sections):
         lines.append("masks are a filter of the scan" if join is None else f"masks are joined to the scan: {join}")
     return "\n".join(["Spark reads", *(f"  {line}" for line in lines)])
 
 
-def _lines(plan: ScanPlan, far: str | None, *, listed: bool) -> Iterator[str]:
+def _lines(plan: ScanPlan, far: str | None, merging: str, *, listed: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for choice in choices(plan, far=far, listed=listed):
         how = f"by tasks: {choice.obstacle}" if choice.obstacle else f"by its own {_scan_of(choice.section)} scan"
-        merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
+        merged = f", keys of several versions {merging}" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
     yield from (f"{count:,} {text}" for text, count in counts.items())
     if not counts:

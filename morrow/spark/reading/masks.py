@@ -18,7 +18,9 @@ from morrow.readers.masks.live import known_merged, mask_bytes
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
+from morrow.spark.sessions import cores, is_connect
 from morrow.spark.versions import to_arrow
+from morrow.spark.workers import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 DRIVER_ROWS = 1 << 23
 """Stored rows, all sections together, whose keys the driver reads for one DataFrame; tasks read those beyond."""
 
+ALONE_ROWS, ALONE_CORES = 1 << 26, 4
+"""The same where the driver's process runs the tasks, and has so few cores that it keeps them busy itself."""
 
 MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
 """Path of a file and its mask as bits, the first row in the lowest one; null where every row is live."""
@@ -47,7 +51,7 @@ def section_masks(
     Raises:
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
     """
-    far = _far(plan, sections, store)
+    far = _far(plan, sections, store, spark)
     made = _made_by_tasks(plan, far, store, spark) if far else {}
 
     def masks(section: Section) -> tuple[Mask, ...]:
@@ -57,13 +61,20 @@ def section_masks(
         return list(pool.map(masks, sections))
 
 
-def _far(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
+def is_for_driver(rows: int, spark: SparkSession) -> bool:
+    """Returns whether the driver reads the keys of so many stored rows."""
+    if rows <= DRIVER_ROWS:
+        return True
+    return rows <= ALONE_ROWS and not is_connect(spark) and is_local(spark) and cores(spark) <= ALONE_CORES
+
+
+def _far(plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession) -> list[Section]:
     """Returns the sections whose masks are left to tasks."""
     far, rows = [], 0
     for section in sections:
         if section.kind is SectionKind.MERGE and not _is_known(plan, section, store):
             rows += section.row_count
-            if rows > DRIVER_ROWS:
+            if not is_for_driver(rows, spark):
                 far.append(section)
     return far
 

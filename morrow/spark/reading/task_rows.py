@@ -25,6 +25,7 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.jvm.scanning import Scanning
 from morrow.spark.reading.expressions import literal, quoted
+from morrow.spark.reading.merged_here import merged_here
 from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 from morrow.spark.types.told import predicates
 
@@ -62,7 +63,11 @@ def task_frame(
         narrow = filtered(plan.with_columns(some), told)
         wanted = spark_schema(without_not_null(narrow.fields))
         left = of_partitions(narrow, sections)
-        found = run_sections(work, narrow, left, store, wanted, spark) if left else no_rows(spark, wanted)
+        if not left:
+            found = no_rows(spark, wanted)
+        else:
+            by_driver = merged_here(narrow, left, store, scanning, spark) if work is Work.MERGE else None
+            found = by_driver or run_sections(work, narrow, left, store, wanted, spark)
         return found if chosen else found.select()
 
     if scanning.obstacle is None:

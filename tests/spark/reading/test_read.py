@@ -19,12 +19,13 @@ from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, Fi
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.format.types import DataField, LocalZonedTimestampType
 from morrow.readers.masks import clear_mask_cache
-from morrow.spark.job import cutting, packing, sections
-from morrow.spark.reading import choice, distributed, masks
+from morrow.spark.job import cutting, packing, run, sections
+from morrow.spark.reading import choice, distributed, masks, merged_here, task_rows
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import literal
 from morrow.spark.reading.read import explain, read
 from tests.engine.plan.test_fallback import Branched
+from tests.spark.conftest import settings
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory
 from tests.support.written import new_table
@@ -95,11 +96,44 @@ def test_conditions_that_spark_does_not_have_go_to_tasks(spark: SparkSession, tm
     assert "by tasks: the filter" in explain(scan)
 
 
-def test_keys_of_several_versions_are_merged_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by tasks"])
+def test_keys_of_several_versions_are_merged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    """By the driver in local mode, where they are few: no task of Morrow's runs then."""
+    table = keyed(tmp_path, "partial-update")
+    if here:
+        monkeypatch.setattr(task_rows, "run_sections", None)
+    else:
+        monkeypatch.setattr(merged_here, "MOST_BYTES", 0)
+    frame = read(spark, table.path)
+    assert rows(frame) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
+    assert rows(frame.where("n > 10 AND v < 'c'").select("v")) == [("B",)]
+    assert frame.count() == 3
+    assert rows(read(spark, table.path, filter="n = 20")) == [(2, "B", 20)]
+    assert len(rows(read(spark, table.path, limit=2))) == 2
+    assert "own Parquet scan, keys of several versions by the driver or" in explain(morrow.open(table.path).scan())
+
+
+def test_what_the_driver_fails_to_merge_is_left_to_tasks_which_say_why(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> pa.Table:
+        raise CorruptFile("x.parquet", "as this test has it")
+
+    monkeypatch.setattr(merged_here, "_merged", fails)
     table = keyed(tmp_path, "partial-update")
     assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
-    assert rows(read(spark, table.path, filter="n = 20")) == [(2, "B", 20)]
-    assert "own Parquet scan, keys of several versions by tasks" in explain(morrow.open(table.path).scan())
+
+
+def test_rows_of_the_driver_are_as_wide_as_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
+    """Where it has 64-bit offsets of text, tasks merge."""
+    table = keyed(tmp_path, "partial-update")
+    with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": "true", run.INLINED: "7"}):
+        assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
+        spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+        assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
+        assert spark.conf.get(run.INLINED) == "7"
 
 
 def test_other_formats_are_read_by_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +251,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
     table = keyed(tmp_path, engine)
     clear_mask_cache()
     monkeypatch.setattr(masks, "DRIVER_ROWS", 3)
+    monkeypatch.setattr(masks, "ALONE_ROWS", 3)
     # The driver must not look into the files.
     monkeypatch.setattr(masks, "scan_masks", None)
     scan = morrow.open(table.path).scan()
@@ -268,6 +303,7 @@ def test_one_large_bucket_is_merged_by_several_tasks(
     for module, name in ((packing, "OPENING_BYTES"), (packing, "MOST_TASK_BYTES"), (cutting, "LEAST_ROWS")):
         monkeypatch.setattr(module, name, 1)
     monkeypatch.setattr(masks, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(masks, "ALONE_ROWS", 0)
     monkeypatch.setattr(choice, "ORC", "")
     options = {"merge-engine": "partial-update"}
     table = TableFactory(tmp_path / "t", FIELDS, ["id"], options=options)

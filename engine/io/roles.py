@@ -57,11 +57,17 @@ if hasattr(os, "register_at_fork"):
 class RoleStore(RenewedStore):
     """A bucket as a role sees it. It is pickled with the role, and without the credentials that assume it."""
 
+    checks_pages = False
+
     def __init__(self, base_url: str, options: StorageOptions) -> None:
         self.storage_options = options
         super().__init__(Assumed(base_url, options))
 
-    def __setstate__(self, lend: Any) -> None:
+    def __getstate__(self) -> Any:
+        return super().__getstate__(), self.checks_pages
+
+    def __setstate__(self, state: Any) -> None:
+        lend, self.checks_pages = state
         self.storage_options = lend.options
         super().__setstate__(lend)
 

@@ -136,6 +136,8 @@ def test_pickles_assume_the_role_again(options: dict[str, str], sts: StsServer) 
     roles._lent.clear()
     assert pickle.loads(data).to_polars().rows() == [(1, "a")]
     assert len(sts.asked) == 2
+    table = morrow.open(table.path, storage_options=options, verify="pages")
+    assert pickle.loads(pickle.dumps(table))._metadata.store.checks_pages
 
 
 @pytest.mark.parametrize(

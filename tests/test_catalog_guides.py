@@ -153,11 +153,11 @@ QUICK = (races,)
 """What is run in an object store each time; the long profile runs all."""
 FAR = ("S3", "S3 without conditional put", "OSS", "GCS", "Azure")
 SKIPPED = "not run"
-HDFS = "filesystem, HDFS"
+HDFS = ("filesystem, HDFS", "JDBC in SQLite, HDFS")
 """What tests/interop/test_hdfs.py runs, which has a namenode."""
 HIVE = "Hive, "
 """How the rows begin that tests/interop/test_hive.py runs, which has a metastore."""
-ELSEWHERE = (f"| {HDFS} |", f"| {HIVE}")
+ELSEWHERE = (*(f"| {row} |" for row in HDFS), f"| {HIVE}")
 OPERATIONS = {
     "write, read, SQL": reads,
     "change columns": alters,

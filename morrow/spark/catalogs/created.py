@@ -31,9 +31,9 @@ def statement(name: Sequence[str], table: Table) -> str:
     if table.partition_keys:
         parts.append(f"PARTITIONED BY ({', '.join(map(_name, table.partition_keys))})")
     if table.comment is not None:
-        parts.append(f"COMMENT {_text(table.comment)}")
+        parts.append(f"COMMENT {text_literal(table.comment)}")
     own: Mapping[str, str] = without_secrets(described.properties(table))
-    options = [f"{_text(key)} = {_text(own[key])}" for key in sorted(own) if key not in NOT_SHOWN]
+    options = [f"{text_literal(key)} = {text_literal(own[key])}" for key in sorted(own) if key not in NOT_SHOWN]
     if options:
         parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(options) + ")")
     return "\n".join([*parts, ""])
@@ -46,7 +46,7 @@ def _column(field: t.DataField) -> str:
     if field.default_value is not None:
         said.append(f"DEFAULT {_default(field)}")
     if field.description is not None:
-        said.append(f"COMMENT {_text(field.description)}")
+        said.append(f"COMMENT {text_literal(field.description)}")
     return " ".join(said)
 
 
@@ -64,7 +64,7 @@ def sql_type(kind: t.DataType) -> str:
 
 
 def _member(field: t.DataField) -> str:
-    comment = "" if field.description is None else f" COMMENT {_text(field.description)}"
+    comment = "" if field.description is None else f" COMMENT {text_literal(field.description)}"
     return sql_type(field.type) + ("" if field.type.nullable else " NOT NULL") + comment
 
 
@@ -80,7 +80,8 @@ def _name(name: str) -> str:
     return name if PLAIN.fullmatch(name) else quoted(name)
 
 
-def _text(text: str) -> str:
+def text_literal(text: str) -> str:
+    """Returns a text as Spark's SQL writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

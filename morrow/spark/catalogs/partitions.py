@@ -24,6 +24,8 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from morrow.tables.table import Table
+
 
 def _partitions(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     """Returns the partitions that hold files now, a row for each."""
@@ -48,7 +50,11 @@ def _greatest(place: Place, question: Question, _rows: DataFrame | None) -> str:
     catalog, name = placed(place.spark, name_of(question["name"]))
     if catalog != place.name:
         raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}")
-    table = place.table(full_name(name[:-1], name[-1]))
+    return greatest_of(place.table(full_name(name[:-1], name[-1])))
+
+
+def greatest_of(table: Table) -> str:
+    """Returns the greatest value of the first partition column as text. Raises `InvalidArgument` if there is none."""
     return greatest(WriteTarget.of(table._metadata, None))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
 from morrow.queries.incremental import CHANGES_BY, are_of_changes, changes
+from morrow.spark.catalogs.created import text_literal
+from morrow.spark.catalogs.partitions import greatest_of
 from morrow.spark.catalogs.place import Place, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.words import name_of
@@ -28,6 +31,10 @@ QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
 """How statements begin that return rows and change nothing."""
 CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 PLACEHOLDER = "morrow_table_"
+MAX_PT = ("sys", "max_pt")
+"""What follows the name of a warehouse in the name of its function."""
+WHOLE = re.compile(r"\bTABLE\s*$", re.IGNORECASE)
+"""What stands before a table that is a query by itself, and takes no alias."""
 SECONDS = "seconds"
 """A moment as a number, which Spark takes for seconds since 1970."""
 
@@ -75,7 +82,11 @@ def query(session: Session, text: str) -> DataFrame:
             key: tuple[object, ...] = (path[0].lower(), *_constants(words.expressions(), path[0]))
         elif session.place(path) is None or len(path) < 3:
             if len(path) == 1 and path[0].upper() in CHANGING and words.word() in ("INTO", "OVERWRITE", "FROM"):
-                raise Unsupported(f"{path[0].upper()} after WITH", hint="put the WITH into its query")
+                raise _changes_rows(path[0].upper(), text)
+            continue
+        elif path[1:] == MAX_PT and words.word() == "(":
+            value = _greatest(session, path[0], words.expressions())
+            parts[start, words.taken] = text_literal(value)
             continue
         elif len(path) > 3:  # a column
             parts[start, words.start(first + 5)] = quoted(path[2])
@@ -86,12 +97,31 @@ def query(session: Session, text: str) -> DataFrame:
         if key not in known:
             known[key] = f"{PLACEHOLDER}{len(known)}"
             frames[known[key]] = _frame(session, key)
-        alias = f" AS {quoted(path[2])}" if len(path) == 3 and words.alias() is None else ""
+        is_named = len(path) == 3 and words.alias() is None and not WHOLE.search(text[:start])
+        alias = f" AS {quoted(path[2])}" if is_named else ""
         parts[start, stop] = f"{{{known[key]}}}{alias}"
-    if not frames:
+    if not parts:
         return session.spark.sql(text)
+    if not frames:
+        return session.spark.sql(replaced(text, parts))
     named: dict[str, Any] = {**frames}
     return session.spark.sql(_with_placeholders(text, parts), None, **named)
+
+
+def _changes_rows(verb: str, text: str) -> Unsupported:
+    """Returns the error of a statement that changes rows and begins as a query does."""
+    if Statement(text).word() == "EXPLAIN":
+        return Unsupported(f"EXPLAIN of {verb} here", hint="there is EXPLAIN of queries")
+    return Unsupported(f"{verb} after WITH", hint="put the WITH into its query")
+
+
+def _greatest(session: Session, catalog: str, arguments: list[str]) -> str:
+    """Returns what ``max_pt`` of a table's name is, with or without the catalog's. Raises `Unsupported` for others."""
+    given = _constants(arguments, MAX_PT[-1])
+    if len(given) != 1:
+        raise InvalidArgument(f"{MAX_PT[-1]} takes the name of a table")
+    name = name_of(given[0])
+    return greatest_of(session.table(name if len(name) > 2 else (catalog, *name)))
 
 
 def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:

@@ -123,7 +123,7 @@ def schema_of(session: Session, columns: str) -> StructType:
     try:
         return session.spark.createDataFrame([], columns).schema
     except PySparkException as error:
-        raise InvalidArgument(f"({columns}): {str(error).partition(chr(10))[0]}") from error
+        raise InvalidArgument(f"({columns}): {str(error).strip().partition(chr(10))[0]}") from error
 
 
 def _nullable(rows: DataFrame | None) -> StructType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -124,18 +125,18 @@ class _Picked:
         """
         if len(self._chunk_ends) < 2:
             return self.rows, numbers
-        chunks = np.searchsorted(self._chunk_ends, numbers, "right")
-        pieces, shifts, height = [], np.zeros(len(self._chunk_ends), np.int64), 0
-        for chunk in range(len(self._chunk_ends)):
-            here = numbers[chunks == chunk]
-            if len(here):
-                low, high = int(here.min()), int(here.max()) + 1
+        ordered = np.sort(numbers)
+        pieces, height, places, shift = list[pl.DataFrame](), 0, numbers.astype(np.int64), 0
+        for first, end in pairwise((0, *np.searchsorted(ordered, self._chunk_ends))):
+            if first < end:
+                low, high = int(ordered[first]), int(ordered[end - 1]) + 1
+                places += (numbers >= low) * (height - low - shift)
                 pieces.append(self.rows[low:high])
-                shifts[chunk] = height - low
+                shift = height - low
                 height += high - low
         if height > SPREAD * len(numbers):
             return self.rows, numbers
-        return pl.concat(pieces, rechunk=True), numbers + shifts[chunks]
+        return pl.concat(pieces, rechunk=True), places
 
     @cached_property
     def _chunk_ends(self) -> Rows:

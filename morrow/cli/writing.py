@@ -72,12 +72,15 @@ def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
     from morrow.cli.text_rows import CSV_TEXTS
 
     form = ds.CsvFileFormat(convert_options=csv.ConvertOptions(**CSV_TEXTS)) if reader == "csv" else reader
+    hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
     try:
         schema = ds.dataset(file, format=form).schema
     except pa.ArrowInvalid as error:
         reason = one_line(str(error).rpartition("Invalid: ")[2])
-        hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
         raise InvalidArgument(f"{file}: its columns cannot be told from its rows ({reason}); {hint}") from error
+    empty = [one_line(column.name) for column in schema if pa.types.is_null(column.type)]
+    if empty:
+        raise InvalidArgument(f"{file}: its first rows have no value of {', '.join(empty)}; {hint}")
     return catalog.create_table(name, schema=schema, primary_keys=primary_key)
 
 

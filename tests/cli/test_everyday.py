@@ -85,6 +85,8 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 3
     assert run("export", "db.t", tmp_path / "out.xls").code == 1
     assert "name one file" in run("export", "db.t").err
+    (tmp_path / "nothing.csv").write_text("id,v\n1,\n")
+    assert "no value of v; make the table first: morrow create" in run("import", "db.m", tmp_path / "nothing.csv").err
     (tmp_path / "pairs.json").write_text('{"m": [["k", 1]]}\n')  # as a map is exported
     assert "make the table first: morrow create db.m" in run("import", "db.m", tmp_path / "pairs.json").err
     assert run("upsert", "db.t", rows).code == 0

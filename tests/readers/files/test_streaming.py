@@ -62,8 +62,10 @@ def test_data_to_write_that_breaks_off(tmp_path: Path, unreadable: Path) -> None
 def test_many_frames_are_collected_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     collect_all = pl.collect_all
-    monkeypatch.setattr(pl, "collect_all", lambda frames: asked.append(len(frames)) or collect_all(frames))
-    found = collected([pl.LazyFrame({"n": [i]}) for i in range(300)])
-    assert [frame["n"][0] for frame in found] == list(range(300))
-    assert asked == [128, 128, 44]
+    monkeypatch.setattr(pl, "collect_all", lambda given, **how: asked.append(len(given)) or collect_all(given, **how))
+    frames = [pl.LazyFrame({"n": [i]}) for i in range(300)]
+    for stream in (False, True):
+        found = collected(frames, stream=stream)
+        assert [frame["n"][0] for frame in found] == list(range(300))
+    assert asked == [128, 128, 44] * 2
     assert collected([]) == []

@@ -10,6 +10,8 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.request import ScanRequest
 
+SUMMED = ("_ROW_COUNT", "_FILE_SIZE")
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -25,5 +27,5 @@ def estimated(metadata: TableMetadata, request: ScanRequest) -> Estimate:
         return Estimate(0, 0)
     part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
     with planning(metadata, request.snapshot):
-        frame = live_entries(metadata, request.snapshot, request.schema, part).frame
-    return Estimate(int(frame["_ROW_COUNT"].sum()), int(frame["_FILE_SIZE"].sum()))
+        frame = live_entries(metadata, request.snapshot, request.schema, part, SUMMED).frame
+    return Estimate(*(int(frame[name].sum()) for name in SUMMED))

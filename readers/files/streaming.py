@@ -38,9 +38,8 @@ def batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl.DataFra
     whole = pl.concat([marked, pl.LazyFrame({end: [True]})], how="diagonal")
     complete = False
     for batch in whole.collect_batches(chunk_size=rows, maintain_order=True, lazy=True, engine="streaming"):
-        complete = bool(batch[end][-1])
-        found = batch.drop(end)
-        found = found[:-1] if complete else found
+        complete = bool(batch.drop_in_place(end)[-1])  # `drop` is a query of its own
+        found = batch[:-1] if complete else batch
         if found.height:
             yield found
     if not complete:

@@ -12,7 +12,7 @@ for a stream that holds 0.3: a cap on those then says little. Measured (two core
     rows          work            peak    of that, not mapped files    finishes under RLIMIT_AS of
     20 million    batches         383 MB  291 MB                       800 MB (1.4 GB of rows in Arrow)
     20 million    aggregate       383 MB  299 MB                       800 MB
-    20 million    to_arrow        rows and 400 MB (a plain scan of Polars: rows and 387 MB)
+    20 million    to_arrow        rows and 315 MB (a plain scan of Polars: rows and 387 MB)
     20 million    upsert          826 MB  719 MB                       1,500 MB, not 1,100 MB
     20 million    compact         634 MB  528 MB                       1,100 MB, not 800 MB
     100 million   batches         686 MB  591 MB                       not 800 MB (7.2 GB of rows in Arrow)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -49,6 +50,7 @@ __all__ = [
 
 FEW_VALUES = 1 << 16
 """Up to so many values of text are copied once more, rather than to import what Arrow's casts need."""
+VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
 NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 MAX_CHUNK_BYTES = 2**31 - 1
@@ -61,10 +63,13 @@ TEXT = frozenset({pl.String(), pl.Binary()})
 """Types that Polars keeps as views."""
 
 
-def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Table:
+def to_arrow_table(
+    frame: pl.DataFrame, fields: Sequence[t.DataField], *, pool: pa.MemoryPool | None = None
+) -> pa.Table:
     """Converts a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
 
-    Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls.
+    Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes lie
+    in memory of `pool`, Arrow's default one where it is None.
 
     Raises:
         InvalidArgument: a column is missing or holds values that are not of the type.
@@ -75,7 +80,7 @@ def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Tab
         raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
     columns = frame.select(cols(schema.names)).get_columns()
     del frame  # where nobody else holds it, only what is being converted is in memory twice
-    return _table(columns, schema)
+    return _table(columns, schema, pool)
 
 
 def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
@@ -91,7 +96,7 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _table(series: list[pl.Series], schema: pa.Schema) -> pa.Table:
+def _table(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
     """Converts columns, which are taken out of the list, chunk by chunk."""
     rows = len(series[0]) if series else 0
     series.reverse()
@@ -104,7 +109,7 @@ def _table(series: list[pl.Series], schema: pa.Schema) -> pa.Table:
         made: list[pa.Array] = []
         while pieces:
             piece = pieces.pop()
-            made += (_text_arrays if piece.dtype in TEXT else _arrays)(piece, field)
+            made += _text_arrays(piece, field, pool) if piece.dtype in TEXT else _arrays(piece, field)
         return pa.chunked_array(made, field.type)
 
     if rows < THREADED_ROWS:
@@ -123,15 +128,17 @@ def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
     return _halves(piece, field, _arrays)
 
 
-def _text_arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
+def _text_arrays(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool | None = None) -> list[pa.Array]:
     """Does the same for text or bytes, straight from Polars' views."""
     if len(piece) <= FEW_VALUES and (narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)):
         return narrow
-    array = _named(field, piece.to_arrow(compat_level=pl.CompatLevel.newest()))
+    views = piece.to_arrow(compat_level=pl.CompatLevel.newest())
+    own = pool is not None and views.type == VIEWS.get(field.type)
+    array = views.cast(field.type, memory_pool=pool) if own else _named(field, views)
     # The size of the views is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
     if array.get_total_buffer_size() <= MAX_CHUNK_BYTES:
         return [array]
-    return _halves(piece, field, _text_arrays) if len(piece) > 1 else _arrays(piece, field)
+    return _halves(piece, field, partial(_text_arrays, pool=pool)) if len(piece) > 1 else _arrays(piece, field)
 
 
 def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:

@@ -11,6 +11,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.readers.casts import dtypes
 from morrow.readers.casts.dtypes import polars_dtype, polars_schema, to_arrow_batch, to_arrow_table, to_series
 
 POINT = t.RowType(
@@ -118,6 +119,21 @@ def test_one_value_larger_than_a_chunk_is_a_chunk(monkeypatch: pytest.MonkeyPatc
     values = [b"a", b"b" * 200, b"c"]
     table = to_arrow_table(pl.DataFrame({"blob": values}), FIELDS[7:8])
     assert table["blob"].to_pylist() == values
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 40])
+def test_text_lies_in_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    fields = (t.DataField(0, "s", t.VarCharType()), t.DataField(1, "b", t.VarBinaryType()))
+    rows = {"s": [None, "", "é" * 9, "x"], "b": [b"", None, b"\xff" * 20, b"y"]}
+    frame = pl.DataFrame(rows, schema=polars_schema(fields))
+    expected = to_arrow_table(frame, fields)
+    monkeypatch.setattr(dtypes, "FEW_VALUES", 0)
+    monkeypatch.setattr(dtypes, "MAX_CHUNK_BYTES", most)
+    pool = pa.system_memory_pool()
+    before = pool.bytes_allocated()
+    made = to_arrow_table(frame, fields, pool=pool)
+    assert pool.bytes_allocated() > before
+    assert made.equals(expected) and made.schema == expected.schema
 
 
 def test_large_frames_are_converted_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:

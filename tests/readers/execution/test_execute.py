@@ -119,6 +119,8 @@ def test_a_stream_reads_large_files_in_pieces(
     assert len(made) > 1 and max(batch.num_rows for batch in made) <= piece
     order = [(name, "ascending") for name in whole.column_names]
     assert pa.Table.from_batches(made).sort_by(order).equals(whole.sort_by(order))
+    monkeypatch.setattr(execute, "PIECEWISE_ROWS", 0)
+    assert scan.to_arrow().equals(pa.Table.from_batches(made))
 
 
 def test_a_reader_knows_its_schema_before_the_first_batch(append: TableFactory) -> None:

@@ -35,6 +35,12 @@ PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL = honoured(
     "Level of the codec zstd; `file.compression.zstd-level` if not set",
 )
 PARQUET_ENABLE_DICTIONARY = honoured("parquet.enable.dictionary", BOOL, True, "Gives columns dictionaries")
+PARQUET_WRITER_VERSION = honoured(
+    "parquet.writer.version",
+    words("v1", "v2", "parquet_1_0", "parquet_2_0"),
+    None,
+    "`v1`: without encodings that Java Paimon reads from 1.0.1 on",
+)
 PARQUET_PAGE_SIZE = honoured("parquet.page.size", MEMORY, None, "Size of a page")
 PARQUET_BLOCK_SIZE = honoured(
     "parquet.block.size", MEMORY, None, "Size of a row group, where `file.block-size` is not set"

@@ -24,6 +24,7 @@ from morrow.engine.options.declared.formats import (
     PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL,
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,
+    PARQUET_WRITER_VERSION,
 )
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.formats.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
@@ -32,6 +33,8 @@ from morrow.writers.files.formats.parquet_types import has_nanos, is_text, store
 from morrow.writers.files.layout import FileLayout
 
 MAGIC = b"PAR1"
+FIRST_VERSION = ("v1", "parquet_1_0")
+"""Words of `PARQUET_WRITER_VERSION` for the encodings that every version of Java Paimon reads."""
 TAIL = struct.Struct("<I4s")
 """The end of a file: the length of the footer, and the magic again."""
 
@@ -56,6 +59,7 @@ class ParquetEncoder:
         self._schema = pa.schema([stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
+        self._differences = options.write.given.get(PARQUET_WRITER_VERSION) not in FIRST_VERSION
         places = accumulate((len(leaf_paths(stored)) for stored in self._schema), initial=0)
         texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
         self._texts = tuple(texts)
@@ -63,7 +67,8 @@ class ParquetEncoder:
         self._properties = _properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
-        return self._block(self._table(frame), choose(frame, self._schema, dictionaries=self._dictionaries))
+        encodings = choose(frame, self._schema, dictionaries=self._dictionaries, differences=self._differences)
+        return self._block(self._table(frame), encodings)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
         if max(heights) >= FEW_ROWS:

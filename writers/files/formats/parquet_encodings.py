@@ -47,8 +47,8 @@ class Encodings:
         return {"use_dictionary": self.dictionary, "column_encoding": self.others or None}
 
 
-def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Encodings:
-    """Returns the encodings of a row group with these values; without `dictionaries` none has one.
+def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differences: bool = True) -> Encodings:
+    """Returns the encodings of a row group with these values: without `dictionaries`, or without `differences`.
 
     `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not sampled.
     """
@@ -65,7 +65,7 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
             dictionary += leaf_paths(stored)
         elif dictionaries and column.n_unique() < REPEATING * sample.height:
             dictionary.append(stored.name)
-        elif not is_int96(stored.type) and _has_small_differences(series(frame, stored.name)[:SAMPLE_ROWS]):
+        elif differences and _pays_as_differences(frame, stored):
             others[stored.name] = DELTA
     return Encodings(dictionaries and (dictionary or False), others)
 
@@ -150,9 +150,11 @@ def _leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]]:
     return [((*path, *rest), leaf) for path, child in children for rest, leaf in _leaves(child)]
 
 
-def _has_small_differences(column: pl.Series) -> bool:
-    """Returns whether these neighbouring values are integers in Parquet, with differences of few bits."""
-    physical = column.to_physical()
+def _pays_as_differences(frame: pl.DataFrame, stored: pa.Field) -> bool:
+    """Returns whether the first values of a column are integers in Parquet, with differences of few bits."""
+    if is_int96(stored.type):
+        return False
+    physical = series(frame, stored.name)[:SAMPLE_ROWS].to_physical()
     physical = physical.drop_nulls() if physical.null_count() else physical  # which is a query
     if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128:
         return False

@@ -206,6 +206,16 @@ def test_unique_numbers_are_stored_as_differences_and_repeating_values_by_dictio
     assert encodings[2] == encodings[3] == encodings[4] == {"PLAIN"}
 
 
+@pytest.mark.parametrize(
+    ("version", "encoding"), [("v1", "PLAIN"), ("PARQUET_1_0", "PLAIN"), ("v2", "DELTA_BINARY_PACKED")]
+)
+def test_the_first_version_has_no_differences(tmp_path: Path, version: str, encoding: str) -> None:
+    table = target(tmp_path, "id BIGINT", options={"parquet.writer.version": version})
+    rows = pl.DataFrame({"id": range(5000)}).cast(dict(frame(table).schema))
+    metadata = pq.ParquetFile(path_of(table, write_one(table, rows))).metadata
+    assert set(metadata.row_group(0).column(0).encodings) - {"RLE"} == {encoding}
+
+
 def test_dictionaries_can_be_forbidden(tmp_path: Path) -> None:
     table = target(tmp_path, "city STRING", options={"parquet.enable.dictionary": "false"})
     metadata = pq.ParquetFile(path_of(table, write_one(table, frame(table, *[("a",)] * 9)))).metadata

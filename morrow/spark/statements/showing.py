@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.created import statement
+from morrow.spark.catalogs.databases import ANSWERS as DATABASES
 from morrow.spark.catalogs.partitions import ANSWERS as PARTITIONS
 from morrow.spark.catalogs.place import Place
 from morrow.spark.reading.expressions import quoted
@@ -90,7 +91,9 @@ def _partitions(place: Place, name: str) -> list[tuple[str]]:
 
 
 def describe(session: Session, words: Statement) -> DataFrame:
-    """DESCRIBE [TABLE] [EXTENDED] t."""
+    """DESCRIBE [TABLE] [EXTENDED] t; DESCRIBE DATABASE [EXTENDED] d."""
+    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE"):
+        return _described_database(session, words)
     words.has("TABLE")
     extended = words.has("EXTENDED")
     place, name = session.named(words.path())
@@ -109,6 +112,18 @@ def describe(session: Session, words: Statement) -> DataFrame:
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", f"{place.name}.{name}", "")]
         rows += [(key, value, "") for key, value in sorted(properties.items())]
     return _frame(session, rows, "col_name STRING, data_type STRING, comment STRING")
+
+
+def _described_database(session: Session, words: Statement) -> DataFrame:
+    words.has("EXTENDED")
+    place, name = database(session, words.path())
+    words.end()
+    told = DATABASES["database"](place, {"database": name}, None)
+    if not isinstance(told, Mapping):
+        raise DatabaseNotFound(f"there is no database {place.name}.{name}")
+    location = [("Location", told["location"])] if "location" in told else []
+    rows = [("Catalog Name", place.name), ("Namespace Name", name), *location]
+    return _frame(session, rows, "info_name STRING, info_value STRING")
 
 
 def _frame(session: Session, rows: Sequence[tuple[Any, ...]], columns: str) -> DataFrame:

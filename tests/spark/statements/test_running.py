@@ -115,6 +115,7 @@ REFUSED = (
     ("CALL pm.sys.nope(table => 'db.t')", "there is no procedure 'nope'"),
     ("SHOW CREATE VIEW pm.db.t", "SHOW CREATE"),
     ("SELECT * FROM pm.db.t TIMESTAMP AS OF now()", "a number"),
+    ("DESCRIBE DATABASE pm.nope", "no database pm.nope"),
     ("USE pm.db", "USE"),
     ("DROP DATABASE pm.db", "db"),
 )
@@ -130,6 +131,8 @@ def check(spark: SparkSession, folder: Path) -> None:
     described = [tuple(row) for row in run(session, "DESCRIBE TABLE EXTENDED pm.db.t").collect()]
     assert described[0] == ("id", "bigint", "the, key")
     assert ("comment", "it's", "") in described
+    about = [tuple(row) for row in run(session, "DESCRIBE DATABASE EXTENDED pm.db").collect()]
+    assert about == [("Catalog Name", "pm"), ("Namespace Name", "db"), ("Location", f"{folder}/db.db")]
     before = len(morrow.Catalog(folder).table("db.t").snapshots())
     for statement, words in REFUSED:
         with pytest.raises(MorrowError, match=words):

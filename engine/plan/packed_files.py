@@ -1,7 +1,7 @@
 """Data files of a large plan, packed: one column for each of their members, of which files are made when asked for.
 
-A million files with paths of 80 characters take 110 MiB so, and 320 as objects. Whoever goes through a plan section by section holds the files of
-one section at a time.
+A million files with paths of 80 characters take 110 MiB so, and 320 as objects. Whoever goes through a plan section by
+section holds the files of one section at a time.
 """
 
 from __future__ import annotations

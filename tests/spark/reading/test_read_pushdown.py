@@ -18,7 +18,7 @@ import morrow
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.job import sections
 from morrow.spark.job.registry import Work
-from morrow.spark.reading import choice, task_rows
+from morrow.spark.reading import choice, merged_here, task_rows
 from morrow.spark.reading.read import explain, read
 from tests.spark.reading.test_listed import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
@@ -73,9 +73,16 @@ def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path:
         assert read(spark, updated(tmp_path / engine, engine).path).where("n = 20").collect() == []
 
 
-@pytest.mark.parametrize("engine", ["partial-update", "deduplicate"])
-def test_columns_reach_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    """Those that a query needs, and no column where it needs only the rows; conditions are Spark's afterwards."""
+@pytest.mark.parametrize(
+    ("engine", "here"), [("partial-update", True), ("partial-update", False), ("deduplicate", False)]
+)
+def test_columns_reach_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, here: bool
+) -> None:
+    """Those that a query needs, and no column where it needs only the rows; conditions are Spark's afterwards.
+
+    `here`: the driver merges, which does so in local mode.
+    """
     monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
     table = updated(tmp_path, engine, format="parquet" if engine == "partial-update" else "orc")
     made: list[tuple[str, ...]] = []
@@ -84,7 +91,13 @@ def test_columns_reach_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: p
         made.append(plan.columns)
         return sections.run_sections(work, plan, *more)
 
+    def merged(plan: ScanPlan, *more: Any) -> DataFrame | None:
+        found = merged_here.merged_here(plan, *more) if here else None
+        made.extend([] if found is None else [plan.columns])
+        return found
+
     monkeypatch.setattr(task_rows, "run_sections", run_sections)
+    monkeypatch.setattr(task_rows, "merged_here", merged)
     frame = read(spark, table.path)
     assert made == []
     assert sorted(frame.where("n > 20").select("v").collect()) == [("B",), ("c",)]

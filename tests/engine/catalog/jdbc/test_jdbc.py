@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import accumulate, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ import pytest
 import morrow
 from morrow.engine.catalog import opening
 from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.jdbc import databases, locks
 from morrow.engine.catalog.jdbc.catalog import JdbcCatalog
 from morrow.engine.catalog.jdbc.databases import Database, database_of
 from morrow.engine.catalog.jdbc.locks import Locks
@@ -182,10 +184,10 @@ def database(tmp_path: Path) -> Database:
 
 
 def test_a_lock_is_held_by_one_and_may_be_taken_again(database: Database) -> None:
-    locks, inside, most = Locks(database, "jdbc", 30, 0.02, 255), [0], [0]
+    held, inside, most = Locks(database, "jdbc", 30, 0.02, 255), [0], [0]
 
     def work(_: int) -> None:
-        with locks.hold("db", "t"), locks.hold("db", "t"):
+        with held.hold("db", "t"), held.hold("db", "t"):
             inside[0] += 1
             most[0] = max(most[0], inside[0])
             time.sleep(0.005)
@@ -199,8 +201,8 @@ def test_a_lock_is_held_by_one_and_may_be_taken_again(database: Database) -> Non
 
 def test_who_waits_too_long_is_told(database: Database) -> None:
     database.run(f"INSERT INTO {LOCKS} (lock_id, expire_time_seconds) VALUES ('jdbc.db.t', 1000)")
-    locks = Locks(database, "jdbc", 0.05, 0.02, 255)
-    with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had for 0 s"), locks.hold("db", "t"):
+    waiting = Locks(database, "jdbc", 0.05, 0.02, 255)
+    with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had for 0 s"), waiting.hold("db", "t"):
         raise AssertionError("two have the lock")
 
 
@@ -213,7 +215,7 @@ def test_who_waits_reads_only_and_often(database: Database, monkeypatch: pytest.
         if len(slept) == 20:
             given_back()
 
-    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.sleep", sleep)
+    monkeypatch.setattr(locks, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     with ExitStack() as held:
         held.enter_context(holder.hold("db", "t"))
         given_back, run = held.pop_all().close, database.run
@@ -234,8 +236,7 @@ def test_who_has_waited_for_long_comes_first(database: Database, monkeypatch: py
         now[0] += seconds
         slept.append(seconds)
 
-    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.sleep", sleep)
-    monkeypatch.setattr("morrow.engine.catalog.jdbc.locks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(locks, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
     with (
         holder.hold("db", "t"),
         pytest.raises(StorageError, match="was not to be had for 3 s"),
@@ -264,7 +265,7 @@ def test_a_busy_file_is_asked_again(database: Database, tmp_path: Path, monkeypa
             if len(slept) == 5:
                 other.execute("COMMIT")
 
-        monkeypatch.setattr("morrow.engine.catalog.jdbc.databases.time.sleep", sleep)
+        monkeypatch.setattr(databases, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
         assert database.ask(f"SELECT lock_id FROM {LOCKS}") == [("x",)]
         assert len(slept) == 5
         assert max(slept) <= 0.02

@@ -115,8 +115,8 @@ def _table(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | Non
     if rows < THREADED_ROWS:
         columns = list(map(column, range(len(fields))))
     else:
-        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-            columns = list(pool.map(column, range(len(fields))))
+        with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+            columns = list(threads.map(column, range(len(fields))))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

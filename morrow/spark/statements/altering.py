@@ -97,6 +97,10 @@ def _altered(session: Session, words: Statement) -> dict[str, Any]:
         return {"verb": "set nullable", "path": path, "nullable": False}
     if words.has("DROP", "NOT", "NULL"):
         return {"verb": "set nullable", "path": path, "nullable": True}
+    if words.has("SET", "DEFAULT"):
+        return {"verb": "set default", "path": path, "default": words.until()}
+    if words.has("DROP", "DEFAULT"):
+        return {"verb": "set default", "path": path, "default": None}
     moved: dict[str, Any] = {"verb": "move column", "path": path}
     if not _place(words, moved):
         raise Unsupported(f"ALTER COLUMN with {words.word()} here")

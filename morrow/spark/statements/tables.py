@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlglot.tokenizer_core import TokenType
+
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.spark.catalogs import statements
 from morrow.spark.catalogs import tables as made
+from morrow.spark.catalogs.defaults import CURRENT
 from morrow.spark.catalogs.place import Place
 from morrow.spark.catalogs.rewriting import packed
 from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT
 from morrow.spark.catalogs.syntax import parsed as parsed_by_paimon
 from morrow.spark.reading.expressions import quoted
+from morrow.spark.statements.expressions import DEFAULT
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.rows import insert as insert_rows
-from morrow.spark.statements.text import Statement
+from morrow.spark.statements.text import Statement, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+INSIDE = (TokenType.L_PAREN, TokenType.LT)
+OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
+"""Marks around the members of a type."""
 
 
 def paimons(session: Session, text: str) -> DataFrame | None:
@@ -55,7 +63,7 @@ def create(session: Session, words: Statement) -> None:
     place, _ = session.named(path)
     columns = words.parenthesized() if words.word() == "(" else None
     partitions, properties, chosen = _clauses(words)
-    schema = schema_of(session, columns) if columns is not None else None
+    schema = _defined(session, columns) if columns is not None else None
     rows = None if chosen is None else query(session, chosen)
     if (schema is None) == (rows is None):
         raise InvalidArgument(f"CREATE TABLE {'.'.join(path)}: give either columns or a query")
@@ -114,6 +122,43 @@ def _column(text: str) -> str:
     if not words.is_at_end():
         raise Unsupported(f"PARTITIONED BY {text}", hint="partition by columns of the table")
     return name
+
+
+def _defined(session: Session, columns: str) -> StructType:
+    """Returns the columns that CREATE TABLE defines, with their default values where Spark has them. Raises as
+    `schema_of`.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    plain, defaults = _without_defaults(columns)
+    return StructType(
+        [
+            StructField(f.name, f.dataType, f.nullable, {**f.metadata, CURRENT: defaults[f.name]})
+            if f.name in defaults
+            else f
+            for f in schema_of(session, plain).fields
+        ]
+    )
+
+
+def _without_defaults(columns: str) -> tuple[str, dict[str, str]]:
+    """Returns definitions of columns without DEFAULT, which Spark's parser of types does not know, and what stood there
+    for each column."""
+    words, cut, defaults = Statement(columns), {}, dict[str, str]()
+    if not any(token.text.upper() == DEFAULT for token in words.tokens):
+        return columns, defaults
+    while not words.is_at_end():
+        name, depth = words.name(), 0
+        while (token := words.next) is not None and (depth or token.token_type is not TokenType.COMMA):
+            if depth == 0 and words.has(DEFAULT):
+                start = words.start(words.at - 1)
+                defaults[name] = words.until(",", "NOT", "COMMENT")
+                cut[start, words.taken] = ""
+                continue
+            depth += (token.token_type in INSIDE) - (token.token_type in OUTSIDE)
+            words.at += 1
+        words.takes(TokenType.COMMA)
+    return replaced(columns, cut), defaults
 
 
 def schema_of(session: Session, columns: str) -> StructType:

@@ -121,14 +121,17 @@ def test_one_value_larger_than_a_chunk_is_a_chunk(monkeypatch: pytest.MonkeyPatc
     assert table["blob"].to_pylist() == values
 
 
+@pytest.mark.parametrize("threaded", [2**31 - 1, 1])
 @pytest.mark.parametrize("most", [2**31 - 1, 40])
-def test_text_lies_in_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_text_lies_in_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch, most: int, threaded: int) -> None:
     fields = (t.DataField(0, "s", t.VarCharType()), t.DataField(1, "b", t.VarBinaryType()))
     rows = {"s": [None, "", "é" * 9, "x"], "b": [b"", None, b"\xff" * 20, b"y"]}
     frame = pl.DataFrame(rows, schema=polars_schema(fields))
     expected = to_arrow_table(frame, fields)
     monkeypatch.setattr(dtypes, "FEW_VALUES", 0)
     monkeypatch.setattr(dtypes, "MAX_CHUNK_BYTES", most)
+    monkeypatch.setattr(dtypes, "THREADED_ROWS", threaded)
+    assert to_arrow_table(frame, fields).equals(expected)
     pool = pa.system_memory_pool()
     before = pool.bytes_allocated()
     made = to_arrow_table(frame, fields, pool=pool)

@@ -149,5 +149,5 @@ def test_too_much_is_refused_with_the_way_to_go(
     table = TableFactory(tmp_path / "t", [("id", "INT")])
     table.write_file(pa.table({"id": range(100)}))
     table.commit()
-    with pytest.raises(InvalidArgument, match=r"100 rows and more .* morrow\.spark\.read"):
+    with pytest.raises(InvalidArgument, match=r"\d+ rows and more .* morrow\.spark\.read"):
         morrow.open(table.path).scan().to_spark(spark)

@@ -27,6 +27,8 @@ MOST_FILES = 256
 """Files at most: of more, metadata tells faster than their footers which a query needs."""
 MOST_PARTITIONS = 16
 """Each partition is a query of its own."""
+BYTES = "BLOB"
+"""How DuckDB spells their type."""
 ALLOWED = "concat(lower(current_setting('enable_external_access')::VARCHAR), current_setting('disabled_filesystems'))"
 """An expression of what a connection may open, which DuckDB knows while it binds a query."""
 
@@ -59,11 +61,19 @@ def own_scan(
 def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str | None:
     """Returns the first statement that DuckDB binds to the types of the last, which has all casts.
 
-    None where DuckDB does not take the files' metadata for good: another reader says what is wrong with which file.
+    None where DuckDB does not take the files' metadata for good, or has text for bytes there: another reader says what is
+    wrong with which file.
     """
     with connection.cursor() as cursor:
         types = [_types(text, cursor) for text in texts]
-    return None if types[-1] is None else texts[types.index(types[-1])]
+    if types[-1] is None or any(_writes_escapes(found, types[-1]) for found in types[:-1] if found is not None):
+        return None
+    return texts[types.index(types[-1])]
+
+
+def _writes_escapes(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Returns whether casts make text of bytes, or bytes of text: DuckDB's write and read escapes (``\\xC3``)."""
+    return any(one.count(BYTES) != other.count(BYTES) for one, other in zip(found, wanted))
 
 
 def _types(text: str, connection: duckdb.DuckDBPyConnection) -> list[str] | None:

@@ -203,7 +203,8 @@ def _files(
     if dead is not None and any(field.name.casefold() == POSITION for field in written.values()):
         raise Unsupported(f"a column {POSITION!r} beside deletion vectors, as SQL,", where=plan.table)
     paths = ", ".join(quote_path(file.path if store.is_local else store.url(file.path)) for file in files)
-    options = f"hive_partitioning = false{'' if dead is None else f', {POSITION} = true'}"
+    # What the session has chosen would make text of bytes, and escapes in it bytes again.
+    options = f"hive_partitioning = false, binary_as_string = false{'' if dead is None else f', {POSITION} = true'}"
     where = "" if dead is None else f" WHERE {dead}"
     return f"SELECT {', '.join(items) or 'NULL'} FROM read_parquet([{paths}], {options}){where}"
 

@@ -206,7 +206,8 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
     number = {file: i for i, file in enumerate(base.files)}
     before = tuple(number.get(file) for file in keys.files)
     came = [each for each, old in zip(found, before) if old is None]
-    wanted = np.sort(np.concatenate([each.sorted for each in (*gone, *came)]))
+    # The same files in another order have the same rows: then none is wanted.
+    wanted = np.sort(np.concatenate([found[0].sorted[:0], *(each.sorted for each in (*gone, *came))]))
     wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
     hits = [all_positions(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]

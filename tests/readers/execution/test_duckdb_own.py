@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import morrow
@@ -17,6 +18,7 @@ from morrow.readers.execution import duckdb_own
 from morrow.readers.execution.duckdb_own import own_scan
 from morrow.readers.execution.duckdb_relation import handed, relation
 from tests.readers.execution.test_duckdb_stream import every_type  # noqa: F401 - a fixture
+from tests.support.data_files import FORMATS
 from tests.support.table_factory import TableFactory
 
 
@@ -149,6 +151,30 @@ def test_files_that_are_gone_or_others_are_named(tmp_path: Path, con: duckdb.Duc
         morrow.open(table.path).scan().to_duckdb(con)
     with pytest.raises(duckdb.Error, match=file.name):
         con.sql(f"SELECT * FROM paimon_scan('{table.path}')")
+
+
+def test_bytes_are_never_text(tmp_path: Path, con: duckdb.DuckDBPyConnection) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="b BYTES")
+    table.append({"b": [rb"\x41"]})
+    con.execute("SET binary_as_string = true")
+    assert own_scan(table.scan().dataset(), con) is not None
+    for query in (f"FROM paimon_scan('{table.path}')", table.scan().to_sql()):
+        assert con.sql(query).fetchall() == [(rb"\x41",)]
+
+
+def test_text_that_a_file_calls_bytes_is_not_spelt_with_escapes(
+    tmp_path: Path, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_text(rows: pa.Table, _: object, path: Path, __: object) -> None:
+        pq.write_table(pa.table({"s": rows["s"].cast(pa.binary())}), path)
+
+    monkeypatch.setitem(FORMATS, "parquet", without_text)
+    table = TableFactory(tmp_path / "t", [("s", "STRING")])
+    table.write_file(pa.table({"s": ["é"]}))
+    table.commit()
+    assert own_scan(morrow.open(table.path).dataset(), con) is None
+    with pytest.raises(duckdb.Error, match="column s"):
+        con.sql(f"FROM paimon_scan('{table.path}')").fetchall()
 
 
 def test_of_many_files_rows_are_handed_over(

@@ -61,8 +61,8 @@ def own_scan(
 def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str | None:
     """Returns the first statement that DuckDB binds to the types of the last, which has all casts.
 
-    None where DuckDB does not take the files' metadata for good, or has text for bytes there: another reader says what is
-    wrong with which file.
+    None where DuckDB does not take the files' metadata for good, or sees bytes in place of text: another reader says
+    what is wrong with which file.
     """
     with connection.cursor() as cursor:
         types = [_types(text, cursor) for text in texts]

@@ -141,12 +141,20 @@ def combine(parts: Sequence[Collected], format_: FileFormat) -> Collected:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
     highs = pl.concat([part.maxima for part in parts])
-    floats = [name for name, dtype in lows.schema.items() if dtype.is_float() and format_.orders_nan]
+    # Column by column: Polars' `min` of a frame takes names like ``^x$`` for patterns.
     return Collected(
-        lows.min().with_columns(_lowest(lows[name]) for name in floats),
-        highs.max().with_columns(_highest(highs[name]) for name in floats),
+        pl.DataFrame([_extreme(column, 0, format_) for column in lows.iter_columns()]),
+        pl.DataFrame([_extreme(column, -1, format_) for column in highs.iter_columns()]),
         {name: sum(part.nulls[name] for part in parts) for name in parts[0].nulls},
     )
+
+
+def _extreme(column: pl.Series, rank: int, format_: FileFormat) -> pl.Series:
+    """Returns the first or last value, as a column of one of the same name."""
+    values = unnamed(column)
+    if column.dtype.is_float() and format_.orders_nan:
+        return _at_rank(values, rank).alias(column.name)
+    return _ends(values)[rank].alias(column.name)
 
 
 def has_bounds(type_: t.DataType, format_: FileFormat) -> bool:

@@ -14,6 +14,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from morrow.writers.target import WriteTarget
+from tests.support.hostile_names import PATTERNS
 from tests.writers.files.targets import bounds, columns, frame, read, target, versions, write, write_one
 
 TEXT = "id INT; name STRING"
@@ -144,6 +145,15 @@ def test_floats(kind: str, format_: str, values: Any, low: Any, high: Any, tmp_p
     for repeat in (1, small_blocks):
         found = bounds(table, write_one(table, frame(table, *[(v,) for v in values for _ in range(repeat)])))["x"]
         assert [str(bound) for bound in found[:2]] == [str(low), str(high)]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_names_that_are_patterns_in_files_of_several_blocks(name: str, tmp_path: Path, small_blocks: int) -> None:
+    table = target(tmp_path, f"{name} DOUBLE; i INT; t STRING")
+    rows = [(value, number, f"{number:03}") for number, value in enumerate([1.0, NAN, -0.0] * small_blocks)]
+    found = bounds(table, write_one(table, frame(table, *rows)))
+    assert str(found[name]) == "(-0.0, nan, 0)"
+    assert (found["i"], found["t"]) == ((0, len(rows) - 1, 0), ("000", f"{len(rows) - 1:03}", 0))
 
 
 NEW_YEAR = dt.datetime(2024, 1, 1)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import polars as pl
 
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, DecimalType
 from morrow.engine.names import series
-from morrow.readers.masks.key_ranges import RANGED_TYPES
+from morrow.readers.masks.packing import INTEGERS, TEXTS
 
 WORTH_CUTTING = 1 << 19
 """Rows of a section from which on it is processed in several parts."""
+CUT_TYPES = (*INTEGERS, *TEXTS, DecimalType)
+"""Types of keys that Polars orders as files are sorted."""
 SAMPLED = 1 << 10
 """One key in so many rows is sampled to find where to cut."""
 
@@ -27,16 +28,14 @@ def cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts
     The first key column `key` may be packed: equal keys are then equal words, which go to the same part. None where a
     cut does not pay, or where the keys turn out not to be sorted.
     """
-    if sum(frame.height for frame in frames) < WORTH_CUTTING:
+    if sum(frame.height for frame in frames) < WORTH_CUTTING or not isinstance(key.type, CUT_TYPES):
         return None
-    keys = [series(frame, key.name) for frame in frames]
-    if not isinstance(key.type, RANGED_TYPES) or any(each.null_count() for each in keys):
+    keys = [series(frame, key.name).to_physical() for frame in frames]
+    if any(each.null_count() or not each.is_sorted() for each in keys):
         return None  # texts that packing does not distinguish are null
     sample = pl.concat([each.gather_every(SAMPLED) for each in keys]).sort()
     pivots = sample[[len(sample) * number // count for number in range(1, count)]].unique(maintain_order=True)
-    found = [each.search_sorted(pivots, side="left").to_list() for each in keys]
-    bounds = [None, *pivots.to_list(), None]
-    return found if all(_lie_between(bounds, each, ends) for each, ends in zip(keys, found)) else None
+    return [each.search_sorted(pivots, side="left").to_list() for each in keys]
 
 
 def pieces(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.DataFrame]]:
@@ -49,16 +48,3 @@ def pieces(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.Da
 
 def _between(height: int, ends: Sequence[int]) -> list[tuple[int, int]]:
     return list(pairwise([0, *ends, height]))
-
-
-def _lie_between(bounds: Sequence[Any], keys: pl.Series, ends: Sequence[int]) -> bool:
-    """Returns whether the keys of each part lie between its bounds: from the lower one on, below the upper one."""
-    for (start, end), (low, high) in zip(_between(len(keys), ends), pairwise(bounds)):
-        part = keys[start:end]
-        if len(part) and (_before(part.min(), low) or (high is not None and not _before(part.max(), high))):
-            return False
-    return True
-
-
-def _before(key: Any, bound: Any) -> bool:
-    return bound is not None and bool(key < bound)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.names import col, unnamed
 from morrow.readers.masks.sorted_runs import LONG, Numbers
 
@@ -23,6 +24,8 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 SLOTS = 8
 """Slots of the table for each row that is entered."""
 LEAST_BITS = 10
+BLOCK = 1 << 15
+"""Hashes that are mixed at a time: as many as stay in the processor's cache."""
 HASH_BITS = 64
 
 TEMPORAL = (pl.Datetime, pl.Date, pl.Time)
@@ -82,10 +85,10 @@ def shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKeys | 
     hashes = hashed(keys)
     newest = _newest(hashes, 0 if runs is None else _long(keys, runs))
     found = SharedKeys(newest)
-    pairs = found.older
+    older, newer = (series_of(rows.astype(np.uint32)) for rows in (found.older, newest[found.older]))
     for column in keys.iter_columns():
         plain = unnamed(column)
-        if not plain[pairs].eq_missing(plain[newest[pairs]]).all():
+        if not plain.gather(older).eq_missing(plain.gather(newer)).all():
             return None
     return found
 
@@ -93,11 +96,16 @@ def shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKeys | 
 def hashed(keys: pl.DataFrame) -> npt.NDArray[np.uint64]:
     """Returns a number for each row, the same for equal keys."""
     first, *others = (column.hash(SEED).to_numpy() for column in keys.iter_columns())
-    mixed = first.copy() if others else first
-    for values in others:
-        mixed *= MIXER
-        mixed ^= mixed >> np.uint64(32)
-        mixed += values
+    if not others:
+        return first
+    mixed = first.copy()
+    for start in range(0, len(mixed), BLOCK):
+        rows = slice(start, start + BLOCK)
+        block = mixed[rows]
+        for values in others:
+            block *= MIXER
+            block ^= block >> np.uint64(32)
+            block += values[rows]
     return mixed
 
 

@@ -9,20 +9,21 @@ of the bytes. Where 64 bits do not suffice, nothing is packed and the caller sor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, partial
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.types import (
     BigIntType,
     BinaryType,
     CharType,
     DataField,
     DateType,
+    DecimalType,
     IntType,
     LocalZonedTimestampType,
     SmallIntType,
@@ -32,10 +33,9 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.names import col, series, unnamed
-from morrow.readers.masks.repeated import run_starts
+from morrow.engine.names import col, series
+from morrow.readers.masks.text_words import WORD_BYTES, last_words
 
-WORD_BYTES = 8
 WORD_BITS = 64
 INTEGERS = (
     *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
@@ -43,9 +43,7 @@ INTEGERS = (
 )
 TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
 
-NIBBLES, ZEROS, TO_SIXTEEN = (np.uint64(int.from_bytes(byte * WORD_BYTES)) for byte in (b"\xf0", b"0", b"\x06"))
-"""The high nibbles of a word's bytes, those of eight digits with the digits 0, and what lifts greater ones than 9."""
-ONES, TENS, HUNDREDS = np.uint64(0x000F000F000F000F), np.uint64(0x000000FF000000FF), np.uint64(0xFFFF)
+WIDE = Decimal(1 << (WORD_BITS - 1))
 BLOCK = 1 << 16
 """Rows that are packed at a time: as many as stay in the processor's cache."""
 
@@ -77,6 +75,9 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
                 if length < WORD_BYTES or length != _byte_length(last):
                     return None
                 lengths[field.name] = length
+            elif isinstance(field.type, DecimalType):
+                if not (_is_narrow(first, field.type.scale) and _is_narrow(last, field.type.scale)):
+                    return None
             elif not isinstance(field.type, INTEGERS):
                 return None
         ends = {field.name: (_bytes(first), _bytes(last)) for field, first, last in zip(fields, low, high)}
@@ -89,29 +90,14 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return [self._expression(field) for field in self.fields]
 
     def _expression(self, field: DataField) -> pl.Expr:
+        column = col(field.name)
+        if isinstance(field.type, DecimalType):
+            return column.to_physical().cast(pl.Int64, strict=False)
         if field.name not in self.lengths:
-            return col(field.name).to_physical()
-        length = self.lengths[field.name]
-        content = col(field.name).cast(pl.Binary)
-        word = content.bin.slice(length - WORD_BYTES, WORD_BYTES).bin.reinterpret(dtype=pl.UInt64, endianness="big")
-        # A value of another length, or of other bytes than digits, becomes null, which `pack` notices.
-        word = pl.when(content.bin.size() == length).then(word)
-        if field.name in self.spelling:
-            word = word.map_batches(spelt, return_dtype=pl.UInt64, is_elementwise=True)
-        return word.alias(field.name)
-
-    def words(self, frame: pl.DataFrame) -> list[pl.Series]:
-        """Returns the columns of `expressions` for rows in memory: text that repeats is packed once."""
-        return [self._words(frame, field, made) for field, made in zip(self.fields, self.expressions)]
-
-    def _words(self, frame: pl.DataFrame, field: DataField, made: pl.Expr) -> pl.Series:
-        starts = run_starts(series(frame, field.name)) if field.name in self.lengths else None
-        if starts is None:
-            return frame.select(made).to_series()
-        each = series(frame, field.name).gather(starts).to_frame().select(made).to_series()
-        if each.null_count():
-            return pl.repeat(None, frame.height, dtype=each.dtype, eager=True).alias(field.name)
-        return series_of(np.repeat(each.to_numpy(), np.diff(starts, append=frame.height))).alias(field.name)
+            return column.to_physical()
+        words = partial(last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
+        # What is no guess come true becomes null, which `pack` notices.
+        return column.map_batches(words, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> U64 | None:
         """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
@@ -156,16 +142,6 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return before == 0 or (index == 0 and _bytes(low[0])[:before] == _bytes(high[0])[:before])
 
 
-def spelt(words: pl.Series) -> pl.Series:
-    """Returns the numbers (UInt64) that words of eight ASCII digits spell; null where a word has another byte."""
-    found: U64 = unnamed(words).fill_null(0).to_numpy()
-    digits = ((found & NIBBLES) == ZEROS) & (((found + TO_SIXTEEN) & NIBBLES) == ZEROS)
-    two = ((found >> np.uint64(8)) & ONES) * np.uint64(10) + (found & ONES)
-    four = ((two >> np.uint64(16)) & TENS) * np.uint64(100) + (two & TENS)
-    numbers = series_of((four >> np.uint64(32)) * np.uint64(10_000) + (four & HUNDREDS))
-    return numbers if digits.all() else pl.select(pl.when(series_of(digits)).then(numbers)).to_series()
-
-
 def _bounds(column: pl.Series) -> tuple[int, int]:
     least, greatest = column.min(), column.max()
     assert isinstance(least, int)
@@ -187,6 +163,11 @@ def _blocks(column: pl.Series) -> Iterator[tuple[slice, U64]]:
 
 def _bytes(value: object) -> bytes:
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+
+
+def _is_narrow(value: object, scale: int) -> bool:
+    """Returns whether the digits of a decimal are a number of 64 bits."""
+    return isinstance(value, Decimal) and abs(value) < WIDE.scaleb(-scale)
 
 
 def _byte_length(value: object) -> int:

@@ -240,8 +240,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
         if self.packing is None:
             return self.unpacked(frame)
-        others = frame.select(cols(field.name for field in self.other_fields))
-        return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
+        return frame.select(*self.packing.expressions, *cols(field.name for field in self.other_fields))
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the same without packing."""

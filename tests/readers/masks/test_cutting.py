@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.format.types import DataField, IntType
+from morrow.engine.format.types import (
+    DataField,
+    DataType,
+    DecimalType,
+    IntType,
+    TimestampType,
+    VarBinaryType,
+    VarCharType,
+)
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.masks import cutting
 from morrow.readers.masks.cutting import cuts, pieces
 
@@ -39,6 +51,24 @@ def test_files_that_are_not_sorted_are_not_cut(run: list[int]) -> None:
     frames = files(run, [2, 5])
     assert cuts(frames, KEY, 3) is None
     assert pieces(frames, None) == [frames]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (VarCharType(), ["", "a", "a\0", "é"]),
+        (VarBinaryType(), [b"", b"\0", b"a", b"\xff"]),
+        (DecimalType(precision=38, scale=1), [Decimal("-0.1"), Decimal("0.0"), Decimal("0.1"), Decimal("12345678901234567890.5")]),
+        (TimestampType(precision=6), [dt.datetime(1969, 12, 31), dt.datetime(1970, 1, 1), dt.datetime(2000, 1, 1, 1)]),
+    ],
+)
+def test_keys_of_many_types_are_cut(type_: DataType, values: list[Any]) -> None:
+    key = DataField(0, "k", type_)
+    frames = [pl.DataFrame({"k": pl.Series(run, dtype=polars_dtype(type_))}) for run in (values, values[1:2])]
+    parts = pieces(frames, cuts(frames, key))
+    assert len(parts) == 2
+    assert [pl.concat(each)["k"].to_list() for each in zip(*parts, strict=True)] == [values, values[1:2]]
+    assert not {*parts[0][0]["k"], *parts[0][1]["k"]} & {*parts[1][0]["k"], *parts[1][1]["k"]}
 
 
 @given(st.lists(st.sets(st.integers(-20, 20)), min_size=1, max_size=4), st.integers(2, 9))

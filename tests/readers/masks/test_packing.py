@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -50,6 +51,12 @@ def test_dates_and_timestamps_count_as_their_numbers() -> None:
     assert packed(["DATE", "TIMESTAMP(6)"], rows) == [0, 1 * 4 + 3]
 
 
+def test_decimals_count_in_units_of_their_last_digit() -> None:
+    rows = [(Decimal("-0.05"),), (Decimal(0),), (Decimal("92233720368547758.06"),)]
+    assert packed(["DECIMAL(20, 2)"], rows) == [0, 5, 2**63 - 2 + 5]
+    assert packed(["DECIMAL(4, 1)", "INT"], [(Decimal("1.5"), 0), (Decimal(2), 3)]) == [0, 5 * 4 + 3]
+
+
 def test_text_of_eight_bytes_is_its_big_endian_number() -> None:
     rows = [("user0001",), ("user0002",), ("user0100",)]
     least = int.from_bytes(b"user0001", "big")
@@ -93,7 +100,8 @@ def test_longer_text_packs_where_all_share_its_beginning() -> None:
         (["BIGINT", "INT"], [(-(2**63), 0), (2**63 - 1, 1)]),  # 65 bits
         (["DOUBLE", "INT"], [(0.5, 1), (1.5, 1)]),
         (["BOOLEAN", "INT"], [(False, 1), (True, 1)]),
-        (["DECIMAL(10, 2)", "INT"], [(1, 1), (2, 1)]),
+        (["DECIMAL(38, 2)"], [(Decimal(1),), (Decimal(2**63),)]),
+        (["DECIMAL(38, 2)"], [(Decimal(1),), (Decimal(2**63),), (Decimal(3),)]),  # greater than both bounds
     ],
 )
 def test_what_is_not_exact_is_not_packed(kinds: list[str], rows: list[Row]) -> None:
@@ -121,6 +129,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "TINYINT": st.integers(-128, 127),
     "INT": st.integers(-3, 3) | st.integers(-(2**31), 2**31 - 1),
     "BIGINT": st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
+    "DECIMAL(20, 2)": st.decimals(-3, 3, places=2) | st.decimals(-(10**18) + 1, 10**18 - 1, places=2),
     "DATE": st.dates(dt.date(1960, 1, 1), dt.date(2040, 1, 1)),
     "STRING": st.text("ab\0é", min_size=0, max_size=9) | st.text("ab", min_size=8, max_size=8),
     "VARCHAR(9)": st.text("0189", min_size=8, max_size=8) | st.text("09:/", min_size=8, max_size=8),

@@ -29,7 +29,7 @@ from morrow.readers.merges.versions import Versions, versions_of
 WORKERS = 2
 """Parts of a section that are gone through at once."""
 
-PART_ROWS = 1 << 18
+PART_ROWS = 1 << 17
 """About how many rows a part has: what is computed of them stays in the processor's cache, and in no new memory."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from morrow.engine.arguments import text
+from morrow.engine.catalog.databases import LOCATION
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
 from morrow.engine.errors import (
@@ -111,6 +112,10 @@ class FilesystemCatalog:
     def has_table(self, name: str) -> bool:
         """Returns whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
         return self.has_database(table_name(name)[0]) and self._is_table(self.found(name))
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Returns where a database lies: folders have no other properties. Raises `DatabaseNotFound`."""
+        return {LOCATION: self.store.url(self._database(name))}
 
     # Databases made, dropped and renamed
 

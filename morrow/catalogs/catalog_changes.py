@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from morrow.catalogs.catalog_databases import CatalogDatabases
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog.settings import table_defaults
-from morrow.engine.catalog.watching import changed
 from morrow.engine.errors import AlreadyExists
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.plan.filter import FilterLike
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class CatalogChanges:
+class CatalogChanges(CatalogDatabases):
     """The methods of `morrow.Catalog` that change which databases and tables there are."""
 
     _catalog: CatalogProtocol
@@ -211,27 +211,3 @@ class CatalogChanges:
         from morrow.tables.many_tables import compact_tables
 
         return compact_tables(self._catalog, databases, including, excluding, full=full)
-
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Creates a database. Raises `AlreadyExists`, `InvalidArgument`."""
-        self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
-        self._told(None)
-
-    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drops a database; with `cascade` its tables too.
-
-        Raises:
-            DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` is false.
-        """
-        self._catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignore_if_not_exists)
-        self._told(None)
-
-    def rename_database(self, name: str, new_name: str) -> None:
-        """Renames a database with its tables, atomically. Raises as `rename_table`."""
-        self._catalog.rename_database(name, new_name)
-        self._told(None)
-
-    def _told(self, done: T) -> T:
-        """Tells watchers that there are other tables now."""
-        changed(self._catalog.title)
-        return done

@@ -53,9 +53,9 @@ def create(
 ) -> None:
     """Create a table, or without columns a database."""
     if columns is None:
-        if primary_key or partition_by or options or comment is not None or not _is_database(name):
+        if primary_key or partition_by or not _is_database(name):
             raise InvalidArgument(f"{name}: a table needs columns, such as 'id BIGINT, name STRING'; nothing was made")
-        open_catalog().create_database(name, ignore_if_exists=if_not_exists)
+        open_catalog().create_database(name, properties=options, comment=comment, ignore_if_exists=if_not_exists)
         typer.echo(shown(f"database {name}"))
         return
     catalog, table = place(name)
@@ -88,6 +88,11 @@ def alter(
     """Change columns and options, in one schema. Raises `InvalidArgument` where no change is asked for."""
     if not (add or drop or rename or types or options or unset or comment is not None):
         raise InvalidArgument("no change was asked for: --add, --drop, --rename, --type, --set, --unset or --comment")
+    if _is_database(path) and knows_names() and not Path(path).exists():
+        if add or drop or rename or types or branch is not None:
+            raise InvalidArgument(f"{path} is a database, which has no columns; nothing was changed")
+        _alter_database(path, options, unset, comment, yes=yes, dry_run=dry_run)
+        return
     table = open_table(path, branch)
     gone = f"drop {plural(len(drop), 'column')} of {table.name}: {', '.join(drop)}"
     others = [
@@ -119,6 +124,17 @@ def alter(
         if comment is not None:
             batch.set_table_comment(comment or None)
     typer.echo(f"schema {table.schemas()[-1].id}")
+
+
+def _alter_database(
+    name: str, options: Mapping[str, str], unset: Sequence[str], comment: str | None, *, yes: bool, dry_run: bool
+) -> None:
+    told = [*(f"set {key}={value}" for key, value in without_secrets(options).items()), *(f"unset {k}" for k in unset)]
+    told += ["set the comment"] if comment is not None else []
+    if dry_run and not may(f"alter the database {name}: {', '.join(told)}", yes=yes, dry_run=dry_run):
+        return
+    open_catalog().alter_database(name, options, unset=unset, comment=comment)
+    typer.echo(shown(f"database {name} altered"))
 
 
 def drop(name: str, if_exists: bool, cascade: bool, *, yes: bool, dry_run: bool) -> None:

@@ -82,7 +82,7 @@ def alter(
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Change columns and options of a table, all in one new schema."""
+    """Change columns and options of a table, all in one new schema; or what a catalog keeps of a database."""
     from morrow.cli import catalogs
 
     catalogs.alter(

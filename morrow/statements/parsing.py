@@ -33,8 +33,6 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("CREATE", "INDEX"), "set the options file-index.*"),
     (("DROP", "FUNCTION"), "the catalog has no functions"),
     (("ALTER", "VIEW"), "drop the view and create it again"),
-    (("ALTER", "DATABASE"), "a database is a folder and nothing else"),
-    (("ALTER", "SCHEMA"), "a database is a folder and nothing else"),
     (("MSCK",), "partitions are there when they have rows"),
     (("INSERT", "OR"), "an INSERT into a table with a primary key is an upsert; MERGE INTO does the rest"),
     (("UPSERT",), "an INSERT into a table with a primary key is an upsert"),

@@ -110,9 +110,9 @@ def _refused(what: str, hint: str | None = None) -> Parse:
 
 
 def _describe(words: Words) -> Statement:
-    if words.has("DATABASE") or words.has("SCHEMA"):
-        words.has("EXTENDED")
-        return DescribeDatabase(words.name())
+    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE") is not None:
+        extended = words.has("EXTENDED")
+        return DescribeDatabase(words.name(), extended)
     words.has("TABLE")
     extended = words.has("EXTENDED") or words.has("FORMATTED")
     table = words.path()

@@ -10,16 +10,15 @@ from sqlglot.tokenizer_core import TokenType
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.schema.sql import Columns, parse_columns
 from morrow.statements.parsing_alterations import COMMENT, check_literal, parse_alteration, text_or_null
+from morrow.statements.parsing_databases import DATABASES, comment_on_database
 from morrow.statements.statement import Name, Statement
 from morrow.statements.table_statements import (
     AlterChange,
     AlterTable,
     Analyze,
     AnalyzeTables,
-    CreateDatabase,
     CreateTable,
     CreateTableLike,
-    DropDatabase,
     DropTable,
 )
 from morrow.statements.words import Words
@@ -27,27 +26,6 @@ from morrow.statements.words import Words
 PROVIDERS = ("paimon", "morrow")
 
 Parse = Callable[[Words], Statement]
-
-
-# Databases
-
-
-def _create_database(words: Words) -> Statement:
-    ignores = words.has("IF", "NOT", "EXISTS")
-    name = words.name()
-    for part in ("COMMENT", "LOCATION", "WITH", "MANAGED"):
-        if words.comes(part):
-            raise Unsupported(f"CREATE DATABASE with {part}", hint="a database is a folder and nothing else")
-    return CreateDatabase(name, ignores)
-
-
-def _drop_database(words: Words) -> Statement:
-    ignores = words.has("IF", "EXISTS")
-    name = words.name()
-    cascade = words.has("CASCADE")
-    if not cascade:
-        words.has("RESTRICT")
-    return DropDatabase(name, ignores, cascade)
 
 
 # Tables
@@ -194,6 +172,8 @@ def _comment_on(words: Words) -> Statement:
         *table, column = words.path()
         words.need("IS")
         return AlterTable(tuple(table), (AlterChange("set comment", (column,), text_or_null(words)),))
+    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE") is not None:
+        return comment_on_database(words)
     words.need("TABLE")
     table_name = words.path()
     words.need("IS")
@@ -221,12 +201,7 @@ def _analyze(words: Words) -> Statement:
 
 
 TABLES: Sequence[tuple[tuple[str, ...], Parse]] = (
-    (("CREATE", "DATABASE"), _create_database),
-    (("CREATE", "SCHEMA"), _create_database),
-    (("CREATE", "NAMESPACE"), _create_database),
-    (("DROP", "DATABASE"), _drop_database),
-    (("DROP", "SCHEMA"), _drop_database),
-    (("DROP", "NAMESPACE"), _drop_database),
+    *DATABASES,
     (("CREATE", "OR", "REPLACE", "TABLE"), _create(replace=True)),
     (("CREATE", "TABLE"), _create(replace=False)),
     (("REPLACE", "TABLE"), _create(replace=True, must_exist=True)),

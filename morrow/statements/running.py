@@ -56,6 +56,7 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.CopyTo: _copy,
     st.Use: tables.use,
     ts.CreateDatabase: tables.create_database,
+    ts.AlterDatabase: tables.alter_database,
     ts.DropDatabase: tables.drop_database,
     ts.CreateTable: tables.create_table,
     ts.CreateTableLike: tables.create_table_like,

@@ -223,8 +223,14 @@ def _details(table: Table) -> list[tuple[str, str]]:
 
 
 def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.DuckDBPyRelation:
-    name = statement.database
-    if name not in context.catalog.databases():
-        raise DatabaseNotFound(f"there is no database {name}")
-    rows = _texts(info_name=["Database", "Warehouse"], info_value=[name, shown(context.catalog.warehouse)])
-    return context.relation(rows)
+    found = context.catalog.database(statement.database)
+    about = {
+        "Database": found.name,
+        "Warehouse": context.catalog.warehouse,
+        "Comment": found.comment,
+        "Owner": found.owner,
+        "Location": found.location,
+        **(without_secrets(found.properties) if statement.extended else {}),
+    }
+    told = {name: shown(value) for name, value in about.items() if value is not None}
+    return context.relation(_texts(info_name=list(told), info_value=list(told.values())))

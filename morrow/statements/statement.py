@@ -74,6 +74,7 @@ class Describe(Statement):
 class DescribeDatabase(Statement):
     kind: ClassVar[str] = "DESCRIBE DATABASE"
     database: str
+    extended: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,15 @@ class CreateDatabase(Statement):
     kind: ClassVar[str] = "CREATE DATABASE"
     database: str
     if_not_exists: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AlterDatabase(Statement):
+    kind: ClassVar[str] = "ALTER DATABASE"
+    database: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

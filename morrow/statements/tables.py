@@ -17,6 +17,7 @@ from morrow.statements.context import Context
 from morrow.statements.rows import Filling, column_named, counted
 from morrow.statements.statement import Use
 from morrow.statements.table_statements import (
+    AlterDatabase,
     Analyze,
     AnalyzeTables,
     CreateDatabase,
@@ -48,9 +49,15 @@ def use(context: Context, statement: Use) -> duckdb.DuckDBPyRelation:
 
 
 def create_database(context: Context, statement: CreateDatabase) -> duckdb.DuckDBPyRelation:
-    there = statement.if_not_exists and statement.database in context.catalog.databases()
-    context.catalog.create_database(statement.database, ignore_if_exists=statement.if_not_exists)
-    return context.did(f"{'left' if there else 'created'} the database {statement.database}")
+    name, ignores = statement.database, statement.if_not_exists
+    there = ignores and name in context.catalog.databases()
+    context.catalog.create_database(name, properties=statement.properties, ignore_if_exists=ignores)
+    return context.did(f"{'left' if there else 'created'} the database {name}")
+
+
+def alter_database(context: Context, statement: AlterDatabase) -> duckdb.DuckDBPyRelation:
+    context.catalog.alter_database(statement.database, statement.properties, unset=statement.removed)
+    return context.did(f"altered the database {statement.database}")
 
 
 def drop_database(context: Context, statement: DropDatabase) -> duckdb.DuckDBPyRelation:

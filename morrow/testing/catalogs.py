@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from morrow.catalogs.catalog import Catalog
+from morrow.engine.catalog.databases import keeps_properties
 from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
 from morrow.engine.errors import (
     AlreadyExists,
@@ -77,6 +78,34 @@ class CatalogTests:
             assert (catalog.databases(), catalog.tables("db")) == (["db", "taken"], ["t"])
         else:
             assert (catalog.databases(), catalog.tables("other")) == (["other", "taken"], ["t"])
+
+    def test_properties_of_databases(self, catalog: CatalogProtocol) -> None:
+        seen = Catalog.over(catalog)
+        seen.create_database("plain")
+        given = {"a": 'it\'s "ü" % $1 \\', "b": True, "c": 1.5, "d e": ""}
+        if not keeps_properties(catalog):
+            for change in (seen.create_database, seen.alter_database):
+                with pytest.raises(Unsupported):
+                    change("plain" if change == seen.alter_database else "other", properties=given)
+            assert (catalog.databases(), dict(seen.database("plain").properties)) == (["plain"], {})
+            return
+        seen.create_database("other", properties=given, comment="all; 'of' them")
+        told = seen.database("other")
+        assert (told.name, told.comment) == ("other", "all; 'of' them")
+        assert told.properties.items() >= {"a": given["a"], "b": "true", "c": "1.5", "d e": ""}.items()
+        seen.create_database("other", properties={"a": "new"}, ignore_if_exists=True)
+        seen.alter_database("other", {"b": "B", "f": "g"}, unset=["a", "not there"])
+        after = seen.database("other")
+        assert after.comment == told.comment
+        assert after.properties.items() >= {"b": "B", "c": "1.5", "f": "g"}.items()
+        assert "a" not in after.properties
+        assert not set(seen.database("plain").properties) & {"a", "b", "f"}
+        for unknown in (lambda: seen.database("no"), lambda: seen.alter_database("no", {"a": "b"})):
+            with pytest.raises(DatabaseNotFound):
+                unknown()
+        seen.drop_database("other")
+        seen.create_database("other")
+        assert not set(seen.database("other").properties) & {"b", "c", "f"}
 
     # Tables
 

@@ -80,3 +80,16 @@ def test_names_are_of_the_catalog_that_options_profiles_and_the_environment_desc
         f"warehouse,{warehouse}",
     ]
     assert "unknown option 'lock'" in run("--profile", "jdbc", "--catalog", "lock=1", "ls").err
+
+
+def test_databases_have_a_comment_and_properties_where_the_catalog_keeps_them(run: Run, tmp_path: Path) -> None:
+    options = ("metastore=jdbc", f"uri=jdbc:sqlite:{tmp_path}/c.db", f"warehouse={tmp_path}/w")
+    named = [part for option in options for part in ("--catalog", option)]
+    assert run(*named, "create", "web", "--comment", "the shop", "--set", "team=sales").out == "database web\n"
+    assert run(*named, "alter", "web", "--set", "tier=1", "--unset", "team", "--dry-run").code == 0
+    assert run(*named, "alter", "web", "--set", "tier=1", "--unset", "team").out == "database web altered\n"
+    told = run(*named, "sql", "DESCRIBE DATABASE EXTENDED web", "--format", "csv").lines
+    assert "Comment,the shop" in told and "tier,1" in told and "team,sales" not in told
+    assert "no columns; nothing was changed" in run(*named, "alter", "web", "--add", "a=INT").err
+    assert "there is no database 'no'" in run(*named, "alter", "no", "--set", "a=b").err
+    assert "metastore=rest, jdbc or hive" in run("--warehouse", tmp_path, "create", "x", "--comment", "y").err

@@ -72,6 +72,23 @@ def test_both_make_find_write_and_change_tables(java: JavaPaimon, options: dict[
     assert java.ask("databases", catalog=options) == ours.databases() == ["db"]
 
 
+def test_properties_of_databases_of_one_are_those_of_the_other(java: JavaPaimon, options: dict[str, str]) -> None:
+    ours = morrow.open_catalog(options)
+    java.ask("create_database", catalog=options, database="j", properties={"comment": "of Java", "a": "it's ü"})
+    ours.create_database("m", comment="of Morrow", properties={"a": "it's ü"})
+    for name, comment in (("j", "of Java"), ("m", "of Morrow")):
+        java.ask("alter_database", catalog=options, database=name, set={"b": "1", "a": "2"}, unset=["x"])
+        ours.alter_database(name, {"c": 3}, unset="a")
+        found = ours.database(name)
+        assert (found.comment, found.properties.get("a"), found.properties["b"]) == (comment, None, "1")
+        told = java.ask("database", catalog=options, database=name)
+        own = {"comment": found.comment, "owner": found.owner, "location": found.location}
+        shown = {**found.properties, **{key: value for key, value in own.items() if value is not None}}
+        assert {key: value for key, value in told.items() if value != "null"} == shown
+    ours.alter_database("j", comment="ours")
+    assert java.ask("database", catalog=options, database="j")["comment"] == "ours"
+
+
 def test_who_holds_the_lock_keeps_the_other_out(java: JavaPaimon, tmp_path: Path) -> None:
     options = {
         "metastore": "jdbc",

@@ -139,6 +139,34 @@ def test_java_and_morrow_share_a_metastore(java: JavaPaimon, options: dict[str, 
     assert not any(Path(options["warehouse"], "db.db").iterdir())
 
 
+def test_properties_of_databases(java: JavaPaimon, options: dict[str, str], tmp_path: Path) -> None:
+    if not hive_jars():
+        pytest.skip("pyspark is not installed, whose jars hold Hive's client for Java")
+    ours = morrow.open_catalog(options)
+    given = {"comment": "all", "owner": "ann", "a": "it's ü"}
+    java.ask("create_database", catalog=options, database="j", properties=given)
+    ours.create_database("m", properties=given)
+    of_java, of_morrow = (
+        {**java.ask("database", catalog=options, database=name), "location": name} for name in ("j", "m")
+    )
+    assert {**of_java, "location": ""} == {**of_morrow, "location": ""}
+    ours.alter_database("j", {"b": "1"}, unset="a")
+    found = ours.database("j")
+    assert (found.comment, found.owner, dict(found.properties)) == ("all", "ann", {"b": "1"})
+    assert java.ask("database", catalog=options, database="j")["b"] == "1"
+    with pytest.raises(Unsupported, match="changing the property 'comment' of the database 'j'"):
+        ours.alter_database("j", {"c": "2"}, comment="other")
+    assert ours.database("j") == found
+    ours.create_database("apart", properties={"location": f"{tmp_path}/a part"})
+    ours.create_table("apart.t", schema="id INT").append({"id": [1]})
+    assert (tmp_path / "a part/t/snapshot").is_dir()
+    with pytest.raises(Unsupported, match="'location'"):
+        ours.alter_database("apart", {"location": f"{tmp_path}/b"})
+    ours.drop_database("apart", cascade=True)
+    for name in ("j", "m"):
+        ours.drop_database(name)
+
+
 def test_what_the_metastore_refuses_is_taken_back(options: dict[str, str]) -> None:
     ours = morrow.open_catalog({**options, "lock.enabled": "false", "table-default.bucket": "1"})
     table = ours.create_table("db.t", schema="id INT NOT NULL, b STRING, c INT", primary_keys="id", comment="it's ü")

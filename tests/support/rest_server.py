@@ -73,6 +73,8 @@ class RestServer:
     token: Callable[[], dict[str, Any]] | None = None
     lets_in: Callable[[str, str, dict[str, str], str, Mapping[str, str]], bool] = lambda *_: True
     databases: dict[str, dict[str, Stored]] = field(default_factory=dict)
+    properties: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of databases."""
     views: dict[str, list[str]] = field(default_factory=dict)
     view_schemas: dict[tuple[str, str], Any] = field(default_factory=dict)
     functions: dict[str, dict[str, Any]] | None = None
@@ -133,16 +135,27 @@ def create_database(server: RestServer, _: Any, body: Any) -> Any:
     if body["name"] in server.databases:
         raise Refused(409, "DATABASE", body["name"], "database exists")
     server.databases[body["name"]] = {}
+    server.properties[body["name"]] = dict(body["options"])
 
 
 def get_database(server: RestServer, _query: Any, _body: Any, name: str) -> Any:
     server.database(name)
-    return {"id": name, "name": name, "location": f"{server.folder}/{name}", "options": {}}
+    options = server.properties[name]
+    audit = {"owner": "the server", "createdAt": 1, "createdBy": None, "updatedAt": 2, "updatedBy": "x"}
+    return {"id": name, "name": name, "location": f"{server.folder}/{name}", "options": options, **audit}
+
+
+def alter_database(server: RestServer, _query: Any, body: Any, name: str) -> Any:
+    server.database(name)
+    properties = server.properties[name]
+    missing = [key for key in body["removals"] if properties.pop(key, None) is None]
+    properties |= body["updates"]
+    return {"removed": body["removals"], "updated": list(body["updates"]), "missing": missing}
 
 
 def drop_database(server: RestServer, _query: Any, _body: Any, name: str) -> Any:
     server.database(name)
-    del server.databases[name]
+    del server.databases[name], server.properties[name]
 
 
 # Tables
@@ -363,6 +376,7 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", "databases", list_databases),
     ("POST", "databases", create_database),
     ("GET", DATABASE, get_database),
+    ("POST", DATABASE, alter_database),
     ("DELETE", DATABASE, drop_database),
     ("GET", f"{DATABASE}/tables", list_tables),
     ("POST", f"{DATABASE}/tables", create_table),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from morrow.engine.catalog import databases
+from morrow.engine.catalog.databases import refuse
 from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types, user
 from morrow.engine.catalog.hive.options import HiveOptions
 from morrow.engine.catalog.hive.tables import LOCATION, Kept
@@ -13,6 +15,9 @@ from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.io.confined import confined
 from morrow.engine.telling import did_you_mean
 from morrow.engine.wording import plural
+
+RESERVED = {LOCATION: "say where a database lies by its location"}
+"""Parameters of databases that users do not set."""
 
 
 class HiveDatabases:
@@ -38,12 +43,17 @@ class HiveDatabases:
             return False
         return True
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
         self.check_name("database", name)
-        location = f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
-        made = thrift_types().Database(name, None, location, {}, ownerName=user(), ownerType=1)
+        given = dict(properties or {})
+        refuse(self.title, given, RESERVED)
+        location = given.pop(databases.LOCATION, f"{self.choices.location}/{name}{DATABASE_SUFFIX}")
+        comment, owner = given.pop(databases.COMMENT, None), given.pop(databases.OWNER, user())
+        made = thrift_types().Database(name, comment, location, given, ownerName=owner, ownerType=1)
         if self.kept.location_in_properties:
-            made.locationUri, made.parameters = None, {LOCATION: location}
+            made.locationUri, made.parameters = None, {**given, LOCATION: location}
         if self.has_database(name):
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
@@ -56,6 +66,32 @@ class HiveDatabases:
         except Taken:
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        return {**self._kept_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
+
+    def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        gone = frozenset(removed)
+        refuse(self.title, (*properties, *gone), {**RESERVED, databases.LOCATION: "make another database there"})
+        before, changed = self._database(name), self._database(name)
+        kept = {**self._kept_properties(before), **properties}
+        kept = {key: value for key, value in kept.items() if key not in gone}
+        hidden = {key: value for key, value in (before.parameters or {}).items() if key in RESERVED}
+        changed.description = kept.pop(databases.COMMENT, None)
+        changed.ownerName = kept.pop(databases.OWNER, None)
+        changed.parameters = {**kept, **hidden}
+        self.metastore.call("alter_database", name, changed)
+        there = self._kept_properties(self._database(name))
+        for key in (*properties, *gone):
+            if (there.get(key) or None) != (properties.get(key) or None):  # metastores of Hive 2 keep the first comment
+                self.metastore.call("alter_database", name, before)
+                what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
+                raise Unsupported(what, where=self.title, hint="give it when the database is created")
+
+    def _kept_properties(self, found: Any) -> dict[str, str]:
+        told = {key: value for key, value in (found.parameters or {}).items() if key not in RESERVED}
+        own = {databases.COMMENT: found.description, databases.OWNER: found.ownerName}
+        return {**told, **{key: value for key, value in own.items() if value is not None}}
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         if ignore_if_not_exists and not self.has_database(name):
@@ -94,7 +130,7 @@ class HiveDatabases:
         try:
             return self.metastore.call("get_database", name)
         except Gone:
-            databases = self.databases()
-            known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
+            names = self.databases()
+            known, hint = ", ".join(names) or "none", did_you_mean(name, names)
             text = f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}"
             raise DatabaseNotFound(text) from None

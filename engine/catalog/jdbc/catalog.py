@@ -7,15 +7,16 @@ stores; there the lock also makes commits safe where the store has no conditiona
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from morrow.engine.catalog.databases import LOCATION, refuse
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.jdbc.databases import PROPERTY, database_of
 from morrow.engine.catalog.jdbc.locks import Locks
-from morrow.engine.catalog.jdbc.rows import CatalogRows, check_properties
+from morrow.engine.catalog.jdbc.rows import EXISTS, CatalogRows, check_properties
 from morrow.engine.catalog.jdbc.views import JdbcViews
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
 from morrow.engine.catalog.settings import (
@@ -53,6 +54,11 @@ from morrow.engine.wording import plural
 METASTORE = "jdbc"
 CATALOG_KEY = honoured("catalog-key", TEXT, METASTORE, "Name of the catalog among those of its database")
 LOCK_KEY_MAX_LENGTH = honoured("lock-key-max-length", INT, 255, "Longest name of a lock")
+RESERVED = {
+    LOCATION: "tables of a JDBC catalog lie in its warehouse",
+    EXISTS: "it is the catalog's mark of a database",
+}
+"""Properties of databases that nobody sets."""
 
 
 def opened(settings: Settings) -> JdbcCatalog:
@@ -107,10 +113,25 @@ class JdbcCatalog(JdbcViews):
     def has_database(self, name: str) -> bool:
         return self.rows.has_database(name)
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
         location = self.files.store.url(self.files.folder_of(checked_name("database", name)))
-        if not self.rows.add_database(name, location) and not ignore_if_exists:
+        refuse(self.title, properties or (), RESERVED)
+        made = self.rows.add_database(name, {LOCATION: location, **(properties or {})})
+        if not made and not ignore_if_exists:
             raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        self._known(name)
+        location = self.files.store.url(self.files.folder_of(name))  # of one that only has tables
+        return {LOCATION: location, **self.rows.database_properties(name)}
+
+    def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        gone = tuple(removed)
+        self._known(name)
+        refuse(self.title, (*properties, *gone), RESERVED)
+        self.rows.change_database(name, properties, gone)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         if ignore_if_not_exists and not self.has_database(name):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from morrow.engine.catalog.jdbc.databases import Database, Duplicate
 from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError
@@ -16,7 +17,6 @@ VIEWS = "paimon_views"
 LOCKS = "paimon_distributed_locks"
 
 EXISTS = "exists"
-LOCATION = "location"
 MOST_NAME = 255
 MOST_VALUE = 1000
 
@@ -75,18 +75,47 @@ class CatalogRows:
         union = " UNION ALL ".join(f"SELECT 1 FROM {home} WHERE {OF_DATABASE}" for home in homes)
         return bool(self.database.ask(f"{union} LIMIT 1", *[self.key, name] * len(homes)))
 
-    def add_database(self, name: str, location: str) -> bool:
-        """Adds a database; returns False where there is one."""
+    def add_database(self, name: str, properties: Mapping[str, str]) -> bool:
+        """Adds a database with these properties; returns False where there is one."""
         if self.has_database(name):
             return False
         _check_length(name)
-        insert = f"INSERT INTO {DATABASE_PROPERTIES} VALUES (?, ?, ?, ?), (?, ?, ?, ?)"
-        exists, place = (self.key, name, EXISTS, "true"), (self.key, name, LOCATION, location)
+        _check_properties(f"property of the database {name}", properties)
+        rows = [(self.key, name, key, value) for key, value in {EXISTS: "true", **properties}.items()]
+        insert = f"INSERT INTO {DATABASE_PROPERTIES} VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))}"
         try:
-            self.database.run(insert, *exists, *place)
+            self.database.run(insert, *chain.from_iterable(rows))
         except Duplicate:
             return False
         return True
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Returns the properties of a database but for the mark that it exists."""
+        query = f"SELECT property_key, property_value FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE}"
+        rows = self.database.ask(query, self.key, name)
+        return {str(key): str(value) for key, value in rows if key != EXISTS and value is not None}
+
+    def change_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        """Sets some properties of a database, if it is still there, and removes others."""
+        _check_properties(f"property of the database {name}", properties)
+        rows = [(self.key, name, key, value) for key, value in properties.items()]
+        if rows:
+            homes = " OR ".join(
+                f"EXISTS (SELECT 1 FROM {home} WHERE {OF_DATABASE})" for home in (TABLES, DATABASE_PROPERTIES, VIEWS)
+            )
+            self.database.run(
+                f"INSERT INTO {DATABASE_PROPERTIES} (catalog_key, database_name, property_key, property_value) "
+                f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))}) AS given WHERE {homes} "
+                "ON CONFLICT (catalog_key, database_name, property_key) "
+                "DO UPDATE SET property_value = excluded.property_value",
+                *chain.from_iterable(rows),
+                *[self.key, name] * 3,
+            )
+        gone = tuple(removed)
+        if gone:
+            marks = ", ".join("?" * len(gone))
+            query = f"DELETE FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE} AND property_key IN ({marks})"
+            self.database.run(query, self.key, name, *gone)
 
     def remove_database(self, name: str) -> None:
         for home in (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, VIEWS):
@@ -161,11 +190,15 @@ class CatalogRows:
 def check_properties(table: str, properties: Mapping[str, str]) -> None:
     """Raises `InvalidArgument` for options that the database has no room for."""
     _check_length(table)
+    _check_properties(f"option of {table}", properties, "; open the catalog with sync-all-properties=false")
+
+
+def _check_properties(what: str, properties: Mapping[str, str], hint: str = "") -> None:
     for name, value in properties.items():
         if len(name) > MOST_NAME or len(value) > MOST_VALUE:
             raise InvalidArgument(
-                f"the option {name[:MOST_NAME]!r} of {table} is longer than a JDBC catalog keeps: {MOST_NAME} "
-                f"characters of name and {MOST_VALUE} of value; open the catalog with sync-all-properties=false"
+                f"the {what}, {name[:MOST_NAME]!r}, is longer than a JDBC catalog keeps: {MOST_NAME} characters of "
+                f"name and {MOST_VALUE} of value{hint}"
             )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.rest.client import HEADER, Client, Refusal
+from morrow.engine.catalog.rest.databases import RestDatabases, asked
 from morrow.engine.catalog.rest.folders import RestFolders
 from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts, told_schema
 from morrow.engine.catalog.rest.signing import OPTIONS
@@ -19,7 +19,6 @@ from morrow.engine.catalog.settings import WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
-    InvalidArgument,
     StorageError,
     TableNotFound,
     Unsupported,
@@ -32,7 +31,6 @@ from morrow.engine.options.declaring import honoured, idle
 from morrow.engine.options.kinds import BOOL, TEXT
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean, remember
-from morrow.engine.wording import plural
 
 PREFIX = honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
 DATA_TOKEN = honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
@@ -69,7 +67,7 @@ def opened(settings: Settings) -> RestCatalog:
 
 
 @dataclass(frozen=True)
-class RestCatalog(RestViews, RestFolders):
+class RestCatalog(RestDatabases, RestViews, RestFolders):
     """A `Catalog` of a server."""
 
     client: Client
@@ -89,53 +87,6 @@ class RestCatalog(RestViews, RestFolders):
     def options(self) -> Mapping[str, str]:
         """The options of the catalog and its server without secrets."""
         return self.client.settings.public
-
-    # Databases
-
-    def databases(self) -> list[str]:
-        with asked(self.client):
-            return sorted(self.client.pages(DATABASES, DATABASES))
-
-    def has_database(self, name: str) -> bool:
-        try:
-            self.client.get(DATABASES, name)
-        except Refusal as refusal:
-            if refusal.code == 404:
-                return False
-            raise told(self.client, refusal) from None
-        return True
-
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        body = {"name": checked_name("database", name), "options": {}}
-        try:
-            self.client.post(DATABASES, body=body)
-        except Refusal as refusal:
-            if refusal.code != 409:
-                raise told(self.client, refusal) from None
-            if not (ignore_if_exists or refusal.unclear):
-                raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
-
-    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        if ignore_if_not_exists and not self.has_database(name):
-            return
-        tables, views = self.tables(name), self.views(name)
-        if (tables or views) and not cascade:
-            raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
-                f"{plural(len(views), 'view')} "
-                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
-            )
-        for table in tables:
-            self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
-        with asked(self.client, gone=True):
-            self.client.delete(DATABASES, name)
-
-    def rename_database(self, name: str, new_name: str) -> None:
-        if not self.has_database(name):
-            raise self._no_database(name)
-        if self.has_database(checked_name("database", new_name)):
-            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
-        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
 
     # Tables
 
@@ -274,13 +225,3 @@ class RestCatalog(RestViews, RestFolders):
         if refusal.code == 409:
             return AlreadyExists(f"{self.title}: there is a table {'.'.join(new)!r} already")
         return self._missing(*old, refusal) if refusal.code == 404 else told(self.client, refusal)
-
-
-@contextmanager
-def asked(client: Client, *, gone: bool = False) -> Iterator[None]:
-    """Turns refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
-    try:
-        yield
-    except Refusal as refusal:
-        if not (gone and refusal.code == 404 and refusal.unclear):
-            raise told(client, refusal) from None

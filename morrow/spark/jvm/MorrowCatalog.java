@@ -105,8 +105,9 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
     }
 
-    public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
-        throw Refused.of("Unsupported", "ALTER DATABASE is not supported; a folder as database has no properties");
+    public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
+        loadNamespaceMetadata(namespace);
+        ask(Questions.of("alter database", "database", namespace[0], "changes", Questions.changes(changes)));
     }
 
     public boolean dropNamespace(String[] namespace, boolean cascade) throws NoSuchNamespaceException, NonEmptyNamespaceException {

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
@@ -73,6 +74,22 @@ final class Questions {
         question.put("partitions", keys(partitions));
         question.put("properties", new HashMap(properties));
         return question;
+    }
+
+    /** Changes of a database: name and value of a property, null where it is removed. */
+    static List changes(NamespaceChange[] changes) {
+        List all = new ArrayList();
+        for (int i = 0; i < changes.length; i++) {
+            if (changes[i] instanceof NamespaceChange.SetProperty) {
+                NamespaceChange.SetProperty set = (NamespaceChange.SetProperty) changes[i];
+                all.add(Arrays.asList(new Object[] {set.property(), set.value()}));
+            } else if (changes[i] instanceof NamespaceChange.RemoveProperty) {
+                all.add(Arrays.asList(new Object[] {((NamespaceChange.RemoveProperty) changes[i]).property(), null}));
+            } else {
+                throw Refused.of("Unsupported", "ALTER DATABASE with " + changes[i].getClass().getSimpleName() + " is not supported");
+            }
+        }
+        return all;
     }
 
     static List changes(TableChange[] changes) {

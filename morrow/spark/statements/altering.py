@@ -6,17 +6,23 @@ from typing import Any
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.catalogs import alter
+from morrow.spark.statements import databases
+from morrow.spark.statements.current import full_path
 from morrow.spark.statements.queries import Session
 from morrow.spark.statements.rows import partition
 from morrow.spark.statements.tables import schema_of
 from morrow.spark.statements.text import Statement
+from morrow.statements.parsing_alterations import COMMENT, text_or_null
 
 
 def change(session: Session, words: Statement) -> None:
-    """ALTER TABLE."""
+    """ALTER TABLE | DATABASE."""
+    if words.one_of(*databases.KINDS):
+        databases.alter(session, words)
+        return
     if not words.has("TABLE"):
-        raise Unsupported(f"ALTER {words.word()} here", hint="ALTER TABLE is there")
-    path = words.path()
+        raise Unsupported(f"ALTER {words.word()} here", hint="ALTER TABLE and ALTER DATABASE are there")
+    path = full_path(session, words.path())
     place, name = session.named(path)
     if words.has("RENAME", "TO"):
         to = words.path()
@@ -37,6 +43,23 @@ def change(session: Session, words: Statement) -> None:
     words.end()
     question = {"namespace": list(path[1:2]), "name": path[2], "changes": changes}
     alter.ANSWERS["alter table"](place, question, None)
+
+
+def comment(session: Session, words: Statement) -> None:
+    """COMMENT ON TABLE | DATABASE name IS text."""
+    words.need("ON")
+    if words.one_of(*databases.KINDS):
+        databases.comment(session, words)
+        return
+    if not words.has("TABLE"):
+        raise Unsupported(f"COMMENT ON {words.word()} here", hint="there is COMMENT ON TABLE and DATABASE")
+    place, name = session.named(words.path())
+    words.need("IS")
+    text = text_or_null(words)
+    words.end()
+    database, table = name.split(".", 1)
+    change = {"verb": "set option", "key": COMMENT, "value": text} if text else {"verb": "unset option", "key": COMMENT}
+    alter.ANSWERS["alter table"](place, {"namespace": [database], "name": table, "changes": [change]}, None)
 
 
 def _changes(session: Session, words: Statement) -> list[dict[str, Any]]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import InvalidArgument
 from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import procedure_named
+from morrow.spark.catalogs.place import Place
 from morrow.spark.procedures.calling import call
+from morrow.spark.statements.current import current, full_path
 from morrow.spark.statements.queries import Session
 from morrow.spark.statements.text import Statement
 
@@ -19,7 +21,7 @@ CALLED = "sys"
 
 def called(session: Session, words: Statement) -> DataFrame:
     """CALL pm.sys.procedure(...)."""
-    path = words.path()
+    path = full_path(session, words.path())
     place = session.place(path)
     if place is None or len(path) != 3 or path[1].lower() != CALLED:
         raise InvalidArgument(f"there is no procedure {'.'.join(path)}; write CALL catalog.sys.procedure(...)")
@@ -39,7 +41,7 @@ def called(session: Session, words: Statement) -> DataFrame:
     words.end()
     tables = {"table", *(p.name for p in found.parameters if p.kind is Kind.TABLE)}
     arguments = {
-        name: str(value).removeprefix(f"{place.name}.") if name.lower() in tables else value
+        name: _table(session, place, str(value)) if name.lower() in tables else value
         for name, value in given.items()
         if value is not None
     }
@@ -51,3 +53,11 @@ def called(session: Session, words: Statement) -> DataFrame:
         allowed_roots=place.access.allowed_roots,
         **arguments,  # type: ignore[arg-type]  # of the procedure, which checks them
     )
+
+
+def _table(session: Session, place: Place, name: str) -> str:
+    """Returns the name of a table without the catalog, and with the current database where it has none."""
+    now = current(session)
+    if "." not in name and now is not None and now[0] == place.name:
+        return f"{now[1]}.{name}"
+    return name.removeprefix(f"{place.name}.")

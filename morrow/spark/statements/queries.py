@@ -19,6 +19,7 @@ from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.spark.source.instants import Clock, clock_of
 from morrow.spark.source.settings import refuse_settings
+from morrow.spark.statements.current import completed, full_path
 from morrow.spark.statements.text import Statement, replaced
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Session:
 
     def named(self, path: tuple[str, ...]) -> tuple[Place, str]:
         """Returns the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
+        path = full_path(self, path)
         place = self.place(path)
         if place is None or len(path) != 3:
             known = ", ".join(self.places)
@@ -72,12 +74,15 @@ def query(session: Session, text: str) -> DataFrame:
     Raises:
         TableNotFound, and what reads of a state raise. Unsupported: a statement in a WITH that changes rows.
     """
+    text = completed(session, text)
     words = Statement(text)
     parts: dict[tuple[int, int], str] = {}
     frames: dict[str, DataFrame] = {}
     known: dict[tuple[object, ...], str] = {}
     for first, path in words.paths():
         start = words.start(first)
+        if path == MAX_PT:
+            path = full_path(session, path)
         if len(path) == 1 and path[0].lower() in CHANGES_BY and words.word() == "(":
             key: tuple[object, ...] = (path[0].lower(), *_constants(words.expressions(), path[0]))
         elif session.place(path) is None or len(path) < 3:
@@ -121,7 +126,7 @@ def _greatest(session: Session, catalog: str, arguments: list[str]) -> str:
     if len(given) != 1:
         raise InvalidArgument(f"{MAX_PT[-1]} takes the name of a table")
     name = name_of(given[0])
-    return greatest_of(session.table(name if len(name) > 2 else (catalog, *name)))
+    return greatest_of(session.table((catalog, *name) if len(name) == 2 else name))
 
 
 def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:

@@ -12,6 +12,7 @@ from morrow.queries.incremental import CHANGES_BY
 from morrow.spark.catalogs.install import catalog as make_catalog
 from morrow.spark.catalogs.place import Place
 from morrow.spark.statements import altering, calling, merging, rows, showing, tables
+from morrow.spark.statements.current import current, use
 from morrow.spark.statements.queries import QUERIES, Session, query
 from morrow.spark.statements.text import Statement
 from morrow.spark.versions import check_catalogs
@@ -29,14 +30,20 @@ STATEMENTS: Mapping[str, Callable[[Session, Statement], DataFrame | None]] = {
     "MERGE": merging.merge_rows,
     "TRUNCATE": rows.truncate,
     "CREATE": tables.create,
+    "REPLACE": tables.replace,
     "DROP": tables.drop,
     "ALTER": altering.change,
+    "COMMENT": altering.comment,
     "CALL": calling.called,
     "SHOW": showing.show,
     "DESCRIBE": showing.describe,
     "DESC": showing.describe,
 }
 """By the first word."""
+OF_SESSIONS = ("SET", "RESET", "ADD", "LIST", "CLEAR", "DECLARE")
+"""How statements begin that name no table, whatever is current."""
+ELSEWHERE = (("SHOW", "CATALOGS"), ("SHOW", "FUNCTIONS"), ("DROP", "VIEW"), ("DROP", "TEMPORARY"))
+"""Statements about what only Spark has."""
 
 
 def sql(
@@ -107,8 +114,10 @@ def _has_catalogs(spark: SparkSession) -> bool:
 def run(session: Session, text: str) -> DataFrame:
     """Runs a statement without a catalog in the JVM. Raises as `sql`."""
     words = Statement(text)
+    if words.has("USE") or words.has("SET", "CATALOG"):
+        return _nothing(session) if use(session, words) else session.spark.sql(text)
     first = words.word()
-    if not _names_tables(session, text):
+    if not _names_tables(session, text) and (current(session) is None or _is_of_spark(words)):
         return session.spark.sql(text)
     if first in QUERIES:
         return query(session, text.rstrip().rstrip(";"))
@@ -119,7 +128,15 @@ def run(session: Session, text: str) -> DataFrame:
         raise Unsupported(f"the statement {first} here", hint=f"there are SELECT, {', '.join(STATEMENTS)}")
     words.has(first)
     found = STATEMENTS[first](session, words)
-    return session.spark.range(1).limit(0).select() if found is None else found
+    return _nothing(session) if found is None else found
+
+
+def _nothing(session: Session) -> DataFrame:
+    return session.spark.range(1).limit(0).select()
+
+
+def _is_of_spark(words: Statement) -> bool:
+    return words.word() in OF_SESSIONS or any(words.comes(*begin) for begin in ELSEWHERE)
 
 
 def _names_tables(session: Session, text: str) -> bool:

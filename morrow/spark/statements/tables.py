@@ -1,12 +1,13 @@
-"""Tables and databases made and dropped, tags and statistics, by the answers of the catalog."""
+"""Tables made, replaced and dropped, tags and statistics, by the answers of the catalog."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokenizer_core import TokenType
 
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
 from morrow.spark.catalogs import statements
 from morrow.spark.catalogs import tables as made
 from morrow.spark.catalogs.defaults import CURRENT
@@ -15,6 +16,8 @@ from morrow.spark.catalogs.rewriting import packed
 from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT
 from morrow.spark.catalogs.syntax import parsed as parsed_by_paimon
 from morrow.spark.reading.expressions import quoted
+from morrow.spark.statements import databases
+from morrow.spark.statements.current import full_database, full_path
 from morrow.spark.statements.expressions import DEFAULT
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.rows import insert as insert_rows
@@ -32,56 +35,99 @@ OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
 def paimons(session: Session, text: str) -> DataFrame | None:
     """Does a statement of tags, ANALYZE TABLE or CREATE TABLE LIKE; None where it is none of these."""
     found = parsed_by_paimon(text)
-    if found is None or session.place(found.table) is None:
+    if found is None:
+        return None
+    is_database = found.verb == ALL_ANALYZED
+    path = full_database(session, found.table) if is_database else full_path(session, found.table)
+    if session.place(path) is None:
         return None
     if found.verb == CONSTRAINT:
         raise Unsupported("ALTER TABLE with CONSTRAINT here")
-    if found.verb == ALL_ANALYZED:
-        place, name = database(session, found.table)
+    if is_database:
+        place, name = databases.database(session, path)
         return statements.run(place, packed(found, [name]))
-    place, name = session.named(found.table)
+    place, name = session.named(path)
     if "source" in found.parts:
-        other, _ = session.named(tuple(found.parts["source"]))
+        source = full_path(session, tuple(found.parts["source"]))
+        other, _ = session.named(source)
         if other is not place:
             raise Unsupported("CREATE TABLE LIKE a table of another catalog")
-        found = type(found)(found.verb, found.table, {**found.parts, "source": list(found.parts["source"][1:])})
+        found = type(found)(found.verb, found.table, {**found.parts, "source": list(source[1:])})
     return statements.run(place, packed(found, name.split(".", 1)))
 
 
 def create(session: Session, words: Statement) -> None:
-    """CREATE DATABASE | TABLE."""
-    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE"):
-        ignores = words.has("IF", "NOT", "EXISTS")
-        place, name = database(session, words.path())
-        words.end()
-        place.catalog.create_database(name, ignore_if_exists=ignores)
+    """CREATE DATABASE, CREATE [OR REPLACE] TABLE."""
+    if words.one_of(*databases.KINDS):
+        databases.create(session, words)
         return
+    replaces = words.has("OR", "REPLACE")
     if not words.has("TABLE"):
         raise Unsupported(f"CREATE {words.word()} here", hint="CREATE DATABASE and CREATE TABLE are there")
-    ignores = words.has("IF", "NOT", "EXISTS")
-    path = words.path()
-    place, _ = session.named(path)
-    columns = words.parenthesized() if words.word() == "(" else None
-    partitions, properties, chosen = _clauses(words)
-    schema = _defined(session, columns) if columns is not None else None
-    rows = None if chosen is None else query(session, chosen)
-    if (schema is None) == (rows is None):
-        raise InvalidArgument(f"CREATE TABLE {'.'.join(path)}: give either columns or a query")
-    question = {
-        "namespace": list(path[1:2]),
-        "name": path[2],
-        "schema": (schema or _nullable(rows)).json(),
-        "partitions": [[name] for name in partitions],
-        "properties": properties,
-    }
+    ignores = not replaces and words.has("IF", "NOT", "EXISTS")
+    made = _Made.of(session, words)
+    if replaces and made.exists():
+        made.replace(session)
+        return
     try:
-        made.ANSWERS["create table"](place, question, None)
+        made.create(session)
     except AlreadyExists:
-        if ignores:
-            return
-        raise
-    if chosen is not None:
-        _fill(session, place, path, chosen)
+        if not ignores:
+            raise
+
+
+def replace(session: Session, words: Statement) -> None:
+    """REPLACE TABLE."""
+    if not words.has("TABLE"):
+        raise Unsupported(f"REPLACE {words.word()} here", hint="REPLACE TABLE is there")
+    made = _Made.of(session, words)
+    if not made.exists():
+        raise TableNotFound(f"there is no table {'.'.join(made.path)} to replace; CREATE OR REPLACE TABLE makes one")
+    made.replace(session)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A table to be made: its name, the question that the catalog answers, and the query that fills it."""
+
+    place: Place
+    path: tuple[str, ...]
+    question: dict[str, Any]
+    chosen: str | None
+
+    @classmethod
+    def of(cls, session: Session, words: Statement) -> _Made:
+        path = full_path(session, words.path())
+        place, _ = session.named(path)
+        columns = words.parenthesized() if words.word() == "(" else None
+        partitions, properties, chosen = _clauses(words)
+        schema = _defined(session, columns) if columns is not None else None
+        rows = None if chosen is None else query(session, chosen)
+        if (schema is None) == (rows is None):
+            raise InvalidArgument(f"CREATE TABLE {'.'.join(path)}: give either columns or a query")
+        question = {
+            "namespace": list(path[1:2]),
+            "name": path[2],
+            "schema": (schema or _nullable(rows)).json(),
+            "partitions": [[name] for name in partitions],
+            "properties": properties,
+        }
+        return cls(place, path, question, chosen)
+
+    def exists(self) -> bool:
+        return ".".join(self.path[1:]) in self.place.catalog
+
+    def create(self, session: Session) -> None:
+        made.ANSWERS["create table"](self.place, self.question, None)
+        if self.chosen is not None:
+            _fill(session, self.place, self.path, self.chosen)
+
+    def replace(self, session: Session) -> None:
+        """Makes the table beside the one that is there, fills it, and gives it the name."""
+        staged: Any = made.ANSWERS["stage table"](self.place, {**self.question, "how": "replace"}, None)
+        if self.chosen is not None:
+            _fill(session, self.place, (self.place.name, *staged["table"].split(".", 1)), self.chosen)
+        made.ANSWERS["publish table"](self.place, {"staged": staged["staged"], "table": staged["table"]}, None)
 
 
 def _fill(session: Session, place: Place, path: tuple[str, ...], chosen: str) -> None:
@@ -180,13 +226,8 @@ def _nullable(rows: DataFrame | None) -> StructType:
 
 def drop(session: Session, words: Statement) -> None:
     """DROP DATABASE | TABLE."""
-    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE"):
-        ignores = words.has("IF", "EXISTS")
-        place, name = database(session, words.path())
-        cascade = words.has("CASCADE")
-        words.has("RESTRICT")
-        words.end()
-        place.catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignores)
+    if words.one_of(*databases.KINDS):
+        databases.drop(session, words)
         return
     if not words.has("TABLE"):
         raise Unsupported(f"DROP {words.word()} here", hint="DROP DATABASE and DROP TABLE are there")
@@ -195,10 +236,3 @@ def drop(session: Session, words: Statement) -> None:
     words.has("PURGE")
     words.end()
     place.catalog.drop_table(table, ignore_if_not_exists=ignores)
-
-
-def database(session: Session, path: tuple[str, ...]) -> tuple[Place, str]:
-    place = session.place(path)
-    if place is None or len(path) != 2:
-        raise DatabaseNotFound(f"there is no database {'.'.join(path)}; they are named catalog.database")
-    return place, path[1]

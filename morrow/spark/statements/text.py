@@ -104,6 +104,8 @@ CLAUSES = frozenset(
         "UNPIVOT",
         "LATERAL",
         "WHERE",
+        "GROUP",
+        "ORDER",
         "JOIN",
         "ON",
         "USING",

@@ -6,6 +6,7 @@ import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.catalog.PropertyChange;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
@@ -74,6 +75,9 @@ public class Serve {
         COMMANDS.put("create", Serve::create);
         COMMANDS.put("tables", request -> catalog(request).listTables(request.get("database").asText()));
         COMMANDS.put("databases", request -> catalog(request).listDatabases());
+        COMMANDS.put("create_database", Serve::createDatabase);
+        COMMANDS.put("alter_database", Serve::alterDatabase);
+        COMMANDS.put("database", request -> catalog(request).getDatabase(request.get("database").asText()).options());
         COMMANDS.put("drop", Serve::drop);
         COMMANDS.put("rename", Serve::rename);
         COMMANDS.put("tag", Serve::tag);
@@ -130,6 +134,19 @@ public class Serve {
         FileStoreTable table = FileStoreTableFactory.create(CatalogContext.create(options));
         Map<String, String> dynamic = texts(request.get("options"));
         return dynamic.isEmpty() ? table : table.copy(dynamic);
+    }
+
+    static Object createDatabase(JsonNode request) throws Exception {
+        catalog(request).createDatabase(request.get("database").asText(), false, texts(request.get("properties")));
+        return null;
+    }
+
+    static Object alterDatabase(JsonNode request) throws Exception {
+        List<PropertyChange> changes = new ArrayList<>();
+        texts(request.get("set")).forEach((key, value) -> changes.add(PropertyChange.setProperty(key, value)));
+        request.get("unset").forEach(key -> changes.add(PropertyChange.removeProperty(key.asText())));
+        catalog(request).alterDatabase(request.get("database").asText(), changes, false);
+        return null;
     }
 
     static Catalog catalog(JsonNode request) {

@@ -50,6 +50,36 @@ def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
     assert not [line for line in told if "hidden-word" in line]
 
 
+def test_properties_of_databases(spark: SparkSession, tmp_path: Path) -> None:
+    def told(statement: str) -> dict[str, str]:
+        rows = [tuple(row) for row in spark.sql(statement).collect()]
+        return {key: value for key, value in rows if key not in ("Catalog Name", "Owner")}
+
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path / "wh")}
+    morrow.spark.catalog(spark, "bykept", options=options)
+    spark.sql("CREATE DATABASE bykept.db COMMENT 'it''s all' WITH DBPROPERTIES ('a' = 'b', 'c d' = 'é')")
+    spark.sql("ALTER DATABASE bykept.db SET DBPROPERTIES ('a' = '1', 'e' = 'f')")
+    spark.sql("ALTER DATABASE bykept.db UNSET DBPROPERTIES ('e', 'not there')")
+    about = {"Namespace Name": "db", "Comment": "it's all", "Location": f"{tmp_path}/wh/db.db"}
+    assert told("DESCRIBE DATABASE bykept.db") == about
+    assert told("DESCRIBE DATABASE EXTENDED bykept.db") == {**about, "Properties": "((a,1), (c d,é))"}
+    spark.sql("COMMENT ON DATABASE bykept.db IS NULL")
+    found = morrow.open_catalog(options).database("db")
+    assert (found.comment, dict(found.properties)) == (None, {"a": "1", "c d": "é"})
+    assert found.owner is not None
+    for statement, words in (
+        ("CREATE DATABASE bykept.e LOCATION '/tmp/e'", "the property 'location' of a database is not supported"),
+        ("ALTER DATABASE bykept.db SET LOCATION '/tmp/e'", "the property 'location' of a database is not supported"),
+        ("ALTER DATABASE bykept.db SET DBPROPERTIES ('exists' = 'x')", "the property 'exists' of a database"),
+        ("ALTER DATABASE bykept.none SET DBPROPERTIES ('a' = 'x')", "SCHEMA_NOT_FOUND"),
+        ("CREATE DATABASE bykept.e WITH DBPROPERTIES ('password' = 'x')", "keeps no secrets"),
+    ):
+        with pytest.raises(PySparkException, match=words) as error:
+            spark.sql(statement)
+        assert "at org.apache" not in str(error.value)
+    assert [row[0] for row in spark.sql("SHOW DATABASES IN bykept").collect()] == ["db"]
+
+
 def test_a_catalog_that_is_open_already(spark: SparkSession, tmp_path: Path) -> None:
     catalog = morrow.open_catalog(
         {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path)}

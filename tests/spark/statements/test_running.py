@@ -54,6 +54,16 @@ DONE = (
     "INSERT INTO pm.db.d (id) VALUES (1)",
     "ALTER TABLE pm.db.d ALTER COLUMN m DROP DEFAULT",
     "INSERT INTO pm.db.d (id) VALUES (2)",
+    "INSERT INTO pm.db.d VALUES (3, DEFAULT, NULL, 2.5, 1), (4, 'DEFAULT', named_struct('default', 1), DEFAULT, 2)",
+    "INSERT INTO pm.db.d (m, id) VALUES (DEFAULT, 5), (1 + 1, 6);",
+    "COMMENT ON TABLE pm.db.c IS 'first'",
+    "COMMENT ON TABLE pm.db.c IS NULL",
+    "CREATE TABLE pm.db.r (a INT COMMENT 'x', p STRING) PARTITIONED BY (p)",
+    "INSERT INTO pm.db.r VALUES (1, 'p'), (2, 'q')",
+    "CREATE OR REPLACE TABLE pm.db.r PARTITIONED BY (p) AS SELECT a + 1 AS a, p, 'n' AS n FROM pm.db.r",
+    "CREATE OR REPLACE TABLE pm.db.r2 (a INT)",
+    "REPLACE TABLE pm.db.r2 AS SELECT 7 AS b",
+    "INSERT WITH SCHEMA EVOLUTION INTO pm.db.r2 BY NAME SELECT 8 AS b, 'new' AS c",
     "ALTER TABLE pm.db.c SET TBLPROPERTIES ('snapshot.num-retained.max' = '20')",
     "ALTER TABLE pm.db.c DROP PARTITION (day = 'p')",
     "ALTER TABLE pm.db.t CREATE TAG one AS OF VERSION 1",
@@ -86,7 +96,15 @@ FOUND: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
     ("SELECT id, '{}' FROM pm.db.c WHERE day = pm.sys.max_pt('pm.db.c')", [(55, "{}")]),
     ("SELECT pm.sys.max_pt('db.t')", [("r",)]),
     ("SELECT id, default, CAST(n AS STRING), m FROM pm.db.d ORDER BY id",
-     [(1, "x, y", "1.5", -8), (2, "x, y", "1.5", None)]),
+     [(1, "x, y", "1.5", -8), (2, "x, y", "1.5", None), (3, "x, y", "2.5", 1), (4, "DEFAULT", "1.5", 2),
+      (5, "x, y", "1.5", None), (6, "x, y", "1.5", 2)]),
+    ("SELECT * FROM pm.db.r ORDER BY a", [(2, "p", "n"), (3, "q", "n")]),
+    ("SELECT * FROM pm.db.r2 ORDER BY b", [(7, None), (8, "new")]),
+    ("SHOW PARTITIONS pm.db.r PARTITION (p = 'q')", [("p=q",)]),
+    ("DESCRIBE pm.db.t id", [("col_name", "id"), ("data_type", "bigint"), ("comment", "the, key")]),
+    ("DESCRIBE QUERY SELECT id + 1 AS n FROM pm.db.t", [("n", "bigint", None)]),
+    ("SHOW TBLPROPERTIES pm.db.t ('bucket')", [("bucket", "1")]),
+    ("SHOW COLUMNS IN r FROM pm.db", [("a",), ("p",), ("n",)]),
     ("SHOW DATABASES IN pm", [("db",)]),
     ("SHOW TABLES IN pm.db LIKE 'c*'", [("db", "c", False)]),
     ("SHOW PARTITIONS pm.db.c", [("day=q",), ("day=r",)]),
@@ -125,7 +143,16 @@ REFUSED = (
     ("SHOW CREATE VIEW pm.db.t", "SHOW CREATE"),
     ("SELECT * FROM pm.db.t TIMESTAMP AS OF now()", "a number"),
     ("DESCRIBE DATABASE pm.nope", "no database pm.nope"),
-    ("USE pm.db", "USE"),
+    ("USE pm.nope", "no database pm.nope"),
+    ("CREATE DATABASE pm.other COMMENT 'x'", "a database with the property comment"),
+    ("CREATE DATABASE pm.other WITH DBPROPERTIES ('a' = 'b')", "a database with the property a"),
+    ("ALTER DATABASE pm.db SET DBPROPERTIES ('a' = 'b')", "the property a of the database 'db'"),
+    ("COMMENT ON DATABASE pm.db IS 'x'", "the property comment"),
+    ("COMMENT ON COLUMN pm.db.c.id IS 'x'", "COMMENT ON COLUMN"),
+    ("REPLACE TABLE pm.db.none (id INT)", "no table pm.db.none to replace"),
+    ("INSERT WITH SCHEMA EVOLUTION INTO pm.db.d SELECT 1", "SCHEMA EVOLUTION"),
+    ("SHOW PARTITIONS pm.db.c PARTITION (nope = 'p')", "'nope' is no partition column"),
+    ("DESCRIBE pm.db.c nope", "no column nope"),
     ("DROP DATABASE pm.db", "db"),
 )
 
@@ -141,13 +168,82 @@ def check(spark: SparkSession, folder: Path) -> None:
     assert described[0] == ("id", "bigint", "the, key")
     assert ("comment", "it's", "") in described
     about = [tuple(row) for row in run(session, "DESCRIBE DATABASE EXTENDED pm.db").collect()]
-    assert about == [("Catalog Name", "pm"), ("Namespace Name", "db"), ("Location", f"{folder}/db.db")]
+    place = [("Catalog Name", "pm"), ("Namespace Name", "db"), ("Location", f"{folder}/db.db")]
+    assert about == [*place, ("Properties", "")]
+    check_use(session)
     before = len(morrow.Catalog(folder).table("db.t").snapshots())
     for statement, words in REFUSED:
         with pytest.raises(MorrowError, match=words):
             run(session, statement)
             pytest.fail(statement)
     assert len(morrow.Catalog(folder).table("db.t").snapshots()) == before
+
+
+USED: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
+    ("USE pm.db", []),
+    ("SHOW CURRENT NAMESPACE", [("pm", "db")]),
+    ("SELECT current_catalog(), current_schema(), 'current_schema()'", [("pm", "db", "current_schema()")]),
+    ("SELECT b, r2.c FROM r2 ORDER BY b", [(7, None), (8, "new")]),
+    ("WITH r2 AS (SELECT b FROM r2 WHERE b = 8) SELECT x.b FROM r2 AS x", [(8,)]),
+    ("SELECT 1 FROM r AS r2, db.r2 AS x, LATERAL (SELECT x.b AS y) WHERE y = 7 "
+     "AND EXTRACT(DAY FROM DATE'2026-01-02') = a",
+     [(1,)]),
+    ("SELECT (SELECT max(b) FROM pm.db.r2) FROM r2 VERSION AS OF 1 UNION SELECT count(*) FROM `r2$snapshots`",
+     [(8,), (2,)]),
+    ("SELECT count(*) FROM r2 WITH ('scan.snapshot-id' = '1') AS x JOIN r2 USING (b)", [(1,)]),
+    ("TABLE r2", [(7, None), (8, "new")]),
+    ("SELECT b FROM use_view", [(70,)]),
+    ("SELECT * FROM paimon_incremental_query('r2', 1, 2)", [(8, "new")]),
+    ("SELECT sys.max_pt('r')", [("q",)]),
+    ("CREATE TABLE used AS SELECT b FROM r2", []),
+    ("INSERT INTO used (SELECT b + 10 FROM use_view)", []),
+    ("INSERT INTO db.used VALUES (DEFAULT)", []),
+    ("MERGE INTO keyed USING used ON keyed.b = used.b WHEN NOT MATCHED AND used.b > 1 THEN "
+     "INSERT (b) VALUES (used.b)", []),
+    ("UPDATE keyed SET c = 'u' WHERE keyed.b = 7", []),
+    ("DELETE FROM keyed WHERE b > 8", []),
+    ("SELECT * FROM keyed", [(7, "u"), (8, None)]),
+    ("ALTER TABLE used ADD COLUMN c INT", []),
+    ("ALTER TABLE used CREATE TAG t", []),
+    ("CALL sys.create_tag('used', 'u')", None),
+    ("SHOW TAGS used", [("t",), ("u",)]),
+    ("COMMENT ON TABLE used IS 'x'", []),
+    ("ANALYZE TABLE used COMPUTE STATISTICS", None),
+    ("TRUNCATE TABLE used", []),
+    ("DROP TABLE used", []),
+    ("SHOW TABLES LIKE 'r*'", [("db", "r", False), ("db", "r2", False)]),
+    ("SHOW DATABASES", [("db",)]),
+    ("USE NAMESPACE db", []),
+    ("USE pm", []),
+    ("SHOW CURRENT DATABASE", [("pm", "default")]),
+    ("SELECT count(*) FROM db.r2", [(2,)]),
+    ("SET CATALOG spark_catalog", []),
+    ("SELECT current_catalog()", [("spark_catalog",)]),
+)  # fmt: skip
+
+
+def check_use(session: Session) -> None:
+    """Names without a catalog are those of the one that USE names."""
+    session.spark.sql("SELECT 70 AS b").createOrReplaceTempView("use_view")
+    run(session, "CREATE TABLE pm.db.keyed (b INT NOT NULL, c STRING) TBLPROPERTIES ('primary-key' = 'b')")
+    try:
+        for statement, rows in USED:
+            found = sorted((tuple(row) for row in run(session, statement).collect()), key=str)
+            assert rows is None or found == sorted(rows, key=str), statement
+        run(session, "USE pm.db")
+        for statement, words in (
+            ("SELECT * FROM none", "none"),
+            ("SELECT * FROM r2 WHERE b ==== 1", "after USE"),
+            ("CACHE TABLE r2", "CACHE"),
+            ("INSERT INTO spark_catalog.default.t SELECT * FROM r2", "spark_catalog"),
+            ("USE nope", "no database pm.nope"),
+        ):
+            with pytest.raises(MorrowError, match=words):
+                run(session, statement)
+                pytest.fail(statement)
+    finally:
+        run(session, "USE spark_catalog.default")
+        session.spark.catalog.dropTempView("use_view")
 
 
 def test_statements(spark: SparkSession, tmp_path: Path) -> None:

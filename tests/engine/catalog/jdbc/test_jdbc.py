@@ -132,6 +132,55 @@ def test_the_rows_are_those_of_java(options: dict[str, str], tmp_path: Path) -> 
         assert connection.execute("SELECT count(*) FROM paimon_tables").fetchall() == [(0,)]
 
 
+def test_properties_of_databases_are_rows_of_java(options: dict[str, str], tmp_path: Path) -> None:
+    catalog = morrow.open_catalog(options)
+    catalog.create_database("db", comment="all", properties={"owner": "ann", "a": "b"})
+    catalog.alter_database("db", {"a": "c", "d": 1}, comment="")
+    assert rows(options, "paimon_database_properties") == [
+        ("jdbc", "db", key, value)
+        for key, value in (
+            ("a", "c"),
+            ("comment", ""),
+            ("d", "1"),
+            ("exists", "true"),
+            ("location", f"{tmp_path}/warehouse/db.db"),
+            ("owner", "ann"),
+        )
+    ]
+    assert catalog.database("db") == morrow.engine.catalog.databases.Database(
+        "db", None, "ann", f"{tmp_path}/warehouse/db.db", {"a": "c", "d": "1"}
+    )
+    catalog.alter_database("db", unset=("a", "comment", "owner", "d"))
+    assert [row[2] for row in rows(options, "paimon_database_properties")] == ["exists", "location"]
+    for wrong, error, message in (
+        ({"location": "/elsewhere"}, Unsupported, "the property 'location' of a database.*lie in its warehouse"),
+        ({"exists": "no"}, Unsupported, "the property 'exists'.*mark of a database"),
+        ({"a": "x" * 1001}, InvalidArgument, "'a', is longer than a JDBC catalog keeps"),
+        ({"s3.secret-key": "x"}, Unsupported, "keeps no secrets"),
+        ({"a": None}, InvalidArgument, "'a' of a database is text, not None"),
+        ({" ": "x"}, InvalidArgument, "is empty"),
+    ):
+        for change, name in ((catalog.create_database, "new"), (catalog.alter_database, "db")):
+            with pytest.raises(error, match=message):
+                change(name, properties=wrong)
+    with pytest.raises(Unsupported, match="'exists'"):
+        catalog.alter_database("db", unset="exists")
+    with pytest.raises(InvalidArgument, match="set and unset"):
+        catalog.alter_database("db", {"a": 1}, unset="a")
+    with pytest.raises(InvalidArgument, match="no change"):
+        catalog.alter_database("db")
+    assert (catalog.databases(), len(rows(options, "paimon_database_properties"))) == (["db"], 2)
+
+
+def test_a_database_that_is_gone_does_not_come_back_by_its_properties(options: dict[str, str]) -> None:
+    catalog = morrow.open_catalog(options)
+    catalog.create_database("db")
+    kept: CatalogRows = catalog._catalog.rows  # type: ignore[attr-defined]  # of JDBC catalogs
+    catalog.drop_database("db")
+    kept.change_database("db", {"a": "b"}, ())  # of one who has looked before
+    assert catalog.databases() == []
+
+
 def test_catalogs_of_one_database_know_only_their_own(options: dict[str, str], tmp_path: Path) -> None:
     one = morrow.open_catalog(options)
     one.create_table("db.t", **SCHEMA)

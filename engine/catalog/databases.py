@@ -1,0 +1,137 @@
+"""Databases with properties: what catalogs keep of a database besides the names of its tables.
+
+Properties are texts by name. Three of them have a meaning that all clients of a catalog share: `COMMENT`, `OWNER`, and
+`LOCATION`, the folder below which its tables lie. A folder of databases keeps none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from morrow.engine.arguments import mapping, text, texts
+from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.telling import did_you_mean, is_secret
+
+COMMENT = "comment"
+OWNER = "owner"
+LOCATION = "location"
+HINT = "catalogs with metastore=rest, jdbc or hive keep them; a folder of databases cannot"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database. What the catalog does not tell is null; `properties` are those without a field of their own."""
+
+    name: str
+    comment: str | None = None
+    owner: str | None = None
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class PropertyCatalog(Protocol):
+    """A catalog that keeps properties of databases."""
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Creates a database with these properties, as `Catalog` says.
+
+        Raises:
+            Unsupported: a property that the catalog does not keep, such as a place of its own; nothing was made.
+        """
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Returns the properties of a database, comment, owner and location among them. Raises `DatabaseNotFound`."""
+
+    def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        """Sets some properties of a database and removes others, if they are there.
+
+        Raises:
+            DatabaseNotFound. Unsupported: a property that the catalog does not change; nothing was changed.
+        """
+
+
+def database_of(catalog: Catalog, name: str) -> Database:
+    """Returns what a catalog tells of a database. Raises `DatabaseNotFound`."""
+    if hasattr(catalog, "database_properties"):
+        told = cast(PropertyCatalog, catalog).database_properties(name)
+    elif catalog.has_database(name):
+        told = {}
+    else:
+        databases = catalog.databases()
+        known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
+        raise DatabaseNotFound(f"{catalog.title}: there is no database {name!r}; {hint}the databases are: {known}")
+    rest = {key: value for key, value in sorted(told.items()) if key not in (COMMENT, OWNER, LOCATION)}
+    return Database(name, told.get(COMMENT) or None, told.get(OWNER), told.get(LOCATION), rest)
+
+
+def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], *, ignore_if_exists: bool) -> None:
+    """Creates a database. Raises as `Catalog.create_database`, and `Unsupported` where it keeps no properties."""
+    if not properties:
+        catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+        return
+    changing(catalog, f"a database with {_named(properties)}").create_database(
+        name, ignore_if_exists=ignore_if_exists, properties=properties
+    )
+
+
+def changing(catalog: Catalog, what: str) -> PropertyCatalog:
+    """Returns the catalog, for properties of its databases. Raises `Unsupported`: it keeps none."""
+    if not keeps_properties(catalog):
+        raise Unsupported(what, where=catalog.title, hint=HINT)
+    return cast(PropertyCatalog, catalog)
+
+
+def keeps_properties(catalog: Catalog) -> bool:
+    """Returns whether a catalog keeps properties of databases."""
+    return hasattr(catalog, "alter_database") and hasattr(catalog, "database_properties")
+
+
+def checked_properties(given: Mapping[str, object] | None, comment: str | None = None) -> dict[str, str]:
+    """Returns properties as texts, the comment among them.
+
+    Raises:
+        InvalidArgument: names or values that are none. Unsupported: the name of a secret, which all may read there.
+    """
+    found: dict[str, str] = {}
+    for key, value in mapping(given, "properties").items():
+        if not text(key, "the name of a property").strip():
+            raise InvalidArgument("the name of a property of a database is empty")
+        if is_secret(key):
+            hint = "a catalog is given secrets by its options"
+            raise Unsupported(f"the property {key!r} of a database, which keeps no secrets,", hint=hint)
+        if not isinstance(value, (str, int, float)):
+            raise InvalidArgument(f"the property {key!r} of a database is text, not {value!r}")
+        found[key] = str(value).lower() if isinstance(value, bool) else text(str(value), f"the property {key!r}")
+    if comment is not None:
+        if COMMENT in found:
+            raise InvalidArgument("the comment of a database is given twice")
+        found[COMMENT] = text(comment, "the comment of a database")
+    return found
+
+
+def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], removed: str | Iterable[str]) -> None:
+    """Changes properties of a database. Raises as `PropertyCatalog.alter_database`, and `InvalidArgument`."""
+    gone = texts(removed if isinstance(removed, str) else tuple(removed), "unset")
+    if both := sorted(set(properties) & set(gone)):
+        raise InvalidArgument(f"the property {both[0]!r} of the database {name} is set and unset at once")
+    if not properties and not gone:
+        raise InvalidArgument(f"no change of the database {name} was asked for")
+    able = changing(catalog, f"{_named((*properties, *gone))} of the database {name!r}")
+    able.alter_database(name, properties, gone)
+
+
+def refuse(where: str, properties: Iterable[str], reserved: Mapping[str, str]) -> None:
+    """Raises `Unsupported` for a property that a catalog has for itself, with the remedy."""
+    for key in properties:
+        if key in reserved:
+            raise Unsupported(f"the property {key!r} of a database", where=where, hint=reserved[key])
+
+
+def _named(keys: Iterable[str]) -> str:
+    names = list(keys)
+    return f"the propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"

@@ -6,6 +6,8 @@ ascending in n. A base holds every row number of a range, an update a sample of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -75,3 +77,8 @@ def update_ids(base_rows: int, count: int, seed: int, new: float = 0.2) -> Ids:
     old = random.choice(base_rows, count - unknown, replace=False).astype(np.int64) * 2
     fresh = random.choice(base_rows, unknown, replace=False).astype(np.int64) * 2 + 1
     return np.sort(np.concatenate([old, fresh]))
+
+
+def new_ids(updates: Sequence[Ids]) -> int:
+    """Counts the ids that updates have and the base lacks."""
+    return len(np.unique(np.concatenate([np.zeros(0, np.int64), *(ids[ids % 2 == 1] for ids in updates)])))

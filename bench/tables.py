@@ -210,7 +210,7 @@ def write(spec: Spec, path: Path) -> int:
     """Writes the table; returns how many rows are alive."""
     fields = list(data.fields(spec.key).items())
     table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
-    keys, marked = [], []
+    updates, marked = [], []
     for index in range(spec.files):
         each = spec.rows // spec.files
         ids = data.base_ids(index * each, each)
@@ -221,16 +221,16 @@ def write(spec: Spec, path: Path) -> int:
                 dead = np.flatnonzero(random.random(file.rows) < spec.dead).tolist()
                 table.deletion_vector(file, dead)
                 marked.append((table.folder((), file.bucket) / file.name, file.rows, dead))
-        keys.append(ids)
     table.commit("COMPACT" if spec.key else "APPEND")
     for index in range(spec.updates):
         ids, rows = spec.update(index)
         _write_files(table, spec, rows, level=0)
-        keys.append(ids)
+        updates.append(ids)
         table.commit()
     if marked:
         delta.write(path.parents[2] / DELTA, dict(fields), marked)
-    return len(np.unique(np.concatenate(keys))) - sum(len(dead) for _, _, dead in marked)
+    base = spec.rows // spec.files * spec.files
+    return base + data.new_ids(updates) - sum(len(dead) for _, _, dead in marked)
 
 
 def write_by(name: str, spec: Spec, path: Path) -> int:
@@ -238,7 +238,7 @@ def write_by(name: str, spec: Spec, path: Path) -> int:
     base = data.base_ids(0, spec.rows)
     updates = [spec.update(number) for number in range(spec.updates)]
     written.WRITERS[name](path.parents[1], [data.rows(base, spec.key, seed=0), *(rows for _, rows in updates)])
-    return len(np.unique(np.concatenate([base, *(ids for ids, _ in updates)])))
+    return len(base) + data.new_ids([ids for ids, _ in updates])
 
 
 def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:

@@ -36,6 +36,7 @@ PLAIN = {
     "readers/system/files.py": {"stored"},
     "readers/system/partitions.py": {"keys"},
     "writers/buckets/router.py": {"keys.columns"},
+    "writers/commit/conflicts.py": {"columns"},
     "writers/operations/joining.py": {"on"},
 }
 """What is handed to such a method, and is no name of a user's, or no method of Polars'."""
@@ -115,15 +116,28 @@ def _plain(path: Path) -> Iterator[str]:
         if not isinstance(function, ast.FunctionDef):
             continue
         taken = {a.arg: a.annotation for a in (*function.args.args, *function.args.kwonlyargs)}
+        made = {name for each in ast.walk(function) if isinstance(each, ast.Assign) for name in _lists_of_names(each)}
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKE_PATTERNS:
                 for given in (each.value if isinstance(each, ast.Starred) else each for each in node.args):
                     listed = isinstance(given, ast.Attribute) and given.attr in ("columns", "names", "name")
-                    named = isinstance(given, ast.Name) and _is_text(taken.get(given.id))
+                    named = isinstance(given, ast.Name) and (_is_text(taken.get(given.id)) or given.id in made)
                     if (listed or named) and not _is_ours(path, given):
                         called = f"{node.func.attr}({ast.unparse(given)})"
                         place = f"{path.relative_to(ROOT)}:{node.lineno}"
                         yield f"{place}: {called} may have patterns; use `cols` of engine/names.py"
+
+
+def _lists_of_names(assigned: ast.Assign) -> Iterator[str]:
+    """Yields the variable that gets names of fields, of frames or of keys."""
+    value, (target, *_) = assigned.value, assigned.targets
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple") and value.args:
+        value = value.args[0]
+    listed = isinstance(value, (ast.ListComp, ast.GeneratorExp)) and isinstance(value.elt, ast.Attribute)
+    last = value.elt if listed else value  # type: ignore[attr-defined]  # as `listed` says
+    names = ("name",) if listed else ("names", "columns", "partition_keys", "primary_keys", "trimmed_primary_keys")
+    if isinstance(target, ast.Name) and isinstance(last, ast.Attribute) and last.attr in names:
+        yield target.id
 
 
 def _is_text(annotation: ast.expr | None) -> bool:
@@ -162,3 +176,11 @@ def test_the_search_finds_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "    frame.select(*keys).drop(plan.columns).sort('a', exprs).select(exprs)\n"
     )
     assert len(list(_plain(tmp_path / "y.py"))) == 2
+    (tmp_path / "z.py").write_text(
+        "def f(frame, schema):\n"
+        "    keys, names = list(schema.partition_keys), []\n"
+        "    keys = list(schema.partition_keys)\n"
+        "    names = [field.name for field in schema.fields]\n"
+        "    def g(): return frame.select(keys).select(names).select(['x'])\n"
+    )
+    assert len(list(_plain(tmp_path / "z.py"))) == 2

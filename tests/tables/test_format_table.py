@@ -29,6 +29,7 @@ from morrow.engine.errors import (
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import Options
 from morrow.writers.files.text_files import csv_encoder
+from tests.support.hostile_names import PATTERNS
 from tests.support.rest_server import RestServer, rest_server
 
 COLUMNS = "id BIGINT, v STRING, day DATE, `k v` STRING"
@@ -237,6 +238,22 @@ ROWS = pl.DataFrame(
         "k v": ["x/y %", "x/y %", None],
     }
 )
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_columns_with_names_of_patterns(make: Make, catalog: morrow.Catalog, name: str) -> None:
+    make(columns=f"`{name}` BIGINT, i BIGINT, day DATE, x BIGINT", keys=["day", "x"])
+    table = catalog.format_table("db.t")
+    table.append({name: [1, 2], "i": [3, 4], "day": [None, date(2024, 2, 29)], "x": [5, 6]})
+    assert sorted(table.scan().to_polars().rows()) == [(1, 3, None, 5), (2, 4, date(2024, 2, 29), 6)]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_partition_keys_with_names_of_patterns(make: Make, catalog: morrow.Catalog, name: str) -> None:
+    make(columns=f"i BIGINT, v STRING, day DATE, `{name}` BIGINT", keys=["day", name])
+    table = catalog.format_table("db.t")
+    table.append({"i": [1, 2], "v": ["a", "b"], "day": [None, date(2024, 2, 29)], name: [5, 6]})
+    assert sorted(table.scan().to_polars().rows()) == [(1, "a", None, 5), (2, "b", date(2024, 2, 29), 6)]
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])

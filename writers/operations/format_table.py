@@ -238,8 +238,8 @@ def _parts(table: FolderTable, frame: pl.DataFrame) -> Iterator[tuple[str, pl.Da
     only_values = table.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
     names = [each.name for each in table.stored_fields]
     for part in frame.partition_by(keys, maintain_order=True):
-        values = part.select(keys).row(0)
+        values = part[keys].row(0)
         folders = partition_path(values, types, keys, default_name=default, legacy_name=False).split("/")
         if only_values:
             folders = [folder.partition("=")[2] for folder in folders]
-        yield "/".join(folders), part.select(names)
+        yield "/".join(folders), part[names]

@@ -118,7 +118,11 @@ def _of_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> Sou
                 raise InvalidArgument(
                     f"table {number} of the iterator has the columns {list(source.names)}, the first one {list(names)}"
                 )
-            yield from (piece.select(names) for piece in source.pieces)
+            # Polars' `select` takes names like ``^x$`` for patterns.
+            yield from (
+                piece[[*names]] if isinstance(piece, pl.DataFrame) else piece.select([*names])
+                for piece in source.pieces
+            )
 
     return Source(names, pieces())
 

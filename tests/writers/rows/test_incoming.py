@@ -15,6 +15,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from tests.support.hostile_names import PATTERNS
 from tests.support.written import data_files, new_table, rows
 
 THREE = [(1, "a"), (2, "b"), (3, None)]
@@ -88,6 +89,15 @@ def test_tables_one_after_the_other(tmp_path: Path) -> None:
     table.append([pl.DataFrame({"v": ["b"], "id": [3]}), pa.record_batch({"id": [4], "v": ["c"]})])
     assert rows(table) == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
     assert len(table.snapshots()) == 2
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_tables_whose_columns_have_names_of_patterns(tmp_path: Path, name: str) -> None:
+    table = new_table(tmp_path, f"`{name}` BIGINT, i BIGINT")
+    table.append(
+        [pl.DataFrame({"i": [2], name: [1]}), pa.table({name: [3], "i": [4]}), pl.LazyFrame({name: [5], "i": [6]})]
+    )
+    assert rows(table) == [(1, 2), (3, 4), (5, 6)]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.masks.cutting": {"SAMPLED": (1, 2), "WORTH_CUTTING": (0, 1)},
     "readers.masks.file_keys": {"LEAST_EVEN": (2,)},
     "readers.masks.folder": {"WORTH_ROWS": (0,)},
-    "readers.masks.hashed_keys": {"LEAST_BITS": (1,), "SLOTS": (1,)},
+    "readers.masks.hashed_keys": {"BLOCK": (1, 2), "LEAST_BITS": (1,), "SLOTS": (1,)},
     "readers.masks.key_ranges": {
         "FEW_ROWS": (0,),
         "OF_NUMBERS": (1,),
@@ -76,7 +76,6 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.masks.ordering": {"BLOCK": (1, 2), "DENSE": (0, 10**6)},
     "readers.masks.packing": {"BLOCK": (1, 2)},
     "readers.masks.refresh": {"OFTEN": (1, 10**6), "REMEMBERED": (1, 2), "WORTHWHILE": (0, 1)},
-    "readers.masks.repeated": {"BLOCK": (1, 2), "LEAST": (1,)},
     "readers.masks.sorted_runs": {
         "BLOCK": (1, 2),
         "CLOSE": (1, 2),
@@ -85,6 +84,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "LONG": (1,),
         "SAMPLED": (2, 3),
     },
+    "readers.masks.text_words": {"BLOCK": (1, 2), "REPEATED": (1,)},
     "readers.masks.told_keys": {"WORTH_ROWS": (0,)},
     "readers.merges.kept": {"OFTEN": (1, 10**6)},
     "readers.merges.merged": {"MOST_BLOCKS": (1, 2), "MOST_DEAD": (1, 10**6)},

@@ -164,7 +164,17 @@ class Fold(ABC):
         """Returns, for the last state, whether the key has no row. None: every key has one."""
         return None
 
+    @cached_property
+    def followed(self) -> Mapping[str, str]:
+        """Columns without a state of their own: each picks the row whose number is in the state that is named."""
+        return {}
+
     # --- execution ---
+
+    @cached_property
+    def own_columns(self) -> tuple[FoldedColumn, ...]:
+        """The columns with a state of their own."""
+        return tuple(column for column in self.columns if column.name not in self.followed)
 
     def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         """Merges to one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
@@ -182,7 +192,7 @@ class Fold(ABC):
     def _operands(self, rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
         """Returns the inputs of the steps for the rows `numbers`."""
         expressions = []
-        for column in self.columns:
+        for column in self.own_columns:
             value = col(column.name)
             if not column.picks:
                 expressions.append(value.gather(numbers).alias(operand(column.name)))
@@ -202,7 +212,7 @@ class Fold(ABC):
 
     def _first_state(self, keys: int, operands: pl.Schema) -> pl.DataFrame:
         initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state(operands)}
-        for column in self.columns:
+        for column in self.own_columns:
             initial[column.name] = (column.dtype, None)
             initial.update(column.own_state)
         return pl.select(
@@ -240,9 +250,8 @@ class Fold(ABC):
                 finished = column.function.finish(pl.when(~gone).then(value))
                 yield pl.when(gone).then(value).otherwise(finished).alias(_acc(column.name))
 
-    @staticmethod
-    def _value(state: pl.DataFrame, name: str, column: FoldedColumn | None) -> pl.Expr:
+    def _value(self, state: pl.DataFrame, name: str, column: FoldedColumn | None) -> pl.Expr:
         if column is None:
             return col(name).gather(state[_acc(NEWEST)])
-        folded = state[_acc(name)]
+        folded = state[_acc(self.followed.get(name, name))]
         return col(name).gather(folded) if column.picks else pl.lit(folded).alias(name)

@@ -20,7 +20,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, OnDelete, SequenceGroup
 from morrow.engine.names import own
 from morrow.readers.masks.ordering import sortable
-from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new, operand
+from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, ROW, Fold, FoldedColumn, Refusal, acc, new, operand
 
 FILLED, INSERTED, DELETED = own("filled"), own("inserted"), own("deleted")
 
@@ -70,8 +70,17 @@ class PartialUpdate(Fold):
     def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:
         orders = {name: (operands[operand(name)], None) for names in self._orders.values() for name in names}
         if not self.retracts:
-            return orders
+            return {**orders, **dict.fromkeys(self.followed.values(), (ROW, None))}
         return {**orders, **{name: (pl.Boolean(), False) for name in (FILLED, INSERTED, DELETED)}}
+
+    @cached_property
+    def followed(self) -> Mapping[str, str]:
+        """Without retractions the columns of a group that nothing aggregates are those of the version that led last."""
+        return {
+            column.name: own("led", column.merge.group)
+            for column in self.columns
+            if not self.retracts and column.merge.group is not None and column.function is None
+        }
 
     def deleted(self) -> pl.Expr:
         return acc(DELETED) | ~acc(INSERTED)
@@ -98,10 +107,12 @@ class PartialUpdate(Fold):
 
     def steps(self) -> Mapping[str, pl.Expr]:
         steps: dict[str, pl.Expr] = {}
-        for column in self.columns:
+        for column in self.own_columns:
             steps.update(self._column(column))
         for number, names in self._orders.items():
             leads = _leads(number)
+            if (led := own("led", number)) in self.followed.values():
+                steps[led] = pl.when(leads).then(new(NEWEST)).otherwise(acc(led))
             for name in names:
                 steps[name] = self._chosen(name, pl.when(leads).then(new(name)).otherwise(self._base(name)))
         steps[NEWEST] = new(NEWEST)

@@ -119,12 +119,13 @@ def _mask(parts: Sequence[Rows], *, absent: bool) -> Mask:
     return as_mask(np.concatenate(parts), absent=absent)
 
 
-def _first_shared(parts: Sequence[_Part]) -> Sequence[Sequence[int]]:
+def _first_shared(parts: Sequence[_Part]) -> list[list[int]]:
     """Returns the numbers of the first rows of each file in each part among the shared rows of all files, which are
     numbered one file after another."""
     counts = np.array([[np.count_nonzero(rows) for rows in part.shared] for part in parts])
     ends = np.cumsum(counts.T).reshape(counts.T.shape).T
-    return (ends - counts).tolist()
+    found: list[list[int]] = (ends - counts).tolist()
+    return found
 
 
 def _joined(rounds: Sequence[Rounds]) -> list[Rounds]:

@@ -58,7 +58,10 @@ def test_files_that_are_not_sorted_are_not_cut(run: list[int]) -> None:
     [
         (VarCharType(), ["", "a", "a\0", "é"]),
         (VarBinaryType(), [b"", b"\0", b"a", b"\xff"]),
-        (DecimalType(precision=38, scale=1), [Decimal("-0.1"), Decimal("0.0"), Decimal("0.1"), Decimal("12345678901234567890.5")]),
+        (
+            DecimalType(precision=38, scale=1),
+            [Decimal(each) for each in ("-0.1", "0.0", "0.1", "12345678901234567890.5")],
+        ),
         (TimestampType(precision=6), [dt.datetime(1969, 12, 31), dt.datetime(1970, 1, 1), dt.datetime(2000, 1, 1, 1)]),
     ],
 )

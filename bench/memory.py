@@ -4,19 +4,21 @@ Each work runs in a process of its own, with nothing but its table: read in batc
 upserted and compacted. With ``--cap MB`` the process may map no more than that, whatever the table's size (RLIMIT_AS:
 libraries, mapped files and what is reserved and never touched count too; ``--data``: RLIMIT_DATA, what it may write):
 
-    python -m bench.memory --rows 100 --cap 800
+    python -m bench.memory --rows 180 --cap 1250 --work batches aggregate upsert compact
 
 Works that need more end with an error, which is shown. Without the settings below, libraries reserve 3 GB of addresses
 for a stream that holds 0.3: a cap on those then says little. Measured (two cores, a busy machine):
 
-    rows          work            peak    of that, not mapped files    finishes under RLIMIT_AS of
-    20 million    batches         383 MB  291 MB                       800 MB (1.4 GB of rows in Arrow)
-    20 million    aggregate       383 MB  299 MB                       800 MB
-    20 million    to_arrow        rows and 315 MB (a plain scan of Polars: rows and 387 MB)
-    20 million    upsert          826 MB  719 MB                       1,500 MB, not 1,100 MB
-    20 million    compact         634 MB  528 MB                       1,100 MB, not 800 MB
-    100 million   batches         686 MB  591 MB                       not 800 MB (7.2 GB of rows in Arrow)
-    100 million   aggregate       480 MB  392 MB                       not 800 MB
+    rows          work            peak    of that, not mapped files    most addresses under RLIMIT_AS
+    20 million    to_arrow        rows and 295 MB (a plain scan of Polars: rows and 387 MB)
+    100 million   batches         281 MB  200 MB                       753 MB (7.2 GB of rows in Arrow)
+    100 million   aggregate       284 MB  204 MB                       728 MB
+    100 million   upsert          585 MB  490 MB                       1,147 MB
+    100 million   compact         482 MB  390 MB                       1,000 MB
+    180 million   batches         310 MB  229 MB                       808 MB (13.0 GB of rows in Arrow)
+    180 million   aggregate       319 MB  238 MB                       748 MB
+    180 million   upsert          590 MB  493 MB                       1,176 MB
+    180 million   compact         485 MB  390 MB                       1,014 MB
 
 Of each peak, 138 MB are Polars and pyarrow themselves.
 """

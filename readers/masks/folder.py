@@ -101,6 +101,11 @@ def of_bucket(plan: ScanPlan, section: Section, store: FileStore, *parts: object
     return None if folder is None else Entry(folder, digest(*_table(plan, section, store), "bucket", *parts))
 
 
+def is_kept(section: Section, store: FileStore) -> bool:
+    """Returns whether values of a section like this one are kept."""
+    return _folder(section, store, section.row_count) is not None
+
+
 def _folder(section: Section, store: FileStore, rows: int) -> CacheFolder | None:
     return None if store.checks_pages or section.cut is not None or rows < WORTH_ROWS else cache_folder()
 

@@ -14,12 +14,13 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import KEY_CACHE
-from morrow.readers.masks.folder import of_bucket, of_files
+from morrow.readers.masks.folder import is_kept, of_bucket, of_files
 from morrow.readers.masks.refresh import (
     CHANGES,
     KNOWN_SECTIONS,
     changed,
     forget_kept,
+    is_near,
     is_worth_keeping,
     nearest,
     patched,
@@ -69,13 +70,15 @@ def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Ma
 
 def cached_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Returns the masks of a section from memory, or from the cache folder."""
-    key = _merge_key(plan, section, store)
-    found = MASK_CACHE.get(key)
-    if found is None and (entry := of_files(plan, section, section.files, store, MERGE)) is not None:
-        found = entry.masks([file.row_count for file in section.files])
-        if found is not None:
-            MASK_CACHE.put(key, *_sized(found))
-            remember(_place(plan, store), section, None)
+    place = _place(plan, store)
+    found = MASK_CACHE.get((place, section))
+    if found is not None or is_near(place, section, MASK_CACHE):
+        return found
+    entry = of_files(plan, section, section.files, store, MERGE)
+    found = None if entry is None else entry.masks([file.row_count for file in section.files])
+    if found is not None:
+        MASK_CACHE.put((place, section), *_sized(found))
+        remember(place, section)
     return found
 
 
@@ -85,18 +88,22 @@ def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Seque
 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
-    MASK_CACHE.put(_merge_key(plan, section, store), *_sized(masks))
-    entry = of_files(plan, section, section.files, store, MERGE)
-    worth = entry is not None and is_worth_keeping(_place(plan, store), section)
-    remember(_place(plan, store), section, of_bucket(plan, section, store, MERGE), keep=worth)
-    if entry is not None and worth:
+    place = _place(plan, store)
+    MASK_CACHE.put((place, section), *_sized(masks))
+    worth = is_kept(section, store) and is_worth_keeping(place, section)
+    remember(place, section, of_bucket(plan, section, store, MERGE) if worth else None)
+    if worth and (entry := of_files(plan, section, section.files, store, MERGE)) is not None:
         entry.keep_masks(masks)
     return masks
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    entry = of_bucket(plan, section, store, MERGE)
-    near = nearest(_place(plan, store), section, entry, lambda base: cached_merged(plan, base, store))
+    near = nearest(
+        _place(plan, store),
+        section,
+        lambda: of_bucket(plan, section, store, MERGE),
+        lambda base: cached_merged(plan, base, store),
+    )
     if near is None:
         return None
     base, known = near
@@ -111,10 +118,6 @@ def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     # Masks from keys whose checksums were not checked must not serve reads that require the check.
     return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout
-
-
-def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    return _place(plan, store), section
 
 
 def _sized(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:

@@ -114,18 +114,15 @@ CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 """What has changed between two sections: masks and merged rows of several queries follow from it."""
 
 
-def remember(place: Hashable, section: Section, entry: Entry | None, *, keep: bool = True) -> None:
-    """Remembers that values of this section are in a cache under `place`; in the cache folder, too, as `entry`.
-
-    Without `keep` they are in memory alone.
-    """
+def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
+    """Remembers that values of this section are in a cache under `place`; in the cache folder, too, as `entry`."""
     if section.cut is not None:
         return
     key = _bucket(place, section)
     others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
     kept = (section, *others)[:REMEMBERED]
     KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
-    if entry is not None and keep:
+    if entry is not None:
         entry.keep_sections([tuple(each.files) for each in kept])
 
 
@@ -148,8 +145,23 @@ def _bucket(place: Hashable, section: Section) -> Hashable:
     return place, section.partition_row, section.bucket
 
 
+def is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
+    """Returns whether values of a state from which few rows differ are in the cache, whose keys are place and section.
+
+    What follows from them is there sooner than the cache folder is asked.
+    """
+    return section.cut is None and any(
+        _differing(base, section) * WORTHWHILE <= section.row_count and cache.get((place, base)) is not None
+        for base in KNOWN_SECTIONS.get(_bucket(place, section)) or ()
+        if base != section
+    )
+
+
 def nearest(
-    place: Hashable, section: Section, entry: Entry | None, values: Callable[[Section], _Value | None]
+    place: Hashable,
+    section: Section,
+    entry: Callable[[], Entry | None],
+    values: Callable[[Section], _Value | None],
 ) -> tuple[Section, _Value] | None:
     """Returns the known section from which the fewest rows differ, of those that have `values`, and these.
 
@@ -160,7 +172,8 @@ def nearest(
         return None
     known = KNOWN_SECTIONS.get(_bucket(place, section))
     if known is None:
-        kept = [] if entry is None else entry.sections()
+        told = entry()
+        kept = [] if told is None else told.sections()
         known = tuple(msgspec.structs.replace(section, files=files) for files in kept)
     for rows, number in sorted((_differing(base, section), number) for number, base in enumerate(known)):
         if rows * WORTHWHILE > section.row_count:

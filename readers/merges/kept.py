@@ -12,45 +12,47 @@ from morrow.engine.plan.scan_plan import Section
 from morrow.engine.values import replace
 from morrow.readers.masks.file_keys import fingerprints
 from morrow.readers.masks.folder import Entry, of_bucket, of_files
-from morrow.readers.masks.refresh import nearest, remember
+from morrow.readers.masks.refresh import is_near, nearest, remember
 from morrow.readers.merges.merged import MERGED_CACHE, Merged
 from morrow.readers.merges.section_merge import SectionMerge
 
 MERGED = "merged"
 """What merged rows are called in keys of caches."""
 
-OFTEN = 16
-"""Merged rows go into the cache folder again when one in so many has changed."""
+OFTEN = 4
+"""Merged rows go into the cache folder again when one in so many has changed: who reads after each of many commits pays
+for each time, and other processes merge what has changed since."""
 
 
 def known(merge: SectionMerge, section: Section) -> Merged | None:
     """Returns the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
     place = _place(merge)
     found = MERGED_CACHE.get((place, section))
-    if found is None and (entry := _entry(merge, section)) is not None:
-        kept = entry.frame()
-        found = None if kept is None else Merged.of_frame(kept, merge.schema)
-        if found is not None:
-            MERGED_CACHE.put((place, section), found, found.size)
-            remember(place, section, None)
+    if found is not None or is_near(place, section, MERGED_CACHE):
+        return found
+    entry = _entry(merge, section)
+    kept = None if entry is None else entry.frame()
+    found = None if kept is None else Merged.of_frame(kept, merge.schema)
+    if found is not None:
+        MERGED_CACHE.put((place, section), found, found.size)
+        remember(place, section)
     return found
 
 
 def keep(merge: SectionMerge, merged: Merged) -> Merged:
     """Caches merged rows; in the folder only where many have changed since it was last given some."""
-    entry = _entry(merge, merge.section)
-    worth = not merged.since or merged.since * OFTEN > merged.rows.height
-    if entry is not None and worth:
+    place, worth = _place(merge), not merged.since or merged.since * OFTEN > merged.rows.height
+    if worth and (entry := _entry(merge, merge.section)) is not None:
         entry.keep_frame(merged.framed)
         merged = replace(merged, since=0)
-    MERGED_CACHE.put((_place(merge), merge.section), merged, merged.size)
-    remember(_place(merge), merge.section, _of_bucket(merge), keep=worth)
+    MERGED_CACHE.put((place, merge.section), merged, merged.size)
+    remember(place, merge.section, _of_bucket(merge) if worth else None)
     return merged
 
 
 def nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
     """Returns the state of the section from which the fewest rows differ, with its merged rows, if any."""
-    return nearest(_place(merge), merge.section, _of_bucket(merge), lambda base: known(merge, base))
+    return nearest(_place(merge), merge.section, lambda: _of_bucket(merge), lambda base: known(merge, base))
 
 
 def told(merge: SectionMerge, rows: pl.DataFrame) -> Merged:

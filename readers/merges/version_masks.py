@@ -17,12 +17,12 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
-from morrow.readers.masks.folder import of_bucket, of_files
+from morrow.readers.masks.folder import is_kept, of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.marks import Marks
 from morrow.readers.masks.ordering import alone, comparable, is_number
-from morrow.readers.masks.refresh import Changed, changed, is_worth_keeping, nearest, patched, remember
+from morrow.readers.masks.refresh import Changed, changed, is_near, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Unpacked, in_parts, places_of
 from morrow.readers.merges.versions import Versions, versions_at, versions_of
@@ -81,8 +81,12 @@ def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMa
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    entry = of_bucket(plan, section, store, VERSIONS)
-    near = nearest(_place(plan, store), section, entry, lambda base: _cached(plan, base, store))
+    near = nearest(
+        _place(plan, store),
+        section,
+        lambda: of_bucket(plan, section, store, VERSIONS),
+        lambda base: _cached(plan, base, store),
+    )
     if near is None:
         return None
     base, known = near
@@ -145,23 +149,24 @@ def keep_masks(
 
 def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
     both = (*masks.single, *masks.shared)
-    MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
-    entry = of_files(plan, section, section.files, store, VERSIONS)
-    worth = entry is not None and is_worth_keeping(_place(plan, store), section)
-    remember(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS), keep=worth)
-    if entry is not None and worth:
+    place = _place(plan, store)
+    MASK_CACHE.put((place, section), both, mask_bytes(both))
+    worth = is_kept(section, store) and is_worth_keeping(place, section)
+    remember(place, section, of_bucket(plan, section, store, VERSIONS) if worth else None)
+    if worth and (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
         entry.keep_masks(both)
 
 
 def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Returns the masks of a section from memory, or from the cache folder."""
-    key = _cache_key(plan, section, store)
-    masks = MASK_CACHE.get(key)
-    if masks is None and (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
-        masks = entry.masks([file.row_count for file in (*section.files, *section.files)])
+    place = _place(plan, store)
+    masks = MASK_CACHE.get((place, section))
+    if masks is None and not is_near(place, section, MASK_CACHE):
+        entry = of_files(plan, section, section.files, store, VERSIONS)
+        masks = None if entry is None else entry.masks([file.row_count for file in (*section.files, *section.files)])
         if masks is not None:
-            MASK_CACHE.put(key, masks, mask_bytes(masks))
-            remember(_place(plan, store), section, None)
+            MASK_CACHE.put((place, section), masks, mask_bytes(masks))
+            remember(place, section)
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
 

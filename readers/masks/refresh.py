@@ -39,8 +39,9 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 
 _Value = TypeVar("_Value")
 
-WORTHWHILE = 4
-"""A section is refreshed where files of at most one in so many of its rows came or went."""
+WORTHWHILE = 8
+"""A section is refreshed where files of at most one in so many of its rows came or went: with more, all of it is read
+anew as soon."""
 OFTEN = 64
 """Values go into the cache folder again when files of one in so many rows came or went."""
 REMEMBERED = 4

@@ -83,6 +83,29 @@ def test_a_later_process_reads_no_keys_and_merges_nothing(engine: str, tmp_path:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_the_folder_is_not_asked_for_what_follows_from_memory(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    find = cache_folder.CacheFolder.get
+    monkeypatch.setattr(cache_folder.CacheFolder, "get", lambda folder, key: [asked.append(key), find(folder, key)][1])
+    table = written(tmp_path / "t", engine)
+    read(table)
+    as_new()
+    assert read(table) == expected() and asked
+    table.write_file(rows(range(7, 8), 2), format="orc")
+    table.commit()
+    read(table)  # looks for the keys of each file, once
+    table.write_file(rows(range(8, 9), 2), format="orc")
+    table.commit()
+    cache_folder.wait()
+    asked.clear()
+    after = [row if row[0] not in (7, 8) else (row[0], f"2 {row[0]}", 2) for row in expected()]
+    assert read(table) == after
+    assert len(asked) == 1  # for the keys of the new file
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_damage_costs_the_work_and_nothing_else(engine: str, tmp_path: Path, kept: Path) -> None:
     table = written(tmp_path / "t", engine)
 

@@ -45,6 +45,30 @@ def test_only_the_user_reads_what_is_kept(folder: CacheFolder) -> None:
     assert {stat.S_IMODE(each.stat().st_mode) for each in (folder.path, entry(folder).parent)} == {0o700}
 
 
+@pytest.mark.parametrize("size", [module.LARGE, module.LARGE + module.SUMMED + 13])
+def test_no_damage_of_a_large_value_is_believed(tmp_path: Path, size: int) -> None:
+    """Its checksum is that of sums: no byte is another one, no word in another place, no zeros in a row of zeros."""
+    folder = CacheFolder(tmp_path / "cache", 1 << 26)
+    value = os.urandom(size - module.SUMMED) + bytes(module.SUMMED)
+    folder.put(KEY, value)
+    place = entry(folder)
+    whole = place.read_bytes()
+    assert folder.get(KEY) == value
+
+    def swapped(one: int, other: int, width: int = 8) -> bytes:
+        first, second = sorted((HEAD.size + one, HEAD.size + other))
+        parts = whole[:first], whole[second : second + width], whole[first + width : second]
+        return b"".join((*parts, whole[first : first + width], whole[second + width :]))
+
+    flipped = [HEAD.size + at for at in (0, 7, module.SUMMED, size // 2, size - 1)]
+    damaged = [whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :] for at in flipped]
+    damaged += [swapped(0, 8), swapped(0, module.SUMMED), swapped(0, 2 * module.SUMMED, module.SUMMED)]
+    for data in (*damaged, whole[:-1], whole[: -module.SUMMED], whole + b"x"):
+        folder.put(KEY, value)
+        place.write_bytes(data)
+        assert folder.get(KEY) is None
+
+
 def test_no_damage_is_believed(folder: CacheFolder) -> None:
     value = b"some bytes"
     folder.put(KEY, value)

@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.filter import sql_brackets as brackets
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import NOW, Travel
@@ -28,7 +29,7 @@ class Dialect(DuckDB):
     class Tokenizer(DuckDB.Tokenizer):
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - the form sqlglot's tokenizer reads
 
-    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]  # sqlglot names its parser by a variable
+    class Parser(brackets.Parser):
         VERSION_PHRASES = {  # noqa: RUF012 - the form sqlglot's parser reads
             **DuckDB.Parser.VERSION_PHRASES,
             ("FOR", "SYSTEM_VERSION"): "VERSION",

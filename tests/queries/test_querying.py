@@ -163,6 +163,23 @@ def test_members_of_rows_are_told_from_qualified_columns(tmp_path: Path, con: du
     assert rows(catalog, "SELECT x.r.b.c FROM db.t AS x WHERE r.b.c = 5", con) == [(5,)]
 
 
+@pytest.mark.parametrize("name", ["array", "list", "LIST", "map", "a"])
+def test_a_column_with_the_name_of_a_constructor_is_no_array(
+    name: str, tmp_path: Path, con: duckdb.DuckDBPyConnection
+) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema={"id": "INT", name: "ARRAY<ROW<x INT, y STRING>>"})
+    table.append([{"id": 1, name: [{"x": 7, "y": "a"}]}, {"id": 2, name: None}])
+    found = rows(
+        catalog, f'SELECT "{name}"[1].x, t.{name}[1].y, len(ARRAY[4, 5]), "{name}"[1:1] FROM db.t ORDER BY id', con
+    )
+    assert found == [(7, "a", 2, [{"x": 7, "y": "a"}]), (None, None, 2, None)]
+    assert table.scan(["id"], f'"{name}"[1].x = 7').to_polars()["id"].to_list() == [1]
+    assert table.scan(["id"], f'"{name}"[1].y IS NULL AND id = ARRAY[2][1]').to_polars()["id"].to_list() == [2]
+    table.delete(f'"{name}"[1].x > 6')
+    assert table.scan(["id"]).to_polars()["id"].to_list() == [2]
+
+
 def test_columns_and_filters_reach_the_files(
     made: Path, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType
 from morrow.engine.plan.filter.deep import CLOSING, OPENING, check_calls, with_room
+from morrow.engine.plan.filter.sql_brackets import Parser
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.filter.sql_lists import Shelved, shelved
 from morrow.engine.plan.filter.sql_literals import Node
@@ -30,6 +31,8 @@ class _Dialect(DuckDB):
 
     class Tokenizer(DuckDB.Tokenizer):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the form sqlglot's tokenizer reads
+
+    Parser = Parser
 
 
 FORBIDDEN: dict[type, str] = {

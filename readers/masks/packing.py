@@ -3,12 +3,14 @@
 Numbers sort fast, and sorted files stay sorted runs: a stable sort then only merges them. Columns are the digits of a
 number, each of a base as great as its values in this section span, so that keys which lie close stay close. Text of one
 length takes its last eight bytes, less the prefix that all keys share: the number that eight digits spell, or else that
-of the bytes. Where 64 bits do not suffice, nothing is packed and the caller sorts the columns.
+of the bytes. Other text takes up to eight bytes behind what all of it shares, with zeros behind. Where 64 bits do not
+suffice, nothing is packed and the caller sorts the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 
@@ -34,7 +36,7 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.names import col, series
-from morrow.readers.masks.text_words import WORD_BYTES, last_words
+from morrow.readers.masks.text_words import BYTE, WORD_BYTES, last_words, words_after
 
 WORD_BITS = 64
 INTEGERS = (
@@ -54,12 +56,14 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     """The packing of the key columns of one section.
 
     `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key, and `spelling`
-    has those in which both end in eight digits: guesses at all values, which `pack` verifies.
+    has those in which both end in eight digits. Of text of other lengths `beginnings` says how many bytes all share.
+    These are guesses at all values, which `pack` verifies.
     """
 
     fields: tuple[DataField, ...]
     lengths: Mapping[str, int]
     spelling: frozenset[str] = frozenset()
+    beginnings: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(
@@ -68,21 +72,26 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         """Returns a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
         if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
             return None
-        lengths: dict[str, int] = {}
+        lengths, beginnings = dict[str, int](), dict[str, int]()
         for field, first, last in zip(fields, low, high):
             if isinstance(field.type, TEXTS):
-                length = _byte_length(first)
-                if length < WORD_BYTES or length != _byte_length(last):
+                least, greatest = _bytes(first), _bytes(last)
+                if len(least) == len(greatest) >= WORD_BYTES:
+                    lengths[field.name] = len(least)
+                    continue
+                beginnings[field.name] = _shared_bytes(least, greatest) if field is fields[0] else 0
+                if max(len(least), len(greatest)) - beginnings[field.name] > WORD_BYTES:
                     return None
-                lengths[field.name] = length
             elif isinstance(field.type, DecimalType):
                 if not (_is_narrow(first, field.type.scale) and _is_narrow(last, field.type.scale)):
                     return None
             elif not isinstance(field.type, INTEGERS):
                 return None
+        if beginnings and sum(map(_bits_between, low, high)) > WORD_BITS:
+            return None
         ends = {field.name: (_bytes(first), _bytes(last)) for field, first, last in zip(fields, low, high)}
         spelling = (name for name in lengths if all(text[-WORD_BYTES:].isdigit() for text in ends[name]))
-        return cls(tuple(fields), lengths, frozenset(spelling))
+        return cls(tuple(fields), lengths, frozenset(spelling), beginnings)
 
     @cached_property
     def expressions(self) -> list[pl.Expr]:
@@ -93,9 +102,12 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         column = col(field.name)
         if isinstance(field.type, DecimalType):
             return column.to_physical().cast(pl.Int64, strict=False)
-        if field.name not in self.lengths:
+        if field.name in self.beginnings:
+            words = partial(words_after, start=self.beginnings[field.name])
+        elif field.name not in self.lengths:
             return column.to_physical()
-        words = partial(last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
+        else:
+            words = partial(last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
         # What is no guess come true becomes null, which `pack` notices.
         return column.map_batches(words, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
 
@@ -110,7 +122,8 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
             column = series(frame, field.name)
             if column.null_count():
                 return None
-            least, greatest = _bounds(column)
+            unused = _zeros_behind(column) if field.name in self.beginnings else 0
+            least, greatest = (bound >> unused for bound in _bounds(column))
             base = greatest - least + 1
             if numbers * base > 1 << WORD_BITS:
                 return None
@@ -119,7 +132,8 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
                 continue
             # Offsets wrap around like unsigned numbers, and so are right for signed ones too.
             first = np.uint64(least % (1 << WORD_BITS))
-            for rows, words in _blocks(column):
+            for rows, block in _blocks(column):
+                words = block >> np.uint64(unused) if unused else block
                 if alike:
                     np.subtract(words, first, out=packed[rows])
                 else:
@@ -149,6 +163,14 @@ def _bounds(column: pl.Series) -> tuple[int, int]:
     return least, greatest
 
 
+def _zeros_behind(column: pl.Series) -> int:
+    """Counts the lowest bits that no word of a column uses."""
+    used = 0
+    for _, words in _blocks(column):
+        used |= int(np.bitwise_or.reduce(words))
+    return (used & -used).bit_length() - 1 if used else 0
+
+
 def _blocks(column: pl.Series) -> Iterator[tuple[slice, U64]]:
     """Yields the integers of a column, wrapped to 64 bits without a sign, and their rows."""
     start = 0
@@ -165,10 +187,23 @@ def _bytes(value: object) -> bytes:
     return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
 
 
+def _bits_between(least: object, greatest: object) -> int:
+    """Returns in about how many bits the values of a column differ, of which two are given."""
+    if isinstance(least, int) and isinstance(greatest, int):
+        return abs(greatest - least).bit_length()
+    if isinstance(least, date) and isinstance(greatest, date):
+        unit = timedelta(microseconds=1) if isinstance(least, datetime) else timedelta(days=1)
+        return (abs(greatest - least) // unit).bit_length()
+    one, other = _bytes(least), _bytes(greatest)
+    return BYTE * (max(len(one), len(other)) - _shared_bytes(one, other))
+
+
+def _shared_bytes(least: bytes, greatest: bytes) -> int:
+    """Counts the bytes in which two texts begin alike."""
+    pairs = enumerate(zip(least, greatest))
+    return next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))
+
+
 def _is_narrow(value: object, scale: int) -> bool:
     """Returns whether the digits of a decimal are a number of 64 bits."""
     return isinstance(value, Decimal) and abs(value) < WIDE.scaleb(-scale)
-
-
-def _byte_length(value: object) -> int:
-    return len(_bytes(value))

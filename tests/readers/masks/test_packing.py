@@ -51,6 +51,17 @@ def test_dates_and_timestamps_count_as_their_numbers() -> None:
     assert packed(["DATE", "TIMESTAMP(6)"], rows) == [0, 1 * 4 + 3]
 
 
+def test_text_of_several_lengths_counts_behind_what_all_share() -> None:
+    rows = [("user-",), ("user-1",), ("user-11",), ("user-2",)]
+    assert packed(["STRING"], rows) == [int.from_bytes(rest) for rest in (b"\0\0", b"1\0", b"11", b"2\0")]
+    assert packed(["STRING", "STRING"], [("DE", "x"), ("DE", "xy"), ("DF", "x")]) == [0, ord("y"), ord("y") + 1]
+    long = "https://example.com/shop/"
+    numbers = packed(["STRING"], [(long + "1",), (long + "12345678",), (long + "23",)])
+    assert numbers is not None
+    assert len(set(numbers)) == 3
+    assert numbers == sorted(numbers)
+
+
 def test_decimals_count_in_units_of_their_last_digit() -> None:
     rows = [(Decimal("-0.05"),), (Decimal(0),), (Decimal("92233720368547758.06"),)]
     assert packed(["DECIMAL(20, 2)"], rows) == [0, 5, 2**63 - 2 + 5]
@@ -92,8 +103,12 @@ def test_longer_text_packs_where_all_share_its_beginning() -> None:
     ("kinds", "rows"),
     [
         (["INT"], [(1,), (2,)]),  # one integer needs no packing
-        (["STRING"], [("short",), ("texts",)]),
-        (["STRING"], [("12345678",), ("123456789",)]),  # bounds of two lengths
+        (["STRING"], [("user-1",), ("user-234567890",), ("user-3",)]),  # more than eight bytes behind what is shared
+        (["STRING"], [("user-1",), ("user-2\0",), ("user-3",)]),  # the zero might be none
+        (["STRING"], [("user-1",), ("user-1",), ("vser-123456",)]),  # too long for one that shares nothing
+        (["INT", "STRING"], [(1, "user-1"), (2, "user-123456")]),  # bounds say nothing of a second column
+        (["STRING", "STRING"], [("a", "a"), ("bcdef", "bcdef")]),  # 80 bits
+        (["STRING", "TIMESTAMP(6)"], [("a", dt.datetime(1970, 1, 1)), ("bcd", dt.datetime(2024, 1, 1))]),  # 74 bits
         (["STRING"], [("aaaaaaaa",), ("ab",), ("bbbbbbbb",)]),  # a key of another length between the bounds
         (["STRING"], [("a-12345678",), ("b-12345678",)]),  # nothing shared before the last eight bytes
         (["INT", "STRING"], [(1, "x-12345678"), (2, "y-12345678")]),  # bounds say nothing of a second column
@@ -134,6 +149,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "STRING": st.text("ab\0é", min_size=0, max_size=9) | st.text("ab", min_size=8, max_size=8),
     "VARCHAR(9)": st.text("0189", min_size=8, max_size=8) | st.text("09:/", min_size=8, max_size=8),
     "BYTES": st.binary(min_size=8, max_size=8) | st.binary(max_size=9),
+    "VARCHAR(30)": st.text("a1\0", max_size=9).map("user-".__add__),
+    "VARCHAR(31)": st.text("a1", max_size=4).map("a-long-beginning-".__add__),
     "CHAR(10)": st.text("ab", min_size=8, max_size=8).map("xy".__add__),
 }
 

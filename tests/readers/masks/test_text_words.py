@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.readers.masks import text_words
-from morrow.readers.masks.text_words import last_words
+from morrow.readers.masks.text_words import last_words, words_after
 
 LENGTHS = [8, 9, 12, 13, 20]
 
@@ -73,6 +73,28 @@ def test_other_bytes_than_digits_spell_no_number(byte: int) -> None:
         texts = pl.Series([b"key-12345678", bytes(text)])
         assert last_words(texts, 12, spelling=True).null_count() == 2
         assert last_words(texts, 12, spelling=False).null_count() == 0
+
+
+@pytest.mark.parametrize("beginning", ["", "a", "user", "user-", "thirteen-bytes-", "twelve-bytes"])
+@given(rests=st.lists(st.binary(max_size=9), min_size=1, max_size=20), cut=st.integers(0, 20), times=st.integers(1, 5))
+def test_words_after_a_beginning_have_zeros_behind(beginning: str, rests: list[bytes], cut: int, times: int) -> None:
+    texts = [beginning.encode() + rest for rest in rests for _ in range(times)]
+    column = pl.concat([pl.Series(some, dtype=pl.Binary) for some in (texts[:cut], texts[cut:])], rechunk=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_words, "BLOCK", 8)
+        found = words_after(column, len(beginning)).to_list()
+    if found[0] is None:
+        inline = any(len(text) <= 12 for text in texts)
+        cut_off = len(beginning) > 12 and inline
+        assert cut_off or any(len(rest) > 8 or rest.endswith(b"\0") for rest in rests)
+    else:
+        assert found == [int.from_bytes(rest.ljust(8, b"\0")) for rest in rests for _ in range(times)]
+        assert not any(len(rest) > 8 or rest.endswith(b"\0") for rest in rests)
+
+
+@pytest.mark.parametrize("text", ["", "user"])
+def test_texts_shorter_than_a_beginning_have_no_words(text: str) -> None:
+    assert words_after(pl.Series(["user-1", text, "user-123456789"]), 5).null_count() == 3
 
 
 def test_no_texts_have_no_words() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import polars as pl
@@ -16,8 +15,6 @@ WORTH_CUTTING = 1 << 19
 """Rows of a section from which on it is processed in several parts."""
 CUT_TYPES = (*INTEGERS, *TEXTS, DecimalType)
 """Types of keys that Polars orders as files are sorted."""
-WORKERS = 2
-"""Files that are looked through at once."""
 SAMPLED = 1 << 10
 """One key in so many rows is sampled to find where to cut."""
 
@@ -34,9 +31,8 @@ def cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts
     if sum(frame.height for frame in frames) < WORTH_CUTTING or not isinstance(key.type, CUT_TYPES):
         return None
     keys = [series(frame, key.name).to_physical() for frame in frames]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        if not all(pool.map(_is_sorted, keys)):
-            return None
+    if any(each.null_count() or not each.is_sorted() for each in keys):
+        return None  # texts that packing does not distinguish are null
     sample = pl.concat([each.gather_every(SAMPLED) for each in keys]).sort()
     pivots = sample[[len(sample) * number // count for number in range(1, count)]].unique(maintain_order=True)
     return [each.search_sorted(pivots, side="left").to_list() for each in keys]
@@ -48,11 +44,6 @@ def pieces(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.Da
         return [list(frames)]
     cut = [_between(frame.height, ends) for frame, ends in zip(frames, rows)]
     return [[frame[start:end] for frame, (start, end) in zip(frames, part)] for part in zip(*cut)]
-
-
-def _is_sorted(keys: pl.Series) -> bool:
-    """Returns whether keys are sorted; texts that packing does not distinguish are null."""
-    return not keys.null_count() and keys.is_sorted()
 
 
 def _between(height: int, ends: Sequence[int]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ suffice, nothing is packed and the caller sorts the columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
@@ -102,14 +102,29 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         column = col(field.name)
         if isinstance(field.type, DecimalType):
             return column.to_physical().cast(pl.Int64, strict=False)
-        if field.name in self.beginnings:
-            words = partial(words_after, start=self.beginnings[field.name])
-        elif field.name not in self.lengths:
+        read = self._reader(field)
+        if read is None:
             return column.to_physical()
-        else:
-            words = partial(last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
         # What is no guess come true becomes null, which `pack` notices.
-        return column.map_batches(words, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
+        return column.map_batches(read, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
+
+    def _reader(self, field: DataField) -> Callable[[pl.Series], pl.Series] | None:
+        """Returns what reads the words of a text column."""
+        if field.name in self.beginnings:
+            return partial(words_after, start=self.beginnings[field.name])
+        if field.name in self.lengths:
+            return partial(last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
+        return None
+
+    def words(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """Returns the columns of `expressions` for rows in memory, in the caller's thread."""
+        readers = [(field, self._reader(field)) for field in self.fields]
+        return [
+            frame.select(self._expression(field)).to_series()
+            if read is None
+            else read(series(frame, field.name)).alias(field.name)
+            for field, read in readers
+        ]
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> U64 | None:
         """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""

@@ -240,7 +240,8 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
         if self.packing is None:
             return self.unpacked(frame)
-        return frame.select(*self.packing.expressions, *cols(field.name for field in self.other_fields))
+        others = frame.select(cols(field.name for field in self.other_fields))
+        return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the same without packing."""

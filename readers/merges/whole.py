@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ from morrow.readers.merges.versions import Versions, versions_of
 WORKERS = 2
 """Parts of a section that are gone through at once."""
 
-PART_ROWS = 1 << 17
+PART_ROWS = 1 << 18
 """About how many rows a part has: what is computed of them stays in the processor's cache, and in no new memory."""
 
 
@@ -82,8 +81,8 @@ def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Dat
         deciding = list(pool.map(keys.deciding, read))
         rows = cuts(deciding, keys.key_fields[0], max(section.row_count // PART_ROWS, WORKERS))
         parts = list(pool.map(lambda *part: _part(keys, *part), pieces(read, rows), pieces(deciding, rows)))
-        single = list(pool.map(partial(_mask, absent=True), zip(*(part.single for part in parts))))
-        shared = list(pool.map(partial(_mask, absent=False), zip(*(part.shared for part in parts))))
+        single = [as_mask(np.concatenate(each), absent=True) for each in zip(*(part.single for part in parts))]
+        shared = [as_mask(np.concatenate(each), absent=False) for each in zip(*(part.shared for part in parts))]
         inputs = [field.name for field in merge.fields(keys)]
         alone, together = rows_apart(keys, [(merge.names, single), (inputs, _whole_masks(keys, shared))], read)
         together = together.rechunk()
@@ -92,7 +91,7 @@ def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Dat
             versions = Versions(np.empty(0, bool), rounds)
             return told(merge, merge.merged(keys, together, versions))
 
-        first, *others = pool.map(merged, _joined(list(pool.map(_among_shared, parts, _first_shared(parts)))))
+        first, *others = pool.map(merged, _rounds(parts))
     keep_masks(plan, section, store, single, shared, sum(part.rounds.keys for part in parts))
     found = keep(merge, first.changed(np.empty(0, np.int64), others) if others else first)
     return pl.concat([alone, found.rows])
@@ -115,21 +114,14 @@ def _part(keys: SectionKeys, frames: Sequence[pl.DataFrame], decided: Sequence[p
     return _Part(single, shared, versions.rounds)
 
 
-def _mask(parts: Sequence[Rows], *, absent: bool) -> Mask:
-    return as_mask(np.concatenate(parts), absent=absent)
+def _rounds(parts: Sequence[_Part]) -> list[Rounds]:
+    """Returns the rounds of neighbouring parts together, one for each worker.
 
-
-def _first_shared(parts: Sequence[_Part]) -> list[list[int]]:
-    """Returns the numbers of the first rows of each file in each part among the shared rows of all files, which are
-    numbered one file after another."""
+    Their rows are numbered among the shared rows of all files, one file after another.
+    """
     counts = np.array([[np.count_nonzero(rows) for rows in part.shared] for part in parts])
     ends = np.cumsum(counts.T).reshape(counts.T.shape).T
-    found: list[list[int]] = (ends - counts).tolist()
-    return found
-
-
-def _joined(rounds: Sequence[Rounds]) -> list[Rounds]:
-    """Returns the rounds of neighbouring parts together, one for each worker."""
+    rounds = [_among_shared(part, first) for part, first in zip(parts, ends - counts)]
     each = -(-len(rounds) // WORKERS)
     return [Rounds.joined(rounds[start : start + each]) for start in range(0, len(rounds), each)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.catalogs import alter
 from morrow.spark.statements import databases
 from morrow.spark.statements.current import full_path
@@ -51,14 +51,25 @@ def comment(session: Session, words: Statement) -> None:
     if words.one_of(*databases.KINDS):
         databases.comment(session, words)
         return
-    if not words.has("TABLE"):
-        raise Unsupported(f"COMMENT ON {words.word()} here", hint="there is COMMENT ON TABLE and DATABASE")
-    place, name = session.named(words.path())
+    of_column = words.has("COLUMN")
+    if not of_column and not words.has("TABLE"):
+        raise Unsupported(f"COMMENT ON {words.word()} here", hint="there is COMMENT ON TABLE, COLUMN and DATABASE")
+    path, column = words.path(), tuple[str, ...]()
+    if of_column:
+        count = 3 if path[0] in session.places else len(path) - 1
+        path, column = path[:count], path[count:]
+        if not column:
+            raise InvalidArgument(f"COMMENT ON COLUMN {'.'.join(path)}: the name of a column is missing")
+    place, name = session.named(path)
     words.need("IS")
     text = text_or_null(words)
     words.end()
     database, table = name.split(".", 1)
-    change = {"verb": "set option", "key": COMMENT, "value": text} if text else {"verb": "unset option", "key": COMMENT}
+    change: dict[str, Any] = {"verb": "unset option", "key": COMMENT}
+    if text:
+        change = {"verb": "set option", "key": COMMENT, "value": text}
+    if of_column:
+        change = {"verb": "set comment", "path": list(column), "comment": text}
     alter.ANSWERS["alter table"](place, {"namespace": [database], "name": table, "changes": [change]}, None)
 
 

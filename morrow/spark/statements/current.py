@@ -96,7 +96,7 @@ def completed(session: Places, text: str) -> str:
     parts: dict[tuple[int, int], str] = {}
     views: set[str] | None = None
     for table in _tables(text):
-        if isinstance(table.this, exp.Func) or not isinstance(table.this, exp.Identifier):
+        if not isinstance(table.this, exp.Identifier) or table.find_ancestor(exp.Hint):
             continue
         path = tuple(part.name for part in table.parts)
         if full_path(session, path) == path or _is_common(table, path):
@@ -109,6 +109,8 @@ def completed(session: Places, text: str) -> str:
         parts[start, start] = "".join(f"{quoted(name)}." for name in now[: 3 - len(path)])
     words = Statement(text)
     for first, path in words.paths():
+        if path[0].upper() == "IDENTIFIER" and words.word() == "(":
+            raise Unsupported("IDENTIFIER(...) after USE", hint="write the name as catalog.database.table")
         if len(path) == 1 and path[0].lower() in FUNCTIONS and words.has("(", ")"):
             parts[words.start(first), words.taken] = text_literal(now[FUNCTIONS[path[0].lower()]])
     return replaced(text, parts)

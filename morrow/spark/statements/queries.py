@@ -102,9 +102,12 @@ def query(session: Session, text: str) -> DataFrame:
         if key not in known:
             known[key] = f"{PLACEHOLDER}{len(known)}"
             frames[known[key]] = _frame(session, key)
-        is_named = len(path) == 3 and words.alias() is None and not WHOLE.search(text[:start])
-        alias = f" AS {quoted(path[2])}" if is_named else ""
-        parts[start, stop] = f"{{{known[key]}}}{alias}"
+        parts[start, stop] = f"{{{known[key]}}}"
+        while words.one_of("TABLESAMPLE", "REPEATABLE"):  # comes before the alias
+            words.parenthesized()
+        end = words.taken
+        if len(path) == 3 and words.alias() is None and not WHOLE.search(text[:start]):
+            parts[end, end] = f" AS {quoted(path[2])}"
     if not parts:
         return session.spark.sql(text)
     if not frames:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.statements.expressions import as_column, assignments, column_of, sides, value_of, without_subquery
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.text import Statement
@@ -30,6 +30,9 @@ def merge_rows(session: Session, words: Statement) -> None:
     given, default = _source(words)
     source = query(session, f"SELECT * FROM {given}")
     there = words.alias() or default
+    name = here or path[-1]
+    if there is not None and there.casefold() == name.casefold():
+        raise InvalidArgument(f"MERGE INTO {'.'.join(path)}: both sides are called {name!r}; give one of them an alias")
     words.need("ON")
     sided = sides(path, here, there)
     made = merge(source, table, on=as_column(without_subquery(sided(words.until("WHEN")), "MERGE")))

@@ -132,6 +132,8 @@ REFUSED = (
     ("UPDATE pm.db.c SET id = 1", "without a primary key"),
     ("DELETE FROM pm.db.t WHERE id IN (SELECT 1)", "a subquery"),
     ("MERGE WITH SCHEMA EVOLUTION INTO pm.db.t USING pm.db.c ON true WHEN MATCHED THEN DELETE", "SCHEMA EVOLUTION"),
+    ("MERGE INTO pm.db.t x USING pm.db.c X ON x.id = x.id WHEN MATCHED THEN DELETE", "both sides are called 'x'"),
+    ("MERGE INTO pm.db.t USING pm.db.t ON t.id = t.id WHEN MATCHED THEN DELETE", "both sides are called 't'"),
     ("MERGE INTO pm.db.t t USING pm.db.c c ON t.id = c.id WHEN MATCHED THEN UPSERT", "what this clause can do"),
     ("CREATE TABLE pm.db.x (id INT) LOCATION '/tmp/x'", "LOCATION"),
     ("CREATE TABLE pm.db.x (id INT, ) ", r"id INT.*SYNTAX"),

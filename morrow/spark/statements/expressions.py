@@ -64,8 +64,7 @@ def column_of(text: str, path: tuple[str, ...] = (), alias: str | None = None) -
 def qualifier(names: tuple[str, ...], path: tuple[str, ...], alias: str | None) -> int:
     """Returns how many parts of a name are the table's."""
     folded = tuple(name.casefold() for name in names)
-    own_names = [path[at:] for at in range(len(path))] if alias is None else [(alias,)]
-    for one in own_names:
+    for one in [path[at:] for at in range(len(path))] if alias is None else [(alias,)]:
         if len(folded) > len(one) and folded[: len(one)] == tuple(name.casefold() for name in one):
             return len(one)
     return 0
@@ -81,12 +80,18 @@ def unqualified(text: str, path: tuple[str, ...], alias: str | None) -> str:
     return requalified(text, prefix)
 
 
-def sides(path: tuple[str, ...], here: str | None, there: str | None) -> Callable[[str], str]:
-    """Returns the function that names the sides of a merge in an expression as `merge` does."""
+def sides(path: tuple[str, ...], here: str | None, source: tuple[str, ...], there: str | None) -> Callable[[str], str]:
+    """Returns the function that names the sides of a merge in an expression as `merge` does.
+
+    Args:
+        path, source: the names of both sides as they are written; the latter is empty for a query.
+        here, there: their aliases.
+    """
 
     def prefix(names: tuple[str, ...]) -> tuple[int, str] | None:
-        if there is not None and len(names) > 1 and names[0].casefold() == there.casefold():
-            return 1, f"{SOURCE}."
+        length = qualifier(names, source, there)
+        if length:
+            return length, f"{SOURCE}."
         length = qualifier(names, path, here)
         return (length, f"{TARGET}.") if length else None
 

@@ -27,14 +27,14 @@ def merge_rows(session: Session, words: Statement) -> None:
     here = words.alias()
     table = session.table(path)
     words.need("USING")
-    given, default = _source(words)
+    given, names = _source(words)
     source = query(session, f"SELECT * FROM {given}")
-    there = words.alias() or default
+    there = words.alias()
     name = here or path[-1]
-    if there is not None and there.casefold() == name.casefold():
+    if (there or "".join(names[-1:])).casefold() == name.casefold():
         raise InvalidArgument(f"MERGE INTO {'.'.join(path)}: both sides are called {name!r}; give one of them an alias")
     words.need("ON")
-    sided = sides(path, here, there)
+    sided = sides(path, here, names, there)
     made = merge(source, table, on=as_column(without_subquery(sided(words.until("WHEN")), "MERGE")))
     while words.has("WHEN"):
         made = _clause(made, words, table, sided, path, here)
@@ -42,13 +42,13 @@ def merge_rows(session: Session, words: Statement) -> None:
     made.execute()
 
 
-def _source(words: Statement) -> tuple[str, str | None]:
-    """Takes a query in parentheses, or the name of a table; returns its text, and its name without an alias."""
+def _source(words: Statement) -> tuple[str, tuple[str, ...]]:
+    """Takes a query in parentheses, or the name of a table; returns its text, and the parts of the name."""
     if words.word() == "(":
-        return f"({words.parenthesized()})", None
+        return f"({words.parenthesized()})", ()
     start = words.at
     names = words.path()
-    return words.text[words.start(start) : words.taken], names[-1]
+    return words.text[words.start(start) : words.taken], names
 
 
 def _clause(

@@ -208,9 +208,11 @@ USED: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
     ("INSERT INTO db.used VALUES (DEFAULT)", []),
     ("MERGE INTO keyed USING used ON keyed.b = used.b WHEN NOT MATCHED AND used.b > 1 THEN "
      "INSERT (b) VALUES (used.b)", []),
+    ("MERGE INTO pm.db.keyed USING pm.db.r2 ON pm.db.keyed.b = pm.db.r2.b AND r2.b > 7 WHEN MATCHED THEN "
+     "UPDATE SET c = pm.db.r2.c", []),
     ("UPDATE keyed SET c = 'u' WHERE keyed.b = 7", []),
     ("DELETE FROM keyed WHERE b > 8", []),
-    ("SELECT * FROM keyed", [(7, "u"), (8, None)]),
+    ("SELECT * FROM keyed", [(7, "u"), (8, "new")]),
     ("ALTER TABLE used ADD COLUMN c INT", []),
     ("ALTER TABLE used CREATE TAG t", []),
     ("CALL sys.create_tag('used', 'u')", None),

@@ -19,7 +19,7 @@ def look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "is_shown", lambda: True)
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.02)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
 
 
 def test_words() -> None:

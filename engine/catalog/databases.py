@@ -6,7 +6,7 @@ Properties are texts by name. Three of them have a meaning that all clients of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -114,9 +114,9 @@ def checked_properties(given: Mapping[str, object] | None, comment: str | None =
     return found
 
 
-def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], removed: str | Iterable[str]) -> None:
+def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], removed: str | Sequence[str]) -> None:
     """Changes properties of a database. Raises as `PropertyCatalog.alter_database`, and `InvalidArgument`."""
-    gone = texts(removed if isinstance(removed, str) else tuple(removed), "unset")
+    gone = texts(removed, "unset")
     if both := sorted(set(properties) & set(gone)):
         raise InvalidArgument(f"the property {both[0]!r} of the database {name} is set and unset at once")
     if not properties and not gone:

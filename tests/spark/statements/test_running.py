@@ -242,7 +242,7 @@ def check_use(session: Session) -> None:
             assert rows is None or found == sorted(rows, key=str), statement
         run(session, "USE pm.db")
         for statement, words in (
-            ("SELECT * FROM none", "none"),
+            ("SELECT * FROM not_there", "not_there"),
             ("SELECT * FROM r2 WHERE b ==== 1", "after USE"),
             ("CACHE TABLE r2", "CACHE"),
             ("SELECT * FROM IDENTIFIER('r2')", "IDENTIFIER"),

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from morrow.engine.arguments import mapping, text, texts
+from morrow.engine.catalog.names import checked_name
 from morrow.engine.catalog.protocol import Catalog
-from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.engine.telling import did_you_mean, is_secret
+from morrow.engine.wording import plural
 
 COMMENT = "comment"
 OWNER = "owner"
@@ -30,6 +32,14 @@ class Database:
     owner: str | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Named(Protocol):
+    """What a catalog tells of the names of its databases."""
+
+    @property
+    def title(self) -> str: ...
+    def has_database(self, name: str) -> bool: ...
 
 
 class PropertyCatalog(Protocol):
@@ -130,6 +140,24 @@ def refuse(where: str, properties: Iterable[str], reserved: Mapping[str, str]) -
     for key in properties:
         if key in reserved:
             raise Unsupported(f"the property {key!r} of a database", where=where, hint=reserved[key])
+
+
+def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence[str] | None = None) -> None:
+    """Raises `InvalidArgument` for a database that holds tables or views; `views` is None where there are none."""
+    held = [*tables, *(views or ())]
+    if held:
+        counts = plural(len(tables), "table") + ("" if views is None else f" and {plural(len(views), 'view')}")
+        raise InvalidArgument(
+            f"{where}: the database {name!r} holds {counts} ({', '.join(held[:5])}); "
+            "drop them first, or pass cascade=True"
+        )
+
+
+def refuse_renaming(catalog: Named, new_name: str) -> NoReturn:
+    """Refuses to rename a database, which a catalog cannot do in one step. Raises `AlreadyExists`, `Unsupported`."""
+    if catalog.has_database(checked_name("database", new_name)):
+        raise AlreadyExists(f"{catalog.title}: there is a database {new_name!r} already")
+    raise Unsupported("renaming a database", where=catalog.title, hint="rename its tables one by one")
 
 
 def _named(keys: Iterable[str]) -> str:

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from morrow.engine.arguments import text
-from morrow.engine.catalog.databases import LOCATION
+from morrow.engine.catalog.databases import LOCATION, check_empty
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
-    InvalidArgument,
     TableNotFound,
     UnsafePath,
     Unsupported,
@@ -27,7 +26,6 @@ from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean
-from morrow.engine.wording import plural
 
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
@@ -145,11 +143,8 @@ class FilesystemCatalog:
         if ignore_if_not_exists and not self.has_database(name):
             return
         tables = self.tables(name)
-        if tables and not cascade:
-            raise InvalidArgument(
-                f"{self.store.url(self.root)}: the database {name!r} holds {plural(len(tables), 'table')} "
-                f"({', '.join(tables[:5])}); drop them first, or pass cascade=True"
-            )
+        if not cascade:
+            check_empty(self.store.url(self.root), name, tables)
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
         self.remove_folder(name)

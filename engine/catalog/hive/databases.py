@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from morrow.engine.catalog import databases
-from morrow.engine.catalog.databases import refuse
+from morrow.engine.catalog.databases import check_empty, refuse, refuse_renaming
 from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types, user
 from morrow.engine.catalog.hive.options import HiveOptions
 from morrow.engine.catalog.hive.tables import LOCATION, Kept
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.io.confined import confined
 from morrow.engine.telling import did_you_mean
-from morrow.engine.wording import plural
 
 RESERVED = {LOCATION: "say where a database lies by its location"}
 """Parameters of databases that users do not set."""
@@ -97,12 +96,8 @@ class HiveDatabases:
         if ignore_if_not_exists and not self.has_database(name):
             return
         tables, views = self.tables(name), self.views(name)
-        if (tables or views) and not cascade:
-            raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
-                f"{plural(len(views), 'view')} "
-                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
-            )
+        if not cascade:
+            check_empty(self.title, name, tables, views)
         location = self.location_of_database(name)
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
@@ -116,9 +111,7 @@ class HiveDatabases:
     def rename_database(self, name: str, new_name: str) -> None:
         self._database(name)
         self.check_name("database", new_name)
-        if self.has_database(new_name):
-            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
-        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
+        refuse_renaming(self, new_name)
 
     def location_of_database(self, name: str) -> str:
         """Returns the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""

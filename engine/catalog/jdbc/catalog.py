@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from functools import partial
 
-from morrow.engine.catalog.databases import LOCATION, refuse
+from morrow.engine.catalog.databases import LOCATION, check_empty, refuse, refuse_renaming
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.jdbc.databases import PROPERTY, database_of
 from morrow.engine.catalog.jdbc.locks import Locks
@@ -31,7 +31,6 @@ from morrow.engine.catalog.settings import (
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
-    InvalidArgument,
     MorrowError,
     TableNotFound,
     Unsupported,
@@ -49,7 +48,6 @@ from morrow.engine.plan.owner import TableOwner
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
 from morrow.engine.values import replace
-from morrow.engine.wording import plural
 
 METASTORE = "jdbc"
 CATALOG_KEY = honoured("catalog-key", TEXT, METASTORE, "Name of the catalog among those of its database")
@@ -137,12 +135,8 @@ class JdbcCatalog(JdbcViews):
         if ignore_if_not_exists and not self.has_database(name):
             return
         tables, views = self.tables(name), self.rows.views(name)
-        if (tables or views) and not cascade:
-            raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
-                f"{plural(len(views), 'view')} "
-                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
-            )
+        if not cascade:
+            check_empty(self.title, name, tables, views)
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
         self.rows.remove_database(name)
@@ -150,9 +144,7 @@ class JdbcCatalog(JdbcViews):
 
     def rename_database(self, name: str, new_name: str) -> None:
         self._known(name)
-        if self.has_database(checked_name("database", new_name)):
-            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
-        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
+        refuse_renaming(self, new_name)
 
     # Tables
 

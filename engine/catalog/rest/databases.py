@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from morrow.engine.catalog.databases import LOCATION, OWNER
+from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
 from morrow.engine.catalog.names import checked_name
 from morrow.engine.catalog.rest.client import Client, Refusal
 from morrow.engine.catalog.rest.messages import texts
 from morrow.engine.catalog.rest.table import told
 from morrow.engine.catalog.rest.views import DATABASES
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
-from morrow.engine.wording import plural
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound
 
 TOLD = (LOCATION, OWNER, "createdBy", "createdAt", "updatedBy", "updatedAt")
 """Members of an answer beside its options, which clients show as properties."""
@@ -76,12 +75,8 @@ class RestDatabases:
         if ignore_if_not_exists and not self.has_database(name):
             return
         tables, views = self.tables(name), self.views(name)
-        if (tables or views) and not cascade:
-            raise InvalidArgument(
-                f"{self.title}: the database {name!r} holds {plural(len(tables), 'table')} and "
-                f"{plural(len(views), 'view')} "
-                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
-            )
+        if not cascade:
+            check_empty(self.title, name, tables, views)
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
         with asked(self.client, gone=True):
@@ -90,9 +85,7 @@ class RestDatabases:
     def rename_database(self, name: str, new_name: str) -> None:
         if not self.has_database(name):
             raise self._no_database(name)
-        if self.has_database(checked_name("database", new_name)):
-            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
-        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
+        refuse_renaming(self, new_name)
 
 
 @contextmanager

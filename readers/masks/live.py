@@ -20,7 +20,7 @@ from morrow.readers.masks.refresh import (
     KNOWN_SECTIONS,
     changed,
     forget_kept,
-    is_near,
+    in_cache,
     is_worth_keeping,
     nearest,
     patched,
@@ -70,16 +70,12 @@ def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Ma
 
 def cached_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Returns the masks of a section from memory, or from the cache folder."""
-    place = _place(plan, store)
-    found = MASK_CACHE.get((place, section))
-    if found is not None or is_near(place, section, MASK_CACHE):
-        return found
-    entry = of_files(plan, section, section.files, store, MERGE)
-    found = None if entry is None else entry.masks([file.row_count for file in section.files])
-    if found is not None:
-        MASK_CACHE.put((place, section), *_sized(found))
-        remember(place, section)
-    return found
+
+    def kept() -> tuple[Mask, ...] | None:
+        entry = of_files(plan, section, section.files, store, MERGE)
+        return None if entry is None else entry.masks([file.row_count for file in section.files])
+
+    return in_cache(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
 
 
 def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> None:

@@ -146,11 +146,29 @@ def _bucket(place: Hashable, section: Section) -> Hashable:
     return place, section.partition_row, section.bucket
 
 
-def is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
-    """Returns whether values of a state from which few rows differ are in the cache, whose keys are place and section.
+def in_cache(
+    place: Hashable,
+    section: Section,
+    cache: ByteCache[_Value],
+    kept: Callable[[], _Value | None],
+    size: Callable[[_Value], int],
+) -> _Value | None:
+    """Returns the values of a section from a cache whose keys are place and section, or from the cache folder.
 
-    What follows from them is there sooner than the cache folder is asked.
+    Args:
+        kept: reads them from the folder. It is not called where few rows differ from a state whose values are in the
+            cache: they follow from those sooner.
+        size: their bytes in memory.
     """
+    found = cache.get((place, section))
+    if found is None and not _is_near(place, section, cache) and (found := kept()) is not None:
+        cache.put((place, section), found, size(found))
+        remember(place, section)
+    return found
+
+
+def _is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
+    """Returns whether values of a state from which few rows differ are in the cache."""
     return section.cut is None and any(
         _differing(base, section) * WORTHWHILE <= section.row_count and cache.get((place, base)) is not None
         for base in KNOWN_SECTIONS.get(_bucket(place, section)) or ()

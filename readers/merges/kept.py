@@ -12,7 +12,7 @@ from morrow.engine.plan.scan_plan import Section
 from morrow.engine.values import replace
 from morrow.readers.masks.file_keys import fingerprints
 from morrow.readers.masks.folder import Entry, of_bucket, of_files
-from morrow.readers.masks.refresh import is_near, nearest, remember
+from morrow.readers.masks.refresh import in_cache, nearest, remember
 from morrow.readers.merges.merged import MERGED_CACHE, Merged
 from morrow.readers.merges.section_merge import SectionMerge
 
@@ -26,17 +26,13 @@ for each time, and other processes merge what has changed since."""
 
 def known(merge: SectionMerge, section: Section) -> Merged | None:
     """Returns the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
-    place = _place(merge)
-    found = MERGED_CACHE.get((place, section))
-    if found is not None or is_near(place, section, MERGED_CACHE):
-        return found
-    entry = _entry(merge, section)
-    kept = None if entry is None else entry.frame()
-    found = None if kept is None else Merged.of_frame(kept, merge.schema)
-    if found is not None:
-        MERGED_CACHE.put((place, section), found, found.size)
-        remember(place, section)
-    return found
+
+    def kept() -> Merged | None:
+        entry = _entry(merge, section)
+        frame = None if entry is None else entry.frame()
+        return None if frame is None else Merged.of_frame(frame, merge.schema)
+
+    return in_cache(_place(merge), section, MERGED_CACHE, kept, lambda merged: merged.size)
 
 
 def keep(merge: SectionMerge, merged: Merged) -> Merged:

@@ -22,7 +22,7 @@ from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.marks import Marks
 from morrow.readers.masks.ordering import alone, comparable, is_number
-from morrow.readers.masks.refresh import Changed, changed, is_near, is_worth_keeping, nearest, patched, remember
+from morrow.readers.masks.refresh import Changed, changed, in_cache, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Unpacked, in_parts, places_of
 from morrow.readers.merges.versions import Versions, versions_at, versions_of
@@ -159,14 +159,12 @@ def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMask
 
 def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Returns the masks of a section from memory, or from the cache folder."""
-    place = _place(plan, store)
-    masks = MASK_CACHE.get((place, section))
-    if masks is None and not is_near(place, section, MASK_CACHE):
+
+    def kept() -> tuple[Mask, ...] | None:
         entry = of_files(plan, section, section.files, store, VERSIONS)
-        masks = None if entry is None else entry.masks([file.row_count for file in (*section.files, *section.files)])
-        if masks is not None:
-            MASK_CACHE.put((place, section), masks, mask_bytes(masks))
-            remember(place, section)
+        return None if entry is None else entry.masks([file.row_count for file in (*section.files, *section.files)])
+
+    masks = in_cache(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
 

@@ -9,7 +9,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.statements.parsing_alterations import text_or_null
 from morrow.statements.statement import Statement
 from morrow.statements.table_statements import AlterDatabase, CreateDatabase, DropDatabase
-from morrow.statements.words import Words
+from morrow.statements.words import DATABASE, Words
 
 Parse = Callable[[Words], Statement]
 
@@ -81,5 +81,5 @@ def _drop(words: Words) -> Statement:
 DATABASES: Sequence[tuple[tuple[str, ...], Parse]] = tuple(
     ((verb, word), parse)
     for verb, parse in (("CREATE", _create), ("ALTER", _alter), ("DROP", _drop))
-    for word in ("DATABASE", "SCHEMA", "NAMESPACE")
+    for word in DATABASE
 )

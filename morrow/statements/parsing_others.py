@@ -20,7 +20,7 @@ from morrow.statements.statement import (
     Statement,
     Use,
 )
-from morrow.statements.words import Words
+from morrow.statements.words import DATABASE, Words
 
 EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
 """Statements that EXPLAIN takes."""
@@ -29,7 +29,7 @@ Parse = Callable[[Words], Statement]
 
 
 def _use(words: Words) -> Statement:
-    for word in ("DATABASE", "SCHEMA", "NAMESPACE"):
+    for word in DATABASE:
         if words.comes(word) and len(words.tokens) - words.at > 1:
             words.at += 1
             break
@@ -110,7 +110,7 @@ def _refused(what: str, hint: str | None = None) -> Parse:
 
 
 def _describe(words: Words) -> Statement:
-    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE") is not None:
+    if words.one_of(*DATABASE) is not None:
         extended = words.has("EXTENDED")
         return DescribeDatabase(words.name(), extended)
     words.has("TABLE")

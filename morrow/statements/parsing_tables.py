@@ -21,7 +21,7 @@ from morrow.statements.table_statements import (
     CreateTableLike,
     DropTable,
 )
-from morrow.statements.words import Words
+from morrow.statements.words import DATABASE, Words
 
 PROVIDERS = ("paimon", "morrow")
 
@@ -172,7 +172,7 @@ def _comment_on(words: Words) -> Statement:
         *table, column = words.path()
         words.need("IS")
         return AlterTable(tuple(table), (AlterChange("set comment", (column,), text_or_null(words)),))
-    if words.one_of("DATABASE", "SCHEMA", "NAMESPACE") is not None:
+    if words.one_of(*DATABASE) is not None:
         return comment_on_database(words)
     words.need("TABLE")
     table_name = words.path()

@@ -22,6 +22,8 @@ OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, 
 CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING})
 FLAGS = {"TRUE": True, "FALSE": False}
+DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
+"""The words of SQL for a database."""
 
 T = TypeVar("T")
 

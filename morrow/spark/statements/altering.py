@@ -13,11 +13,12 @@ from morrow.spark.statements.rows import partition
 from morrow.spark.statements.tables import schema_of
 from morrow.spark.statements.text import Statement
 from morrow.statements.parsing_alterations import COMMENT, text_or_null
+from morrow.statements.words import DATABASE
 
 
 def change(session: Session, words: Statement) -> None:
     """ALTER TABLE | DATABASE."""
-    if words.one_of(*databases.KINDS):
+    if words.one_of(*DATABASE):
         databases.alter(session, words)
         return
     if not words.has("TABLE"):
@@ -48,7 +49,7 @@ def change(session: Session, words: Statement) -> None:
 def comment(session: Session, words: Statement) -> None:
     """COMMENT ON TABLE | DATABASE name IS text."""
     words.need("ON")
-    if words.one_of(*databases.KINDS):
+    if words.one_of(*DATABASE):
         databases.comment(session, words)
         return
     of_column = words.has("COLUMN")

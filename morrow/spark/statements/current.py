@@ -15,6 +15,7 @@ from morrow.spark.catalogs.created import text_literal
 from morrow.spark.catalogs.place import Place
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.statements.text import Statement, replaced
+from morrow.statements.words import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,7 @@ def full_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
 
 def use(session: Places, words: Statement) -> bool:
     """Takes what follows USE; returns whether it names a warehouse: everything else is Spark's."""
-    is_database = words.word(1) != "" and words.one_of("NAMESPACE", "DATABASE", "SCHEMA") is not None
+    is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
     path = words.path()
     words.end()
     if len(path) == 1 and (is_database or path[0] not in session.places):

@@ -18,7 +18,6 @@ from morrow.statements.parsing_databases import changes_of, properties_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-KINDS = ("DATABASE", "SCHEMA", "NAMESPACE")
 SHOWN = {COMMENT: "Comment", LOCATION: "Location", OWNER: "Owner"}
 """Spark's words for properties, in its order."""
 

@@ -17,6 +17,7 @@ from morrow.spark.statements.queries import QUERIES, Session, query
 from morrow.spark.statements.rows import partition
 from morrow.spark.statements.text import Statement
 from morrow.spark.types.to_spark import without_not_null
+from morrow.statements.words import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +33,7 @@ def show(session: Session, words: Statement) -> DataFrame:
         names = _like(words, place.catalog.tables(where))
         rows = [(where, name, False) for name in names]
         return _frame(session, rows, "namespace STRING, tableName STRING, isTemporary BOOLEAN")
-    if words.has("CURRENT") and words.one_of("NAMESPACE", "DATABASE", "SCHEMA"):
+    if words.has("CURRENT") and words.one_of(*DATABASE):
         words.end()
         return _frame(session, [databases.now(session)], "catalog STRING, namespace STRING")
     if words.has("CREATE", "TABLE"):
@@ -106,7 +107,7 @@ def _partitions(place: Place, name: str, spec: Mapping[str, str | None]) -> list
 
 def describe(session: Session, words: Statement) -> DataFrame:
     """DESCRIBE [TABLE] [EXTENDED] t; DESCRIBE DATABASE [EXTENDED] d."""
-    if words.one_of(*databases.KINDS):
+    if words.one_of(*DATABASE):
         return databases.describe(session, words)
     if words.has("QUERY") or words.word() in QUERIES[:4]:
         return _described_query(session, words)

@@ -22,6 +22,7 @@ from morrow.spark.statements.expressions import DEFAULT
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.rows import insert as insert_rows
 from morrow.spark.statements.text import Statement, replaced
+from morrow.statements.words import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +59,7 @@ def paimons(session: Session, text: str) -> DataFrame | None:
 
 def create(session: Session, words: Statement) -> None:
     """CREATE DATABASE, CREATE [OR REPLACE] TABLE."""
-    if words.one_of(*databases.KINDS):
+    if words.one_of(*DATABASE):
         databases.create(session, words)
         return
     replaces = words.has("OR", "REPLACE")
@@ -226,7 +227,7 @@ def _nullable(rows: DataFrame | None) -> StructType:
 
 def drop(session: Session, words: Statement) -> None:
     """DROP DATABASE | TABLE."""
-    if words.one_of(*databases.KINDS):
+    if words.one_of(*DATABASE):
         databases.drop(session, words)
         return
     if not words.has("TABLE"):

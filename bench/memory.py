@@ -7,10 +7,10 @@ libraries, mapped files and what is reserved and never touched count too; ``--da
     python -m bench.memory --rows 180 --cap 1250 --work batches aggregate upsert compact
 
 Works that need more end with an error, which is shown. Without the settings below, libraries reserve 3 GB of addresses
-for a stream that holds 0.3: a cap on those then says little. Measured (two cores, a busy machine):
+for a stream that holds 0.3: a cap on those then says little. Measured so on a busy machine of two
+cores, and 100 million rows with caps of 800 MB for reads and 1,000 MB for the compaction:
 
     rows          work            peak    of that, not mapped files    most addresses under RLIMIT_AS
-    20 million    to_arrow        rows and 295 MB (a plain scan of Polars: rows and 387 MB)
     100 million   batches         281 MB  200 MB                       753 MB (7.2 GB of rows in Arrow)
     100 million   aggregate       284 MB  204 MB                       728 MB
     100 million   upsert          585 MB  490 MB                       1,147 MB

@@ -221,7 +221,8 @@ def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
 def checksum(value: bytes | memoryview) -> int:
     """Returns the CRC-32 of a value; of a large one, that of the sums of all rows and columns of a table of its words.
 
-    That takes a quarter of the time. Wherever one word is another one, or is in another place, a sum is another one.
+    That takes a quarter of the time, and notices what storage does: other bytes or zeros in place of some, words or
+    rows exchanged. Changes that cancel out in all sums have to be made on purpose.
     """
     if len(value) < LARGE:
         return zlib.crc32(value)

@@ -258,7 +258,7 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
     check_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
-    return Difference(*unshared(old, new), request.schema.primary_keys, request.filter)
+    return Difference(*unshared(old, new), request.schema.row_keys, request.filter)
 
 
 def _all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:

@@ -98,9 +98,10 @@ class StreamPlanner:
         asked = self._asked
         recorded = None
         if asked.consumer_id is not None and not self._begins_anew:
-            recorded = self._consumers.next_snapshot(asked.consumer_id)
+            recorded = self._consumers.progress(asked.consumer_id)
         if recorded is not None:
-            return {"snapshot": recorded - 1, "begin": "changes"}
+            at = {} if recorded.read is None else {AT: recorded.read.time_millis}
+            return {"snapshot": recorded.next_snapshot - 1, "begin": "changes", **at}
         if asked.start == FULL:
             return self._all_rows(asked.starting_snapshot)
         if asked.starting_snapshot is not None:
@@ -137,10 +138,10 @@ class StreamPlanner:
         if start.get("begin") == FULL:
             return self._ends({"snapshot": since, "since": since, "full": True})
         newest = self._newest() if self._last is None else self._last
-        is_ahead = newest < since and ("begin" in start or start.get(AHEAD, False))
+        is_ahead = newest < since and AT not in start and ("begin" in start or start.get(AHEAD, False))
         if newest < since and not is_ahead:
             raise self._made_anew(f"the newest snapshot is {newest}, and the stream has read {since}")
-        if newest > since:
+        if newest >= since:
             self._check_same(since, start.get(AT))
         if "begin" not in start:
             self.processed(start)

@@ -107,12 +107,13 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     operation = functions.col(KIND)
     identified = _identified(target, numbered)
     for name, old in identified.items():
-        new = value = functions.col(number[name])
+        new = updated = functions.col(number[name])
         if name in target.schema.primary_keys or not moves_rows(target):
             failed = functions.raise_error(functions.lit(_of_key(target, command, name)))
-            value = functions.when(old.eqNullSafe(new), new).otherwise(failed)
-        value = functions.when(operation == UPDATED, value).when(operation == DELETED, old).otherwise(new)
-        changed = changed.withColumn(number[name], value)
+            updated = functions.when(old.eqNullSafe(new), old).otherwise(failed)
+        deleted = functions.coalesce(new, old)  # Spark gives either
+        fixed = functions.when(operation == UPDATED, updated).when(operation == DELETED, deleted).otherwise(new)
+        changed = changed.withColumn(number[name], fixed)
     folds = target.merge is not None and target.merge.folds
     needed = columns_of_deletion(target) or names
     if folds or not {*needed} <= {*target.schema.primary_keys, *identified}:

@@ -16,10 +16,9 @@ from typing import Any
 
 import msgspec
 
-from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, SnapshotNotFound
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
 
@@ -93,23 +92,15 @@ class Consumers:
         """Records that this consumer has read everything before `next_snapshot`.
 
         Args:
-            read: the commit of the snapshot before; None: as the table has it now.
+            read: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
 
         Raises:
             InvalidArgument: not a valid consumer name, or not an id. StorageError: it cannot be written.
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
-        path = self._path(name)
-        read = read or self._commit_before(next_snapshot)
         mark = {} if read is None else {READ_COMMIT: msgspec.to_builtins(read)}
-        self.metadata.store.write(path, printed({NEXT_SNAPSHOT: next_snapshot, **mark}))
-
-    def _commit_before(self, snapshot_id: int) -> ReadCommit | None:
-        try:
-            return ReadCommit.of(snapshot_or_changelog(self.metadata, snapshot_id - 1))
-        except SnapshotNotFound:
-            return None
+        self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot, **mark}))
 
     def delete(self, name: str) -> bool:
         """Deletes a consumer; returns False when there was none. Raises as `record`."""
@@ -138,7 +129,11 @@ class Consumers:
         )
 
     def least(self) -> int | None:
-        """Returns the oldest snapshot that any consumer still needs; None when there are no consumers."""
+        """Returns the oldest snapshot that any consumer still has to read; None when there are no consumers."""
+        return min(self.all().values(), default=None)
+
+    def oldest_needed(self) -> int | None:
+        """Return the oldest snapshot that expiry has to keep for consumers; None if there are no consumers."""
         return min((found.oldest_needed for found in self._each().values()), default=None)
 
 

@@ -31,7 +31,7 @@ from morrow.engine.options.streaming import parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
-from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.consumers import Consumers, ReadCommit
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.values import replace
 from morrow.scans.changes import make_request, start_of
@@ -167,7 +167,8 @@ class StreamPlanner:
         """
         following = int(end["snapshot"]) + 1
         if self._asked.consumer_id is not None and following != self._recorded:
-            self._consumers.record(self._asked.consumer_id, following)
+            read = self._commit_of(following - 1)
+            self._consumers.record(self._asked.consumer_id, following, None if read is None else ReadCommit.of(read))
             self._recorded = following
 
     def _ends(self, end: Offset) -> Offset:
@@ -177,8 +178,12 @@ class StreamPlanner:
 
     def _committed_at(self, snapshot: int) -> int | None:
         """Returns when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
+        commit = self._commit_of(snapshot)
+        return None if commit is None else commit.time_millis
+
+    def _commit_of(self, snapshot: int) -> Snapshot | None:
         try:
-            return None if snapshot == NOTHING else snapshot_or_changelog(self._metadata, snapshot).time_millis
+            return None if snapshot == NOTHING else snapshot_or_changelog(self._metadata, snapshot)
         except SnapshotNotFound:
             return None
 

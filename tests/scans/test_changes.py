@@ -329,7 +329,7 @@ def test_a_consumer_does_not_go_on_along_another_branch(tmp_path: Path) -> None:
     for k in (10, 11):
         write(t.on_branch("b"), ("+I", k, "b"))
     t.branches.fast_forward("b")
-    with pytest.raises(SnapshotExpired, match="snapshot 3 .* was rolled back"):
+    with pytest.raises(SnapshotExpired, match=r"snapshot 3 .* was rolled back"):
         list(morrow.open(t.path).stream(consumer_id="c", wait=0))
 
 

@@ -1,13 +1,12 @@
 """Primary keys that hold all, some or none of the partition keys: a row of one key never removes a row of another.
 
-Which rows are one row: with dynamic buckets those of one primary key, in whatever partition; with fixed and postponed
-buckets those of one primary key in one partition. The row-wise oracle merges the records of each such row.
+With dynamic buckets, a primary key identifies a row of the whole table. With fixed and postponed buckets, it identifies
+a row of one partition. The row-wise oracle merges the records of each row.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -121,15 +120,15 @@ def test_rows_of_other_keys_stay(
     except (InvalidArgument, Unsupported):  # first-row with vectors or retractions
         assume(False)
     model = Model(keys, by, table, one_partition=buckets == "dynamic")
-    for step, given in steps:
+    for step, some in steps:
         if step == "write":
-            table.append(pl.DataFrame(given, NAMES, orient="row"))
-            for one in given:
+            table.append(pl.DataFrame(some, NAMES, orient="row"))
+            for one in some:
                 model.write(one)
         elif step == "delete" and engine in RETRACTING:
-            wanted = {_values(one, keys) for one in given}
+            wanted = {_values(one, keys) for one in some}
             table.delete(pl.DataFrame(sorted(wanted), keys, orient="row"))
             model.delete(wanted)
         if step == "compact" or buckets == "postpone":
-            table.compact(full=len(given) > 2)
+            table.compact(full=len(some) > 2)
         assert rows(table) == model.rows()

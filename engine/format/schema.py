@@ -103,6 +103,15 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
         return trimmed or self.primary_keys
 
+    @cached_property
+    def row_keys(self) -> tuple[str, ...]:
+        """The columns that identify a row of a keyed table: the primary key and the partition keys that it lacks.
+
+        With fixed or postponed buckets, each partition may have a row of one primary key.
+        """
+        lacking = (key for key in self.partition_keys if key not in self.primary_keys)
+        return (*self.primary_keys, *lacking) if self.primary_keys else ()
+
     @property
     def cross_partition(self) -> bool:
         """Whether a key may move between partitions (the primary key lacks a partition key)."""

@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
-from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
+from morrow.engine.format.snapshot import APPEND, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.format.type_equality import same_values
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
@@ -144,11 +144,12 @@ def changes_of(
 def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
     """Returns what a stream reads of one snapshot: as `changes_of`, plus overwrites if the table's options ask for it.
 
-    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before;
-    ``streaming-read-append-overwrite``: an overwrite of an append table is read as the rows it added.
+    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before, and
+    all rows of the first snapshot are insertions; ``streaming-read-append-overwrite``: an overwrite of an append table
+    is read as the rows it added.
 
     Raises:
-        Unsupported: a column has another type by then.
+        Unsupported: a column has another type by then. SnapshotExpired: the snapshot before an overwrite.
     """
     _check_types(metadata, request, snapshot)
     keyed = bool(request.schema.primary_keys)
@@ -159,7 +160,17 @@ def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsho
     if not keyed:
         with planning(metadata, snapshot, of_changes=True):
             return _added(metadata, request, snapshot, delta_manifests_of(metadata, snapshot))
-    return difference(metadata, request, metadata.snapshot(snapshot.id - 1), snapshot)
+    if snapshot.id == FIRST_SNAPSHOT_ID:
+        return FullRows(_all_rows(metadata, request, snapshot))
+    try:
+        before = metadata.snapshot(snapshot.id - 1)
+    except SnapshotNotFound as error:
+        raise SnapshotExpired(
+            f"{error}; with {STREAMING_READ_OVERWRITE}, a stream reads the overwrite of snapshot {snapshot.id} as the "
+            "difference from the snapshot before it: read the whole table, and begin another stream after it; a "
+            "consumer keeps the snapshots that its stream needs"
+        ) from error
+    return difference(metadata, request, before, snapshot)
 
 
 def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> None:
@@ -258,7 +269,7 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
     check_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
-    return Difference(*unshared(old, new), request.schema.primary_keys, request.filter)
+    return Difference(*unshared(old, new), request.schema.row_keys, request.filter)
 
 
 def _all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:

@@ -94,7 +94,7 @@ def _between_branches(
     old, new = before.plan, after.plan
     if old.schema.fields == new.schema.fields and old.merge == new.merge and not (old.fallback or new.fallback):
         old, new = unshared(old, new)
-    part = Difference(old, new, tuple(table.primary_keys), request.filter)
+    part = Difference(old, new, old.schema.row_keys, request.filter)
     return Changes(metadata, request, (part,), None)
 
 

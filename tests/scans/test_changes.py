@@ -83,6 +83,14 @@ def test_a_difference_holds_two_snapshots_against_each_other(tmp_path: Path) -> 
     assert told(t.changes(2, 3, mode="diff", filter="v = 'd'")) == [("+U", 4, "d")]
 
 
+def test_a_difference_knows_rows_of_one_key_by_their_partition(tmp_path: Path) -> None:
+    t = new_table(tmp_path, "k INT, p STRING, v INT", keys=["k"], by=["p"], options={"bucket": 1})
+    t.append({"k": [1, 1], "p": ["a", None], "v": [1, 2]})
+    t.append({"k": [1, 1], "p": ["b", None], "v": [3, 4]})
+    rows = [("-U", 1, None, 2), ("+U", 1, None, 4), ("+I", 1, "b", 3)]
+    assert sorted(told(t.changes(1, 2, mode="diff")), key=str) == sorted(rows, key=str)
+
+
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_a_difference_compares_reals_by_their_bits(tmp_path: Path, kind: str) -> None:
     """Changelogs that compaction makes compare them by value; so does Java."""
@@ -264,7 +272,7 @@ def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
     with t.stream(consumer_id="c", wait=0) as stream:
         assert [told(c) for c in stream] == [[("+I", 1, "a")]]
     file = Path(t.path) / "consumer" / "consumer-c"
-    assert file.read_text() == '{\n  "nextSnapshot" : 2\n}'
+    assert json.loads(file.read_text())["nextSnapshot"] == 2
     write(t, ("+I", 2, "b"))
 
     with pytest.raises(RuntimeError), t.stream(consumer_id="c", wait=0) as stream:
@@ -293,6 +301,83 @@ def test_a_stream_whose_snapshots_were_rolled_back_says_so(tmp_path: Path, later
         write(t, ("+I", 4 + k, "d"))
     with pytest.raises(SnapshotExpired, match=r"snapshot 3 .* not there any more, .* was rolled back"):
         list(stream)
+
+
+@pytest.mark.parametrize("later", [0, 1, 2, 3])
+def test_a_consumer_whose_snapshots_were_rolled_back_says_so(tmp_path: Path, later: int) -> None:
+    t = keyed(tmp_path)
+    for k in range(4):
+        write(t, ("+I", k, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    t.rollback(2)
+    for k in range(later):
+        write(t, ("+I", 10 + k, "b"))
+    with pytest.raises(SnapshotExpired, match=r"snapshot 4 .* was rolled back.* after `table.consumers.delete\('c'\)`"):
+        list(t.stream(consumer_id="c", wait=0))
+    t.consumers.delete("c")
+    assert told(next(t.stream(consumer_id="c", wait=0)))
+
+
+def test_a_consumer_does_not_go_on_along_another_branch(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    for k in range(3):
+        write(t, ("+I", k, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    t.branches.create("b", snapshot=2)
+    for k in (10, 11):
+        write(t.on_branch("b"), ("+I", k, "b"))
+    t.branches.fast_forward("b")
+    with pytest.raises(SnapshotExpired, match=r"snapshot 3 .* was rolled back"):
+        list(morrow.open(t.path).stream(consumer_id="c", wait=0))
+
+
+def test_a_consumer_goes_on_if_a_rollback_spared_what_it_has_read(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    write(t, ("+I", 2, "b"))
+    t.rollback(1)
+    write(t, ("+I", 3, "c"))
+    assert [told(c) for c in t.stream(consumer_id="c", wait=0)] == [[("+I", 3, "c")]]
+
+
+def test_a_consumer_that_java_recorded_goes_on_by_its_id(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    write(t, ("+I", 2, "b"))
+    t.consumers.record("c", 2)
+    assert (Path(t.path) / "consumer" / "consumer-c").read_text() == '{\n  "nextSnapshot" : 2\n}'
+    assert [told(c) for c in t.stream(consumer_id="c", wait=0)] == [[("+I", 2, "b")]]
+
+
+def test_an_overwrite_that_is_the_first_snapshot_is_followed(tmp_path: Path) -> None:
+    t = keyed(tmp_path, streaming_read_overwrite="true")
+    stream = t.stream(wait=0)
+    assert list(stream) == []
+    t.overwrite(pl.DataFrame({"k": [1], "v": ["A"]}, schema={"k": pl.Int32, "v": pl.String}))
+    assert [told(c) for c in stream] == [[("+I", 1, "A")]]
+
+
+def test_a_consumer_keeps_the_snapshot_before_an_overwrite(tmp_path: Path) -> None:
+    t = keyed(tmp_path, streaming_read_overwrite="true")
+    write(t, ("+I", 1, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        list(stream)
+    t.overwrite(pl.DataFrame({"k": [2], "v": ["b"]}, schema={"k": pl.Int32, "v": pl.String}))
+    write(t, ("+I", 3, "c"))
+    t.expire_snapshots(retain_max=1, retain_min=1)
+    changes = [told(c) for c in t.stream(consumer_id="c", wait=0)]
+    assert changes == [[("-D", 1, "a"), ("+I", 2, "b")], [("+I", 3, "c")]]
+
+    t.consumers.delete("c")
+    t.expire_snapshots(retain_max=2, retain_min=1)
+    with pytest.raises(
+        SnapshotExpired, match=r"snapshot 1 has expired; .*with 'streaming-read-overwrite', .* snapshot 2"
+    ):
+        list(t.stream(2, wait=0))
 
 
 def test_a_stream_goes_on_where_the_table_was_rolled_back_to(tmp_path: Path) -> None:

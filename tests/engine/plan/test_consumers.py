@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.consumers import Consumers, Progress, ReadCommit
 from morrow.engine.plan.metadata import TableMetadata
 
 
@@ -29,6 +29,13 @@ def test_progress_is_recorded_in_the_form_of_paimon(tmp_path: Path) -> None:
     assert [found.delete("b"), found.delete("b"), found.least()] == [True, False, 9]
 
 
+def test_the_commit_that_was_read_is_recorded_beside_it(tmp_path: Path) -> None:
+    found, read = consumers(tmp_path), ReadCommit("me", 7, 1_000)
+    found.record("a", 5, read)
+    assert (found.progress("a"), found.all()) == (Progress(5, read), {"a": 5})
+    assert (found.least(), found.oldest_needed()) == (5, 4)
+
+
 def test_branches_have_consumers_of_their_own(tmp_path: Path) -> None:
     consumers(tmp_path, "dev").record("a", 1)
     assert (tmp_path / "branch" / "branch-dev" / "consumer" / "consumer-a").exists()
@@ -41,7 +48,9 @@ def test_names_stay_in_their_folder(tmp_path: Path, name: str) -> None:
         consumers(tmp_path).record(name, 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nextSnapshot": "x"}', '{"nextSnapshot": true}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"nextSnapshot": "x"}', '{"nextSnapshot": true}', '{"nextSnapshot": 1, "readCommit": 1}']
+)
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     found = consumers(tmp_path)
     found.record("a", 1)

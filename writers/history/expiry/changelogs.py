@@ -49,7 +49,7 @@ def expire_changelogs(
     limit = at_most(max_deletes, options.limit, metadata.where)
 
     def due(ids: Sequence[int], latest: int) -> list[int]:
-        pinned = Consumers(metadata).least()
+        pinned = Consumers(metadata).oldest_needed()
         found = due_until(lambda some: each_changelog(metadata, some), retention, young, limit, ids[0], latest, pinned)
         return [changelog_id for changelog_id in ids[:-1] if changelog_id < found]
 

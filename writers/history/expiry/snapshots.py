@@ -131,7 +131,7 @@ def _due(metadata: TableMetadata, options: ExpireOptions, retention: Retention, 
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
     if not ids or earliest is None:
         return None
-    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
+    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).oldest_needed()
     due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
     end = next((snapshot_id for snapshot_id in ids if snapshot_id >= due), None)
     if end is None:  # EARLIEST was read after the ids
@@ -180,7 +180,7 @@ def due_until(
         read: returns the snapshots with these ids, None for one that is gone.
         young: snapshots committed at this time or later stay, unless they are more than `retention.most`.
         latest: the newest snapshot, from which the others are counted.
-        pinned: the first snapshot that a consumer has not read.
+        pinned: the first snapshot that a consumer needs.
     """
     end = min(latest - retention.least + 1, earliest + limit, latest if pinned is None else pinned)
     old = max(latest - retention.most + 1, earliest)

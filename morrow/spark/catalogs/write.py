@@ -25,8 +25,6 @@ from morrow.writers.operations.format_table import Replaced, empty_partitions, r
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from morrow.tables.table import Table
-
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
     assert rows is not None  # every write has some

@@ -68,7 +68,7 @@ def ensure_table(
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
-    """Adds the columns of the rows to the table, where the option ``write.merge-schema`` says so. Raises as `evolve`."""
+    """Adds the columns of the rows to the table, if the option ``write.merge-schema`` says so. Raises as `evolve`."""
     options = Options(given)
     sink = options.sink()
     if sink.replace_where is not None:

@@ -35,7 +35,7 @@ from morrow.engine.schema.defaults import default_text_of
 from morrow.engine.schema.nested import shown as shown_path
 from morrow.engine.telling import shown
 
-INSIST = "correct such values first, or insist: table.alter.set_type(..., lossy=True)"
+INSIST = "correct such values and compact(full=True), as replaced rows count, or insist: set_type(..., lossy=True)"
 ColumnPath: TypeAlias = "str | Sequence[str]"
 """A column (``"a"``) or a nested field (``"a.b"``, ``("a", "b")``). The elements of an array are its field
 ``element``, the values of a map its field ``value``. Text with dots names one column if the table has such a column."""

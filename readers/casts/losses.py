@@ -16,6 +16,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.type_equality import same_values
 from morrow.engine.schema.changes import Path
 from morrow.engine.schema.nested import ELEMENT, VALUE
+from morrow.engine.values import replace
 from morrow.readers.casts.base import Cast, apply, resolve, shown_value
 from morrow.readers.casts.native import WHOLE_DIGITS, WIDTHS
 
@@ -114,8 +115,14 @@ def _of_values(array: pa.Array, cast: Cast) -> Loss | None:
 def _is_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:
     """Returns whether each value is the one that it was cast from."""
     source, target = cast.source, cast.target
-    if isinstance(target, t.CharType) and isinstance(source, TEXTS):  # the blanks that CHAR adds are no values
-        return pc.equal(pc.utf8_rtrim(array, " "), pc.utf8_rtrim(made, " "))
+    if isinstance(target, TEXTS) and not isinstance(source, NESTED):
+        text = t.VarCharType()
+        whole = apply(array, replace(cast, target=text))
+        blanks = " " if isinstance(target, t.CharType) else ""  # those that CHAR adds are no values
+        is_whole = pc.equal(pc.utf8_rtrim(whole, blanks), pc.utf8_rtrim(made, blanks))
+        if not isinstance(source, BYTES):
+            return is_whole
+        return pc.and_(is_whole, pc.equal(apply(whole, replace(cast, source=text, target=source)), array))
     if isinstance(target, BYTES) and isinstance(source, BYTES):
         return pc.less_equal(pc.binary_length(array), target.length)
     if source.__class__ in BITS and target.__class__ in WHOLE_BITS:
@@ -125,7 +132,7 @@ def _is_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:
         return pc.and_(inside, pc.equal(whole, array.cast(pa.int64())))
     if resolve(target, source) is None:
         return pa.array([False]).take(pa.array([0] * len(array)))
-    back = apply(made, Cast(target, source, cast.zone, cast.where))
+    back = apply(made, replace(cast, source=target, target=source))
     if pa.types.is_floating(array.type):
         return pc.or_(pc.equal(back, array), pc.and_(pc.is_nan(back), pc.is_nan(array)))
     return pc.equal(back, array)

@@ -22,7 +22,6 @@ from morrow.readers.casts.losses import BITS, Loss, first_loss, keeps_all
 from morrow.readers.files import reading, scan
 from morrow.readers.files.file_frames import source_of, written_fields
 from morrow.readers.files.streaming import batches
-from morrow.readers.masks.live import read_deletion
 
 BATCH_ROWS = 1 << 17
 
@@ -43,17 +42,13 @@ class Retyped:
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
     def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Reads the values of rows that are not deleted, batch by batch. Raises as `morrow.readers.files.reading`."""
-        file = self.facts.file
-        live = None if file.deletion is None else read_deletion(file, store)
-        start = 0
-        with reading(file.path):
-            for batch in batches(scan([source_of(file, self.plan, store)], [self.written]), BATCH_ROWS):
-                column = batch.to_series()
-                if live is not None:
-                    column = column.filter(live.slice(start, len(column)))
-                start += batch.height
-                yield to_arrow_array(column, self.written.type)
+        """Reads the values batch by batch, also of rows that are deleted or replaced, as reads of the table cast them.
+
+        Raises as `morrow.readers.files.reading`.
+        """
+        with reading(self.facts.file.path):
+            for batch in batches(scan([source_of(self.facts.file, self.plan, store)], [self.written]), BATCH_ROWS):
+                yield to_arrow_array(batch.to_series(), self.written.type)
 
     def bounds(self) -> pa.Array | None:
         """Returns the least and the greatest value where metadata tell them, and they decide what a cast keeps."""

@@ -79,6 +79,7 @@ def alter(
     drop: Sequence[str],
     rename: Mapping[str, str],
     types: Mapping[str, str],
+    lossy: bool,
     options: Mapping[str, str],
     unset: Sequence[str],
     comment: str | None,
@@ -114,7 +115,7 @@ def alter(
         for name in drop:
             batch.drop_column(name)
         for name, kind in types.items():
-            batch.set_type(name, kind)
+            batch.set_type(name, kind, lossy=lossy)
         for name, kind in add.items():
             batch.add_column(name, kind)
         if options:

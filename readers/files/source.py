@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from itertools import accumulate, chain
 
@@ -102,7 +103,9 @@ def _own(error: MorrowError) -> MorrowError:
     message = str(error.args[0]) if error.args else ""
     if IN_EXPRESSION not in message:
         return error
-    return type(error)(message.partition(IN_EXPRESSION)[0].rstrip())
+    told = copy(error)
+    told.args = (message.partition(IN_EXPRESSION)[0].rstrip(), *error.args[1:])
+    return told
 
 
 CORRUPTION: tuple[type[BaseException], ...] = (

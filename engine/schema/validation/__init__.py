@@ -49,4 +49,5 @@ def validate_schema(
     proposal = Proposal.of(schema, where)
     for rule in RULES:
         rule(proposal)
+    columns.check_cases(schema, where, before)
     features.check_indexes(schema, where, before)

@@ -207,10 +207,9 @@ def _row(array: pa.Array, kind: t.DataType) -> pa.Array:
     extra = [name for name in given if name not in {f.name for f in kind.fields}]
     if extra:
         raise Misfit(f"there is no member {extra[0]!r}")
+    present = array.is_valid()
     members = [
-        _nested(array.field(given.index(f.name)), f.type, f.name, array.is_valid())
-        if f.name in given
-        else _absent(f, array)
+        _nested(array.field(given.index(f.name)), f.type, f.name, present) if f.name in given else _absent(f, array)
         for f in kind.fields
     ]
     if not members:
@@ -235,7 +234,7 @@ def _nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array | No
     if not kind.nullable and made.null_count:
         missing = made.is_null() if present is None else pc.and_(made.is_null(), present)
         if pc.any(missing).as_py():
-            raise Misfit(f"{name}: a null, where {kind} is needed")
+            raise Misfit(f"{name}: a null inside, where {kind} is needed")
     return made
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
 from morrow.readers.files.streaming import batches
 from morrow.writers.rows.pandas_columns import table_of_pandas
-from morrow.writers.rows.validation import check_frame, check_table
+from morrow.writers.rows.validation import check_frame, check_objects, check_table
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
@@ -135,22 +136,28 @@ def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
             f"column {single!r} is one value, not a list of values; for one row pass a list of one dict: [{{...}}]"
         )
     made = {
-        name: _built(partial(_array, types.get(name)), values, f"the values of column {name!r} do not make one")
+        name: _built(partial(column_of, types.get(name)), values, f"the values of column {name!r} do not make one")
         for name, values in columns.items()
     }
     return _built(pa.table, made)
 
 
-def _array(kind: t.DataType | None, values: Any) -> Any:
-    """Returns Python's values as Arrow infers them, except those it cannot infer."""
-    if not isinstance(values, (list, tuple)):
-        return pa.array(values) if not hasattr(values, "__arrow_c_stream__") else values
+def column_of(kind: t.DataType | None, values: Any) -> Any:
+    """Returns Python's values as Arrow infers them, except those it cannot infer. Raises as `pyarrow.array` does."""
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        return values
+    if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
+        return pa.array(values)
+    is_map = isinstance(kind, (t.MapType, t.MultisetType))
+    given = [None if value is None else _entries(value) for value in values] if is_map else list(values)
+    made = pa.array(given)
+    check_objects(given, made.type)
     if isinstance(kind, t.FloatType):
-        return _narrow(pa.array(values))
-    if isinstance(kind, (t.MapType, t.MultisetType)):
-        entries = pa.array([None if value is None else _entries(value) for value in values])
-        return entries if not pa.types.is_list(entries.type) or entries.values else pa.array(values, kind.arrow())
-    return pa.array(values)
+        return _narrow(made)
+    if not isinstance(kind, (t.MapType, t.MultisetType)):
+        return made
+    is_empty = pa.types.is_list(made.type) and not made.values
+    return pa.array(given, pa.list_(pa.struct([kind.arrow().key_field, kind.arrow().item_field]))) if is_empty else made
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:

@@ -8,8 +8,9 @@ row and the value. Columns of text in ASCII, the most expensive ones, are checke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, NoReturn, TypeAlias
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -30,7 +31,7 @@ VIEWS: Final = pl.CompatLevel.newest()
 """The layouts that Polars has itself: nothing is copied."""
 
 AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
-OFFSETS = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
+OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
 HIGH_BITS = np.uint64(0x8080808080808080)
 """The bits that are 0 in eight bytes of ASCII."""
 
@@ -260,11 +261,54 @@ def _repeated_key(array: pa.MapArray, offsets: Ints, keys: pa.Array) -> Unfit:
     return row, "", f"the map {shown_value(array, row)} has a key twice; choose one of its values"
 
 
+def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
+    """Checks that Python's values are of the type that Arrow has inferred from the first of them.
+
+    Arrow takes numbers for dates and times, drops the time of a datetime behind a date, and the zone of an aware
+    datetime behind a naive one; NaT behind a date is a day of the year 1.
+
+    Raises:
+        TypeError: values of several types, or a time of day with a zone, which no type of Paimon keeps.
+    """
+    if kinds.is_struct(kind):
+        for member in kind:
+            rows = [None if each is None else dict(each).get(member.name) for each in values]
+            check_objects(rows, member.type)
+    elif kinds.is_list(kind):
+        check_objects([each for value in values if value is not None for each in value], kind.value_type)
+    else:
+        wanted = next((python for test, python in PYTHON_TYPES if test(kind)), None)
+        for python in {*map(type, values)} - {type(None)}:
+            if wanted is not None and not wanted(python):
+                row = list(map(type, values)).index(python)
+                raise TypeError(f"{values[row]!r} is a {python.__name__} among values of {kind}; convert it yourself")
+        if kinds.is_timestamp(kind) or kinds.is_time(kind):
+            _check_zones(values, kind)
+
+
+def _check_zones(values: Sequence[Any], kind: pa.DataType) -> None:
+    zoned = kinds.is_timestamp(kind) and kind.tz is not None
+    for value in values:
+        if value is not None and (getattr(value, "tzinfo", None) is not None) != zoned:
+            problem = "has no zone, unlike others of the column" if zoned else "has a zone, which would be dropped"
+            raise TypeError(f"{value!r} {problem}; convert all of them yourself")
+
+
+PYTHON_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]], ...] = (
+    (kinds.is_date, lambda python: issubclass(python, dt.date) and not issubclass(python, dt.datetime)),
+    (kinds.is_timestamp, lambda python: issubclass(python, (dt.datetime, np.datetime64))),
+    (kinds.is_time, lambda python: issubclass(python, dt.time)),
+    (kinds.is_floating, lambda python: not issubclass(python, (bool, np.bool_))),
+    (kinds.is_binary, lambda python: not issubclass(python, str)),
+)
+"""By the type that Arrow infers, the types of Python whose values it keeps."""
+
+
 def shown_value(array: pa.Array, row: int) -> str:
     """Returns a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
     one = array.slice(row, 1)
     try:
-        text = repr(one[0].as_py())
+        text = f"{one[0].value} {one.type}" if kinds.is_time(one.type) else repr(one[0].as_py())
     except UnicodeDecodeError:
         text = repr(one.cast(pa.large_binary())[0].as_py())
     except (ValueError, OverflowError, pa.ArrowException):  # Python has no such date or time

@@ -30,7 +30,10 @@ MAX_SHOWN_CHARACTERS = 80
 VIEWS: Final = pl.CompatLevel.newest()
 """The layouts that Polars has itself: nothing is copied."""
 
+UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, pl.Object)
+"""Types of Polars, beside numbers, of which any buffers are values, or that Arrow does not have."""
 AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+STORED = {**AS_BYTES, pa.string_view(): pa.binary_view()}
 OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
 HIGH_BITS = np.uint64(0x8080808080808080)
 """The bits that are 0 in eight bytes of ASCII."""
@@ -72,7 +75,7 @@ def check_frame(frame: pl.DataFrame, first_row: int) -> None:
 
 def _is_checked(dtype: pl.DataType) -> bool:
     """Returns whether there are buffers of this type that are not values of it."""
-    return dtype.is_nested() or dtype.is_decimal() or dtype in (pl.String, pl.Time, pl.Categorical, pl.Enum)
+    return not (dtype.is_integer() or dtype.is_float() or dtype in UNCHECKED)
 
 
 def _check_series(series: pl.Series, name: str, first_row: int) -> None:
@@ -122,10 +125,14 @@ def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoR
     if row is None:
         raise InvalidArgument(f"column {name!r}: {BROKEN} ({error})") from error
     path, inner, problem = _innermost(array.slice(row, 1), name, error)
-    hint = next((hint for test, hint in HINTS if test(inner.type)), BROKEN)
-    raise InvalidArgument(
-        f"column {path!r}, row {first_row + row}: {shown_value(inner, 0)} is no valid {inner.type}: {hint} ({problem})"
-    ) from error
+    hint = next((hint for test, hint in HINTS if test(inner.type) and _is_readable(inner)), None)
+    what = BROKEN if hint is None else f"{shown_value(inner, 0)} is no valid {inner.type}: {hint}"
+    raise InvalidArgument(f"column {path!r}, row {first_row + row}: {what} ({problem})") from error
+
+
+def _is_readable(array: pa.Array) -> bool:
+    """Returns whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
+    return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
 
 
 def _first_invalid(array: pa.Array) -> int | None:
@@ -139,9 +146,9 @@ def _first_invalid(array: pa.Array) -> int | None:
     return low if high > low else None
 
 
-def _is_valid(array: pa.Array) -> bool:
+def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
     try:
-        array.validate(full=True)
+        array.validate(full=full)
     except (pa.ArrowException, IndexError):
         return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from morrow.engine.errors import InvalidArgument
 
@@ -13,11 +13,16 @@ MOST_ROWS = 2**63 - 1
 MOST_BATCH_ROWS = 2**31 - 1
 
 
+NUL = "\0"
+"""The end of a name in Arrow's C interface and in file systems."""
+
+
 def text(value: str, what: str) -> str:
     """Returns `value` after checking that it is text that can be stored.
 
     Raises:
-        InvalidArgument: something else, or text with lone surrogates, which UTF-8 does not have.
+        InvalidArgument: something else, text with lone surrogates, which UTF-8 does not have, or with NUL, at which
+            other programs end a name.
     """
     if not isinstance(value, str):
         raise InvalidArgument(f"{what} is text, not {value!r}")
@@ -25,7 +30,19 @@ def text(value: str, what: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"{what} cannot be {value!r}: it holds half of a character") from error
+    if NUL in value:
+        raise InvalidArgument(f"{what} cannot be {value!r}: it holds a NUL character; leave it out")
     return value
+
+
+def is_name(value: object) -> TypeGuard[str]:
+    """Returns whether a value is text that a file, a column or an Arrow field can be called, as `text` checks it."""
+    return isinstance(value, str) and NUL not in value and not any(map(is_surrogate, value))
+
+
+def is_surrogate(character: str) -> bool:
+    """Returns whether a character is half of a pair, which UTF-8 does not have."""
+    return "\ud800" <= character <= "\udfff"
 
 
 def texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]:

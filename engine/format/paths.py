@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import UnsafePath
 from morrow.engine.frames import FEW
 from morrow.engine.io.store import FileStore
@@ -83,9 +84,9 @@ def segment(name: str, where: str) -> str:
     """Returns `name` if it is a single path segment.
 
     Raises:
-        UnsafePath: a separator, ``.``, ``..``, an empty name or a NUL byte.
+        UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half of a character.
     """
-    if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
+    if not name or name in (".", "..") or any(c in name for c in "/\\") or not is_name(name):
         raise UnsafePath(
             f"{where}: metadata names the file {name!r}, which is not a single path segment; nothing was read"
         )

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
@@ -194,7 +195,10 @@ def refuse_system_names(schema: TableSchema, where: str) -> None:
     Schemas that are not used for reading may have them. A column ``rowkind`` conflicts with nothing in data files;
     code that puts a column of row kinds first refuses it.
     """
-    for name in schema.by_name:
+    for name, field in schema.by_name.items():
+        if not is_name(f"{name} {field.type}"):
+            hint = "Arrow ends names there; rename the column in the engine that made it"
+            raise Unsupported(f"the column {name!r}, in a name of which is a NUL character", where=where, hint=hint)
         if name.startswith(KEY_PREFIX) or (name in SYSTEM_NAMES and name != ROWKIND):
             raise Unsupported(
                 f"the column name {name!r}",

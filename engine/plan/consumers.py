@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.snapshot import Snapshot
@@ -66,7 +67,7 @@ class Consumers:
         return f"{self.metadata.paths.branch_root}/consumer"
 
     def _path(self, name: str) -> str:
-        if not isinstance(name, str) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\\0"):
+        if not is_name(name) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\"):
             raise InvalidArgument(f"{name!r} is no name of a consumer: give a text without / and \\")
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 

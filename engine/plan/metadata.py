@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import BranchNotFound, FileMissing, InvalidArgument, TableNotFound, TagNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
@@ -103,7 +104,7 @@ class TableMetadata(MetadataFiles):
         Raises:
             TagNotFound: there is none. InvalidArgument: not a valid tag name.
         """
-        if not isinstance(name, str) or not name.strip() or any(c in name for c in "/\\\0"):
+        if not is_name(name) or not name.strip() or any(c in name for c in "/\\"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
         found = self._tag_or_none(name)
         if found is None:

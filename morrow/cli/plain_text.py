@@ -12,6 +12,12 @@ from morrow.engine.format.arrow_buffers import polars_series
 
 TEXT = pa.large_string()
 FRACTION_DIGITS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
+TICKS_PER_SECOND = {"s": 10**3, "ms": 10**3, "us": 10**6}
+"""By the unit of a timestamp, the ticks that Polars counts; it has no seconds."""
+DAY_SECONDS, CYCLE_YEARS, CYCLE_DAYS = 86_400, 400, 146_097
+"""The calendar repeats itself every 400 years."""
+YEAR_DIGITS, LAST_YEAR = 4, 9999
+"""The last year without a sign, as in ISO 8601 and in Java."""
 NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity"}
 
 Test = Callable[[pa.DataType], bool]
@@ -61,10 +67,31 @@ def _time(series: pl.Series, kind: pa.DataType) -> pl.Series:
     return series.dt.strftime("%H:%M:%S" + FRACTION_DIGITS[kind.unit])
 
 
+def _date(series: pl.Series, _: pa.DataType) -> pl.Series:
+    return _dated(series, pl.Date(), 1, "")
+
+
 def _timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
-    zone = "" if kind.tz is None else "Z"
+    form = "T%H:%M:%S" + FRACTION_DIGITS[kind.unit] + ("" if kind.tz is None else "Z")
     utc = series if kind.tz is None else series.dt.convert_time_zone("UTC")
-    return utc.dt.strftime("%Y-%m-%dT%H:%M:%S" + FRACTION_DIGITS[kind.unit] + zone)
+    if kind.unit == "ns":  # they begin in 1677 and end in 2262
+        return utc.dt.strftime("%Y-%m-%d" + form)
+    ticks = pl.Datetime("us" if kind.unit == "us" else "ms")  # Polars has no seconds
+    return _dated(utc, ticks, DAY_SECONDS * TICKS_PER_SECOND[kind.unit], form)
+
+
+def _dated(series: pl.Series, kind: pl.DataType, ticks_per_day: int, time: str) -> pl.Series:
+    """Formats dates, or times of this length of a day, also of years that Polars cannot format (it panics).
+
+    Years outside of the 400 from 1970 are formatted as the year of that cycle, which has the same days.
+    """
+    ticks, cycle = series.to_physical().cast(pl.Int64), CYCLE_DAYS * ticks_per_day
+    near = (ticks % cycle).cast(kind)
+    year = near.dt.year().cast(pl.Int64) + ticks // cycle * CYCLE_YEARS
+    years, after, before = pl.col("year"), pl.col("year") > LAST_YEAR, pl.col("year") < 0
+    sign = pl.when(after).then(pl.lit("+")).when(before).then(pl.lit("-")).otherwise(pl.lit(""))
+    rest = near.dt.strftime("-%m-%d" + time)
+    return year.to_frame("year").select(sign + years.abs().cast(pl.String).str.zfill(YEAR_DIGITS) + rest).to_series()
 
 
 def _is_binary(kind: pa.DataType) -> bool:
@@ -73,7 +100,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _is_cast(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_null)
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_date64, pa.types.is_null)
     return any(test(kind) for test in (*tests, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
@@ -82,5 +109,6 @@ LEAVES: tuple[tuple[Test, Leaf], ...] = (
     (pa.types.is_floating, _float),
     (_is_binary, _hex),
     (pa.types.is_time, _time),
+    (pa.types.is_date32, _date),
     (pa.types.is_timestamp, _timestamp),
 )

@@ -28,6 +28,7 @@ from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless
+from morrow.writers.rows.sources import column_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -173,13 +174,16 @@ def values(
 def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
     """Returns a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
     value, kind = expression.value, field.type
-    # Given a type, Arrow would truncate fractions and drop zones: it infers the type, which must then fit.
-    exact = not isinstance(kind, (t.MapType, t.MultisetType)) and not (
-        isinstance(kind, t.FloatType) and isinstance(value, float)
-    )
     try:
-        made = pa.array([value]) if exact else pa.array([value], kind.arrow())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        made = column_of(kind, [value])
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InvalidArgument(f"{expression.what}: {value!r} does not fit {kind}: {error}") from error
     try:
         return lossless(made, field, 0)[0]

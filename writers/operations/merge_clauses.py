@@ -11,6 +11,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.names import col
 from morrow.writers.operations.expressions import Expression, Value, checked
 from morrow.writers.operations.new_versions import check_deletable, check_updatable
+from morrow.writers.rows.decoded import decoded
 from morrow.writers.rows.sources import is_of_pandas, source_of
 from morrow.writers.target import WriteTarget
 
@@ -82,7 +83,13 @@ def _source_table(target: WriteTarget, data: object) -> pa.Table:
     pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
     if not pieces:
         return pa.table({name: pa.nulls(0) for name in source.names})
-    return pa.concat_tables(pieces)
+    whole = pa.concat_tables(pieces)
+    # Joins and Arrow's `take` do not know all layouts.
+    return pa.table({name: pa.chunked_array(_plain(column)) for name, column in zip(whole.column_names, whole.columns)})
+
+
+def _plain(column: pa.ChunkedArray) -> list[pa.Array]:
+    return [decoded(chunk) for chunk in column.chunks] or [decoded(pa.array([], column.type))]
 
 
 def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]], on: str | tuple[str, ...]) -> Step:

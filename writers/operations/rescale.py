@@ -39,7 +39,7 @@ def rescale(target: WriteTarget, buckets: int | None, partition: AnyOf, where: F
         writer = TableWriter(to, overwrite=True)
         try:
             for rows in rows_where(target, premise.read, filter):
-                writer.write_frames(incoming(to, rows))
+                writer.write_frames(incoming(to, rows, stored=True))
             messages = writer.prepare_commit()
         finally:
             writer.close()

@@ -45,7 +45,7 @@ def rows_where(
 def checked(target: WriteTarget, rows: pa.Table) -> pl.DataFrame:
     """Returns rows as `writers.rows.incoming` yields them, in one frame of the table's columns (keyed tables: and
     kinds); columns that a statement does not name get their default value or null."""
-    return pl.concat(incoming(target, rows, partial=True))
+    return pl.concat(incoming(target, rows, partial=True, stored=True))
 
 
 def of_kind(target: WriteTarget, rows: pa.Table, kind: str) -> pa.Table:

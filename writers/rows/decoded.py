@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from morrow.readers.casts.dtypes import list_offsets, null_mask
+from morrow.engine.format.arrow_buffers import Ints, fixed_values
+from morrow.readers.casts.dtypes import null_mask
 
 
 def decoded(array: pa.Array) -> pa.Array:
@@ -23,15 +25,48 @@ def decoded(array: pa.Array) -> pa.Array:
         members = [decoded(member) for member in array.flatten()]
         named = [pa.field(each.name, member.type, each.nullable) for each, member in zip(kind, members)]
         return pa.StructArray.from_arrays(members, fields=named, mask=null_mask(array))
-    if kinds.is_list(kind) and _is_encoded(kind.value_field):
-        values = decoded(array.values)
-        return pa.ListArray.from_arrays(list_offsets(array), values, mask=null_mask(array))
     if kinds.is_map(kind) and (_is_encoded(kind.key_field) or _is_encoded(kind.item_field)):
-        key, item = decoded(array.keys), decoded(array.items)
-        return pa.MapArray.from_arrays(list_offsets(array), key, item, mask=null_mask(array))
-    if kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
-        return decoded(array.cast(pa.list_(kind.value_field)))
+        offsets, entries = live_values(array)
+        key, item = map(decoded, entries.flatten())
+        return pa.MapArray.from_arrays(narrow(offsets), key, item, mask=null_mask(array))
+    if _is_list_of_another_layout(kind) or (kinds.is_list(kind) and _is_encoded(kind.value_field)):
+        offsets, values = live_values(array)
+        values = decoded(values)
+        target = pa.list_(pa.field("item", values.type))
+        return pa.ListArray.from_arrays(narrow(offsets), values, target, mask=null_mask(array))
     return array
+
+
+def _is_list_of_another_layout(kind: pa.DataType) -> bool:
+    return bool(kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
+
+
+def live_values(array: pa.Array) -> tuple[Ints, pa.Array]:
+    """Returns the offsets (from 0, Int64) and the elements of lists, or entries of maps, without those in no list.
+
+    An array may be a slice of a longer one, nulls may hide elements, and views may have them in any order.
+    """
+    if kinds.is_map(array.type):
+        entries = pa.list_(pa.struct([array.type.key_field.with_nullable(True), array.type.item_field]))
+        array = array.cast(entries)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(fixed_values(lengths, "int64"), out=offsets[1:])
+    if kinds.is_list(array.type) or kinds.is_large_list(array.type):
+        low, high = (array.offsets[at].as_py() for at in (0, len(array))) if len(array) else (0, 0)
+        if high - low == offsets[-1]:
+            return offsets, array.values.slice(low, high - low)
+    return offsets, array.flatten()
+
+
+def narrow(offsets: Ints) -> pa.Array:
+    """Returns offsets in 32 bits. Raises `pyarrow.ArrowInvalid` for too many elements."""
+    return pa.array(offsets, pa.int64()).cast(pa.int32())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Returns whether Arrow's type is text, in any layout."""
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def _is_encoded(field: pa.Field) -> bool:

@@ -22,6 +22,7 @@ from morrow.readers.casts.dtypes import polars_dtype, to_series
 from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
 from morrow.writers.rows.lossless import lossless
 from morrow.writers.rows.sources import Piece, Source, source_of
+from morrow.writers.rows.validation import check_values
 from morrow.writers.target import WriteTarget
 
 ROWS_SHOWN = 3
@@ -40,6 +41,7 @@ def incoming(
     kinds: Kinds = None,
     partial: bool = False,
     missing: Missing = NULL,
+    stored: bool = False,
 ) -> Iterator[pl.DataFrame]:
     """Returns the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
@@ -54,6 +56,7 @@ def incoming(
         kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrides it.
         partial: use null for missing columns, partition columns included.
         missing: ``error`` refuses data without one of the columns, except in deletions.
+        stored: the rows are the table's own, checked or left as another writer stored them: no value is out of range.
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
@@ -74,7 +77,7 @@ def incoming(
     kept = () if nulls else target.schema.partition_keys
     free = {f.name for f in fields if f.type.nullable and f.name not in kept} if nulls or fills else set[str]()
     _check_names(target, source, fields, row_kinds.column, free)
-    return _frames(target, source, fields, row_kinds)
+    return _frames(target, source, fields, row_kinds, stored)
 
 
 def _check_names(
@@ -123,7 +126,7 @@ def _named(target: WriteTarget, names: Sequence[str]) -> str:
 
 
 def _frames(
-    target: WriteTarget, source: Source, fields: Sequence[t.DataField], row_kinds: KindColumn
+    target: WriteTarget, source: Source, fields: Sequence[t.DataField], row_kinds: KindColumn, stored: bool
 ) -> Iterator[pl.DataFrame]:
     defaults = {f.name: _default(f, target.where) for f in fields if f.default_value is not None}
     rowkind_field = target.write.rowkind_field
@@ -132,7 +135,7 @@ def _frames(
         height = len(piece)
         if not source.names:
             raise InvalidArgument(f"{target.where}: the data has {height} rows and no columns")
-        columns = [_column(piece, f, defaults.get(f.name), f.name in source.names, row) for f in fields]
+        columns = [_column(piece, f, defaults.get(f.name), f.name in source.names, row, stored) for f in fields]
         rows = pl.DataFrame(columns)
         kinds = row_kinds.of(partial(_as_series, piece), height)
         if rowkind_field is not None and rowkind_field in rows.columns:
@@ -144,11 +147,13 @@ def _frames(
     row_kinds.check_end()
 
 
-def _column(piece: Piece, field: t.DataField, default: pl.Series | None, given: bool, first_row: int) -> pl.Series:
+def _column(
+    piece: Piece, field: t.DataField, default: pl.Series | None, given: bool, first_row: int, stored: bool
+) -> pl.Series:
     if not given:
         absent = pl.Series(field.name, [None], polars_dtype(field.type)) if default is None else default
         return unnamed(absent).new_from_index(0, len(piece)).alias(field.name)
-    column = _typed(piece, field, first_row)
+    column = _typed(piece, field, first_row, stored)
     if not field.type.nullable and column.null_count():
         nulls = unnamed(column).is_null().arg_true().head(ROWS_SHOWN).to_list()
         raise InvalidArgument(
@@ -160,16 +165,17 @@ def _column(piece: Piece, field: t.DataField, default: pl.Series | None, given: 
     return unnamed(column).fill_null(default[0]).alias(field.name)
 
 
-def _typed(piece: Piece, field: t.DataField, first_row: int) -> pl.Series:
+def _typed(piece: Piece, field: t.DataField, first_row: int, stored: bool) -> pl.Series:
     """Returns the column in Morrow's Polars representation."""
     if isinstance(piece, pl.DataFrame):
         series = piece[field.name]
         if _is_exact(unnamed(series), field.type):
+            check_values(unnamed(series), field, first_row)
             return series
         given = series.to_arrow(compat_level=pl.CompatLevel.newest())
     else:
         given = piece.column(field.name)
-    return to_series(field.name, lossless(given, field, first_row), field.type)
+    return to_series(field.name, lossless(given, field, first_row, stored=stored), field.type)
 
 
 def _is_exact(series: pl.Series, kind: t.DataType) -> bool:

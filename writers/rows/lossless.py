@@ -14,8 +14,10 @@ import pyarrow.types as kinds
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.readers.casts.dtypes import list_offsets, null_mask
-from morrow.writers.rows.decoded import decoded
+from morrow.engine.format.arrow_buffers import validity
+from morrow.readers.casts.dtypes import null_mask
+from morrow.writers.rows.decoded import decoded, is_text, live_values, narrow
+from morrow.writers.rows.validation import check_values, shown_value
 
 WIDEST_DECIMAL = 38
 
@@ -24,17 +26,20 @@ class Misfit(Exception):
     """The reason why values do not fit the type; the caller names the column and raises `InvalidArgument`."""
 
 
-def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: int) -> pa.ChunkedArray:
+def lossless(
+    array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: int, *, stored: bool = False
+) -> pa.ChunkedArray:
     """Returns the column as exactly ``field.type.arrow()``.
 
     Args:
         array: the values as given, of any Arrow type.
         first_row: the number of the first row, for messages.
+        stored: the values are those of a table, and stay as they are: other writers store years beyond 9999.
 
     Raises:
         InvalidArgument: the type is incompatible, or a value does not fit.
     """
-    given = array.type
+    given, row_of_chunk = array.type, first_row
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     made = []
     for chunk in chunks:
@@ -43,16 +48,20 @@ def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: i
         except Misfit as misfit:
             raise InvalidArgument(f"column {field.name!r}: {given} where {field.type} is needed: {misfit}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            row, value = _first_misfit(chunk, field.type)
+            row = _first_misfit(chunk, field.type)
             raise InvalidArgument(
-                f"column {field.name!r}, row {first_row + row}: {value!r} does not fit {field.type} ({error})"
+                f"column {field.name!r}, row {row_of_chunk + row}: {shown_value(chunk, row)} does not fit {field.type} "
+                f"({error})"
             ) from error
-        first_row += len(chunk)
-    return pa.chunked_array(made, field.type.arrow())
+        row_of_chunk += len(chunk)
+    column = pa.chunked_array(made, field.type.arrow())
+    if not stored:
+        check_values(column, field, first_row)
+    return column
 
 
-def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
-    """Returns the first value that does not fit, found by bisection."""
+def _first_misfit(chunk: pa.Array, kind: t.DataType) -> int:
+    """Returns the row of the first value that does not fit, found by bisection."""
     low, high = 0, len(chunk)
     while high - low > 1:
         middle = (low + high) // 2
@@ -61,10 +70,7 @@ def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
             low = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             high = middle
-    try:
-        return low, chunk[low].as_py()
-    except (ValueError, OverflowError):  # out of range for Python's datetime
-        return low, f"{chunk[low].value} {chunk.type}"
+    return low
 
 
 def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
@@ -147,15 +153,18 @@ def _list(array: pa.Array, kind: t.DataType) -> pa.Array:
         array = array.cast(pa.list_(array.type.value_type))
     if not kinds.is_list(array.type):
         raise Misfit("give lists")
-    values = _nested(array.values, kind.element)
-    return pa.ListArray.from_arrays(list_offsets(array), values, target, mask=null_mask(array))
+    offsets, values = live_values(array)
+    values = _nested(values, kind.element, "element")
+    return pa.ListArray.from_arrays(narrow(offsets), values, target, mask=null_mask(array))
 
 
 def _vector(array: pa.Array, kind: t.DataType) -> pa.Array:
     assert isinstance(kind, t.VectorType)
     if kinds.is_fixed_size_list(array.type) and array.type.list_size == kind.length:
         size = kind.length
-        values = _nested(array.values[array.offset * size : (array.offset + len(array)) * size], kind.element)
+        values = array.values[array.offset * size : (array.offset + len(array)) * size]
+        present = pa.array(validity(array).repeat(size)) if array.null_count else None
+        values = _nested(values, kind.element, "element", present)
         return pa.FixedSizeListArray.from_arrays(values, type=kind.arrow(), mask=null_mask(array))
     if not kinds.is_list(array.type):
         raise Misfit(f"give lists of {kind.length} elements")
@@ -164,16 +173,20 @@ def _vector(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 def _entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
     """Casts maps, also as lists of (key, value) structs, which is Polars' form of them."""
-    if kinds.is_map(array.type):
-        given_keys, given_values = array.keys, array.items
-    elif kinds.is_list(array.type) and kinds.is_struct(array.type.value_type) and array.type.value_type.num_fields == 2:
-        given_keys, given_values = array.values.field(0), array.values.field(1)
-    else:
+    kind = array.type
+    if not kinds.is_map(kind) and not (kinds.is_list(kind) and _is_pair(kind.value_type)):
         raise Misfit("give maps, or lists of structs of a key and a value")
+    offsets, entries = live_values(array)
+    given_keys, given_values = entries.flatten()
     if given_keys.null_count:
         raise Misfit("a key of a map is null")
-    keys, values = _nested(given_keys, key.with_nullable(False)), _nested(given_values, value)
-    return pa.MapArray.from_arrays(list_offsets(array), keys, values, type=target, mask=null_mask(array))
+    keys = _nested(given_keys, key.with_nullable(False), "key")
+    values = _nested(given_values, value, "value")
+    return pa.MapArray.from_arrays(narrow(offsets), keys, values, type=target, mask=null_mask(array))
+
+
+def _is_pair(kind: pa.DataType) -> bool:
+    return bool(kinds.is_struct(kind)) and kind.num_fields == len(("key", "value"))
 
 
 def _map(array: pa.Array, kind: t.DataType) -> pa.Array:
@@ -194,8 +207,9 @@ def _row(array: pa.Array, kind: t.DataType) -> pa.Array:
     extra = [name for name in given if name not in {f.name for f in kind.fields}]
     if extra:
         raise Misfit(f"there is no member {extra[0]!r}")
+    present = array.is_valid()
     members = [
-        _nested(array.field(given.index(f.name)), f.type, array) if f.name in given else _absent(f, array)
+        _nested(array.field(given.index(f.name)), f.type, f.name, present) if f.name in given else _absent(f, array)
         for f in kind.fields
     ]
     if not members:
@@ -209,13 +223,18 @@ def _absent(member: t.DataField, array: pa.StructArray) -> pa.Array:
     return pa.nulls(len(array), member.type.arrow())
 
 
-def _nested(array: pa.Array, kind: t.DataType, parent: pa.StructArray | None = None) -> pa.Array:
-    """Casts elements or members; those that are NOT NULL are null only where their struct is."""
-    made = _cast(decoded(array), kind)
+def _nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array | None = None) -> pa.Array:
+    """Casts elements or members; those that are NOT NULL are null only where their struct or vector is."""
+    try:
+        made = _cast(decoded(array), kind)
+    except Misfit as misfit:
+        raise Misfit(f"{name}: {misfit}") from None
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"{name}: {error}") from error
     if not kind.nullable and made.null_count:
-        missing = made.is_null() if parent is None else pc.and_(made.is_null(), parent.is_valid())
+        missing = made.is_null() if present is None else pc.and_(made.is_null(), present)
         if pc.any(missing).as_py():
-            raise Misfit(f"a null inside, where {kind} is needed")
+            raise Misfit(f"{name}: a null inside, where {kind} is needed")
     return made
 
 
@@ -228,10 +247,6 @@ def _variant(array: pa.Array, kind: t.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=null_mask(array))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
-
-
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(
         kinds.is_binary(kind)
@@ -242,7 +257,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 _integer = _of(kinds.is_integer)
-_text = _of(_is_text)
+_text = _of(is_text)
 _bytes = _of(_is_bytes)
 
 _CASTS: dict[type[t.DataType], Callable[[pa.Array, t.DataType], pa.Array]] = {

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.writers.rows.validation import check_objects
 
 EXACT_INTEGERS = 1 << 53
 """Below it a float64 holds each integer."""
@@ -26,6 +27,9 @@ def table_of_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
         types: the columns of the table to write, by name.
     """
     table = pa.Table.from_pandas(frame)
+    for name, (_, column) in zip(table.column_names, frame.items()):
+        if column.dtype == object:
+            _check_objects(name, column, table)
     for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         made = _as_meant(column, types.get(name))
         if made is not column:
@@ -42,3 +46,11 @@ def _as_meant(column: pa.ChunkedArray, kind: t.DataType | None) -> pa.ChunkedArr
         days = column.cast(pa.date32(), safe=False)
         return days if pc.all(pc.equal(days.cast(given), column)).as_py() is not False else column
     return column
+
+
+def _check_objects(name: str, column: Any, table: pa.Table) -> None:
+    """Raises `TypeError` for values of several types in one column."""
+    try:
+        check_objects(column.where(column.notna(), None).tolist(), table.column(name).type)
+    except TypeError as error:
+        raise TypeError(f"column {name!r}: {error}") from None

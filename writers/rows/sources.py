@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
 from morrow.readers.files.streaming import batches
 from morrow.writers.rows.pandas_columns import table_of_pandas
+from morrow.writers.rows.validation import check_frame, check_objects, check_table
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
@@ -63,24 +65,24 @@ def is_of_pandas(data: object) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
-def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
+def _source(data: object, types: Mapping[str, t.DataType], first_row: int = 0) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, pl.DataFrame):
-        return Source(tuple(data.columns), _sliced(data))
+        return Source(tuple(data.columns), _sliced(data, first_row))
     if isinstance(data, pl.LazyFrame):
         columns = tuple(data.collect_schema().names())
-        return Source(columns, (part for frame in batches(data) for part in _sliced(frame)))
+        return Source(columns, _of_frames(batches(data), first_row))
     if isinstance(data, pa.Table):
-        return _of_table(data)
+        return _of_table(data, first_row)
     if is_of_pandas(data):
-        return _of_table(_built(lambda frame: table_of_pandas(frame, types), data))
+        return _of_table(_built(lambda frame: table_of_pandas(frame, types), data), first_row)
     if hasattr(data, "__arrow_c_stream__"):
-        return _of_reader(_built(pa.RecordBatchReader.from_stream, data))
+        return _of_reader(_built(pa.RecordBatchReader.from_stream, data), first_row)
     if hasattr(data, "__arrow_c_array__"):
-        return _of_table(pa.Table.from_batches([pa.record_batch(data)]))
+        return _of_table(pa.Table.from_batches([pa.record_batch(data)]), first_row)
     if hasattr(data, "scanner"):  # an Arrow dataset
-        return _of_reader(data.scanner().to_reader())
+        return _of_reader(data.scanner().to_reader(), first_row)
     if isinstance(data, Mapping):
         return _of_table(_of_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows
@@ -112,17 +114,17 @@ def _of_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> Sou
     names = _source(first, types).names
 
     def pieces() -> Iterator[Piece]:
+        row = 0
         for number, table in enumerate(chain((first,), tables)):
-            source = _source(table, types)
+            source = _source(table, types, row)
             if sorted(source.names) != sorted(names):
                 raise InvalidArgument(
                     f"table {number} of the iterator has the columns {list(source.names)}, the first one {list(names)}"
                 )
             # Polars' `select` takes names like ``^x$`` for patterns.
-            yield from (
-                piece[[*names]] if isinstance(piece, pl.DataFrame) else piece.select([*names])
-                for piece in source.pieces
-            )
+            for piece in source.pieces:
+                row += len(piece)
+                yield piece[[*names]] if isinstance(piece, pl.DataFrame) else piece.select([*names])
 
     return Source(names, pieces())
 
@@ -134,22 +136,28 @@ def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
             f"column {single!r} is one value, not a list of values; for one row pass a list of one dict: [{{...}}]"
         )
     made = {
-        name: _built(partial(_array, types.get(name)), values, f"the values of column {name!r} do not make one")
+        name: _built(partial(column_of, types.get(name)), values, f"the values of column {name!r} do not make one")
         for name, values in columns.items()
     }
     return _built(pa.table, made)
 
 
-def _array(kind: t.DataType | None, values: Any) -> Any:
-    """Returns Python's values as Arrow infers them, except those it cannot infer."""
-    if not isinstance(values, (list, tuple)):
-        return pa.array(values) if not hasattr(values, "__arrow_c_stream__") else values
+def column_of(kind: t.DataType | None, values: Any) -> Any:
+    """Returns Python's values as Arrow infers them, except those it cannot infer. Raises as `pyarrow.array` does."""
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        return values
+    if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
+        return pa.array(values)
+    is_map = isinstance(kind, (t.MapType, t.MultisetType))
+    given = [None if value is None else _entries(value) for value in values] if is_map else list(values)
+    made = pa.array(given)
+    check_objects(given, made.type)
     if isinstance(kind, t.FloatType):
-        return _narrow(pa.array(values))
-    if isinstance(kind, (t.MapType, t.MultisetType)):
-        entries = pa.array([None if value is None else _entries(value) for value in values])
-        return entries if not pa.types.is_list(entries.type) or entries.values else pa.array(values, kind.arrow())
-    return pa.array(values)
+        return _narrow(made)
+    if not isinstance(kind, (t.MapType, t.MultisetType)):
+        return made
+    is_empty = pa.types.is_list(made.type) and not made.values
+    return pa.array(given, pa.list_(pa.struct([kind.arrow().key_field, kind.arrow().item_field]))) if is_empty else made
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:
@@ -175,18 +183,31 @@ def _built(make: Callable[[Any], Any], data: object, problem: str = "the data do
         raise InvalidArgument(f"{problem}: {e}") from e
 
 
-def _of_table(table: pa.Table) -> Source:
+def _of_table(table: pa.Table, first_row: int = 0) -> Source:
     index = [name for name in table.column_names if _is_index(table.schema, name)]
     table = table.drop_columns(index) if index else table
-    return Source(tuple(table.column_names), _sliced_table(table))
+    return Source(tuple(table.column_names), _sliced_table(table, first_row))
 
 
-def _of_reader(reader: pa.RecordBatchReader) -> Source:
+def _of_reader(reader: pa.RecordBatchReader, first_row: int) -> Source:
     schema = reader.schema
     kept = [i for i, name in enumerate(schema.names) if not _is_index(schema, name)]
     names = tuple(schema.names[i] for i in kept)
-    tables = (table if len(kept) == len(schema) else table.select(kept) for table in _gathered(reader, schema))
-    return Source(names, (part for table in tables for part in _sliced_table(table)))
+
+    def pieces() -> Iterator[pa.Table]:
+        row = first_row
+        for table in _gathered(reader, schema):
+            yield from _sliced_table(table if len(kept) == len(schema) else table.select(kept), row)
+            row += table.num_rows
+
+    return Source(names, pieces())
+
+
+def _of_frames(frames: Iterable[pl.DataFrame], first_row: int) -> Iterator[pl.DataFrame]:
+    row = first_row
+    for frame in frames:
+        yield from _sliced(frame, row)
+        row += frame.height
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:
@@ -210,10 +231,12 @@ def _rows_of_piece(rows: int, size: float) -> int:
     return max(1, min(PIECE_ROWS, int(rows * PIECE_BYTES // max(size, 1))))
 
 
-def _sliced(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _sliced(frame: pl.DataFrame, first_row: int) -> Iterator[pl.DataFrame]:
+    check_frame(frame, first_row)
     yield from frame.iter_slices(_rows_of_piece(frame.height, frame.estimated_size())) if frame.height else ()
 
 
-def _sliced_table(table: pa.Table) -> Iterator[pa.Table]:
+def _sliced_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
+    check_table(table, first_row)
     step = _rows_of_piece(table.num_rows, table.nbytes)
     yield from (table.slice(at, step) for at in range(0, table.num_rows, step))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import msgspec
 import polars as pl
 
+from morrow.engine.arguments import is_surrogate
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
@@ -85,7 +86,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
         return NO_FILTER
     # The front ends import sqlglot or pyarrow.dataset: each is imported by the first filter of its kind.
     if isinstance(filter, str):
-        if not filter.isprintable() and any(map(_is_surrogate, filter)):
+        if not filter.isprintable() and any(map(is_surrogate, filter)):
             raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shortened(filter)!r}")
         parse = _from_sql if len(filter) <= MOST_KEPT else _from_sql.__wrapped__
         return parse(filter, tuple(fields))
@@ -119,10 +120,6 @@ def _assembled(parts: Iterable[Part], text: str) -> Filter:
     residuals = tuple(part for part in parts if isinstance(part, Residual))
     read = frozenset[str]().union(tree.columns(predicate), *(residual.columns for residual in residuals))
     return Filter(predicate, residuals, read, text)
-
-
-def _is_surrogate(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff"
 
 
 def _joined(parts: Iterable[Predicate]) -> Predicate:

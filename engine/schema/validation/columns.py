@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.file_formats import written_format
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
@@ -46,6 +47,7 @@ def names(proposal: Proposal) -> None:
 def types(proposal: Proposal) -> None:
     """Checks that types have a size, and that names inside rows are distinct."""
     for path, kind in _all_types(proposal.schema):
+        text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
         if isinstance(kind, RowType):

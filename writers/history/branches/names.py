@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import BranchNotFound, InvalidArgument
 from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
 from morrow.engine.options import Options
@@ -60,5 +61,5 @@ def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
 
 
 def _check_segment(name: str) -> None:
-    if not isinstance(name, str) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\\0"):
+    if not is_name(name) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\"):
         raise InvalidArgument(f"{name!r} is no name of a branch: give a text without / and \\ that is not blank")

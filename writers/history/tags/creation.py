@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import TypeAlias
 
+from morrow.engine.arguments import is_name
 from morrow.engine.errors import (
     AlreadyExists,
     FileMissing,
@@ -33,7 +34,7 @@ from morrow.writers.history.tombstones import retire
 Clock: TypeAlias = Callable[[], dt.datetime]
 """Returns the current time, with its zone."""
 
-SEPARATORS = "/\\\0"
+SEPARATORS = "/\\"
 """Characters that would make a tag's name a path."""
 
 
@@ -272,8 +273,8 @@ def check_new_name(name: str, where: str) -> None:
 
 
 def _problem(name: str) -> str | None:
-    if not isinstance(name, str) or not name.strip():
-        return "give it a name"
+    if not is_name(name) or not name.strip():
+        return "give it a name, without NUL and halves of characters"
     if name.strip().removeprefix("-").isdecimal():
         return "a number means a snapshot; put letters into the name"
     if any(character in name for character in SEPARATORS) or name.strip() in (".", ".."):

@@ -1,0 +1,323 @@
+"""Checks of incoming values: Arrow arrays that do not hold what their types promise, and values no Paimon type has.
+
+Arrow's types are promises that nobody checks: text may be no UTF-8, a decimal may have more digits than its precision,
+offsets may decrease, a null count may be wrong. `check_table` and `check_frame` hold incoming columns to their own
+types, `check_values` the columns of the table to the ranges of Paimon's types. Each names the column, the member, the
+row and the value. Columns of text in ASCII, the most expensive ones, are checked buffer by buffer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.format.arrow_buffers import Ints, polars_series
+from morrow.engine.names import unnamed
+from morrow.writers.rows.decoded import is_text, live_values
+
+MAX_SHOWN_CHARACTERS = 80
+"""Values in messages are cut off after so many characters: a list may have millions of elements."""
+
+VIEWS: Final = pl.CompatLevel.newest()
+"""The layouts that Polars has itself: nothing is copied."""
+
+UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, pl.Object)
+"""Types of Polars, beside numbers, of which any buffers are values, or that Arrow does not have."""
+AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+STORED = {**AS_BYTES, pa.string_view(): pa.binary_view()}
+OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
+HIGH_BITS = np.uint64(0x8080808080808080)
+"""The bits that are 0 in eight bytes of ASCII."""
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The days 0001-01-01 and 9999-12-31 since 1970-01-01."""
+DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""The length of a day by the unit of a time or timestamp."""
+
+INT_BITS = 32
+OF_YEARS = "is outside of the years 1 to 9999, as infinity is; write null, or a date in between"
+OF_DAY = "is no time of a day, which ends before 24:00:00; write null, or a time in between"
+
+HINTS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (is_text, "it is not in UTF-8; decode the bytes from their own encoding first"),
+    (kinds.is_decimal, "it has more digits than its type; cast the column from a wider decimal, with safe=True"),
+    (kinds.is_time, OF_DAY),
+)
+BROKEN = "the Arrow array is not valid; make it anew, and call its validate(full=True)"
+
+
+def check_table(table: pa.Table, first_row: int) -> None:
+    """Checks columns of Arrow; row numbers in messages begin with `first_row`. Raises `InvalidArgument`."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        row = first_row
+        for chunk in column.chunks:
+            _check(chunk, name, row)
+            row += len(chunk)
+
+
+def check_frame(frame: pl.DataFrame, first_row: int) -> None:
+    """Checks columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
+    for column in frame.get_columns():
+        row = first_row
+        for chunk in unnamed(column).get_chunks() if _is_checked(column.dtype) else ():
+            _check_series(chunk, column.name, row)
+            row += len(chunk)
+
+
+def _is_checked(dtype: pl.DataType) -> bool:
+    """Returns whether there are buffers of this type that are not values of it."""
+    return not (dtype.is_integer() or dtype.is_float() or dtype in UNCHECKED)
+
+
+def _check_series(series: pl.Series, name: str, first_row: int) -> None:
+    if series.dtype == pl.String:
+        try:
+            series.cast(pl.Binary).cast(pl.String)  # Polars checks these casts, faster than Arrow checks views
+            return
+        except pl.exceptions.PolarsError:
+            pass  # Arrow finds the row
+    _check(series.to_arrow(compat_level=VIEWS), name, first_row)
+
+
+def _check(array: pa.Array, name: str, first_row: int) -> None:
+    try:
+        _validate(array)
+    except (pa.ArrowException, IndexError) as error:
+        _refuse(array, name, first_row, error)
+
+
+def _validate(array: pa.Array) -> None:
+    """Raises `pyarrow.ArrowInvalid` for an array that is not valid."""
+    stored = AS_BYTES.get(array.type)
+    if stored is not None:
+        as_bytes = array.view(stored)
+        as_bytes.validate(full=True)
+        if _is_ascii(as_bytes):
+            return
+    array.validate(full=True)
+
+
+def _is_ascii(array: pa.Array) -> bool:
+    """Returns whether all bytes of a valid binary array are ASCII, and so text whatever the offsets are."""
+    _, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return True
+    width = OFFSETS[array.type]
+    ends = np.frombuffer(offsets, width, len(array) + 1, array.offset * width.itemsize)
+    used = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    words = len(used) // 8 * 8
+    if np.bitwise_or.reduce(used[:words].view(np.uint64)) & HIGH_BITS:
+        return False
+    return not len(used[words:]) or bool(used[words:].max() < 0x80)
+
+
+def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoReturn:
+    row = _first_invalid(array)
+    if row is None:
+        raise InvalidArgument(f"column {name!r}: {BROKEN} ({error})") from error
+    path, inner, problem = _innermost(array.slice(row, 1), name, error)
+    hint = next((hint for test, hint in HINTS if test(inner.type) and _is_readable(inner)), None)
+    what = BROKEN if hint is None else f"{shown_value(inner, 0)} is no valid {inner.type}: {hint}"
+    raise InvalidArgument(f"column {path!r}, row {first_row + row}: {what} ({problem})") from error
+
+
+def _is_readable(array: pa.Array) -> bool:
+    """Returns whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
+    return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
+
+
+def _first_invalid(array: pa.Array) -> int | None:
+    """Returns the row with the first invalid value, by bisection; None if it is not in a row."""
+    if _is_valid(array.slice(0, len(array))):
+        return None
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_valid(array.slice(low, middle - low)) else (low, middle)
+    return low if high > low else None
+
+
+def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
+    try:
+        array.validate(full=full)
+    except (pa.ArrowException, IndexError):
+        return False
+    return True
+
+
+def _innermost(array: pa.Array, path: str, error: Exception) -> tuple[str, pa.Array, Exception]:
+    """Returns the innermost invalid value of an array of one row, its path, and Arrow's reason."""
+    for name, inner in _members(array):
+        try:
+            inner.validate(full=True)
+        except pa.ArrowException as reason:
+            row = _first_invalid(inner)
+            below = f"{path}.{name}"
+            return (below, inner, reason) if row is None else _innermost(inner.slice(row, 1), below, reason)
+    return path, array, error
+
+
+def _members(array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yields the arrays inside an array of one row, cut to this row, if its own offsets are valid."""
+    kind = array.type
+    try:
+        array.validate()
+    except pa.ArrowException:
+        return
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _members(array.storage)
+    elif kinds.is_struct(kind):
+        yield from ((kind.field(i).name, array.field(i)) for i in range(kind.num_fields))
+    elif kinds.is_map(kind):
+        low, high = array.offsets[0].as_py(), array.offsets[1].as_py()
+        yield "key", array.keys.slice(low, high - low)
+        yield "value", array.items.slice(low, high - low)
+    elif kinds.is_list(kind) or kinds.is_large_list(kind):
+        low, high = array.offsets[0].as_py(), array.offsets[1].as_py()
+        yield "element", array.values.slice(low, high - low)
+    elif kinds.is_fixed_size_list(kind):
+        yield "element", array.values.slice(array.offset * kind.list_size, kind.list_size)
+    elif kinds.is_dictionary(kind):
+        yield "dictionary", array.dictionary
+
+
+def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_row: int) -> None:
+    """Checks values in the type of their column: dates and times in range, keys of a map that differ.
+
+    Raises:
+        InvalidArgument: a date or timestamp outside of the years 1 to 9999, which neither Python nor SQL can show, a
+            time outside of a day, a map that has one key twice.
+    """
+    if isinstance(column, pl.Series):
+        chunks = (
+            [each.to_arrow(compat_level=VIEWS) for each in column.get_chunks()] if column.dtype.is_temporal() else []
+        )
+    else:
+        chunks = column.chunks if _has_limits(column.type) else []
+    for chunk in chunks:
+        found = _unfit(chunk)
+        if found is not None:
+            row, path, problem = found
+            raise InvalidArgument(f"column {field.name + path!r}, row {first_row + row}: {problem}")
+        first_row += len(chunk)
+
+
+Unfit: TypeAlias = "tuple[int, str, str] | None"
+"""The row of a value that its type does not have, the path of the member that holds it, and the problem."""
+
+
+def _has_limits(kind: pa.DataType) -> bool:
+    """Returns whether not all values of the Arrow type are values of a Paimon type."""
+    if kinds.is_date(kind) or kinds.is_timestamp(kind) or kinds.is_time(kind) or kinds.is_map(kind):
+        return True
+    return any(_has_limits(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _unfit(array: pa.Array) -> Unfit:
+    kind = array.type
+    if kinds.is_date(kind):
+        return _outside(array, FIRST_DAY, LAST_DAY, OF_YEARS)
+    if kinds.is_timestamp(kind):
+        day = DAY[kind.unit]
+        return None if kind.unit == "ns" else _outside(array, FIRST_DAY * day, (LAST_DAY + 1) * day - 1, OF_YEARS)
+    if kinds.is_time(kind):
+        return _outside(array, 0, DAY[kind.unit] - 1, OF_DAY)
+    if not _has_limits(kind):
+        return None
+    if kinds.is_struct(kind):
+        for member, values in zip(kind, array.flatten(), strict=True):
+            if found := _unfit(values):
+                return found[0], f".{member.name}{found[1]}", found[2]
+        return None
+    offsets, values = live_values(array)
+    if kinds.is_map(kind) and (repeated := _repeated_key(array, offsets, values.flatten()[0])):
+        return repeated
+    found = _unfit(values)
+    if found is None:
+        return None
+    row = int(np.searchsorted(offsets, found[0], side="right")) - 1
+    return row, (found[1] if kinds.is_map(kind) else f".element{found[1]}"), found[2]
+
+
+def _outside(array: pa.Array, low: int, high: int, problem: str) -> Unfit:
+    numbers = array.view(pa.int32() if array.type.bit_width == INT_BITS else pa.int64())
+    ends = pc.min_max(numbers).as_py()
+    if ends["min"] is None or (ends["min"] >= low and ends["max"] <= high):
+        return None
+    row = pc.index(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), True).as_py()
+    return row, "", f"{shown_value(array, row)} {problem}"
+
+
+def _repeated_key(array: pa.MapArray, offsets: Ints, keys: pa.Array) -> Unfit:
+    lengths = np.diff(offsets)
+    if not len(lengths) or lengths.max() <= 1:
+        return None
+    lists = polars_series(pa.LargeListArray.from_arrays(pa.array(offsets), keys))
+    row = (lists.list.n_unique() < lists.list.len()).arg_max()
+    if row is None or lists[row].n_unique() == len(lists[row]):
+        return None
+    return row, "", f"the map {shown_value(array, row)} has a key twice; choose one of its values"
+
+
+def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
+    """Checks that Python's values are of the type that Arrow has inferred from the first of them.
+
+    Arrow takes numbers for dates and times, drops the time of a datetime behind a date, and the zone of an aware
+    datetime behind a naive one; NaT behind a date is a day of the year 1.
+
+    Raises:
+        TypeError: values of several types, or a time of day with a zone, which no type of Paimon keeps.
+    """
+    if kinds.is_struct(kind):
+        for member in kind:
+            rows = [None if each is None else dict(each).get(member.name) for each in values]
+            check_objects(rows, member.type)
+    elif kinds.is_list(kind):
+        check_objects([each for value in values if value is not None for each in value], kind.value_type)
+    else:
+        wanted = next((python for test, python in PYTHON_TYPES if test(kind)), None)
+        for python in {*map(type, values)} - {type(None)}:
+            if wanted is not None and not wanted(python):
+                row = list(map(type, values)).index(python)
+                raise TypeError(f"{values[row]!r} is a {python.__name__} among values of {kind}; convert it yourself")
+        if kinds.is_timestamp(kind) or kinds.is_time(kind):
+            _check_zones(values, kind)
+
+
+def _check_zones(values: Sequence[Any], kind: pa.DataType) -> None:
+    zoned = kinds.is_timestamp(kind) and kind.tz is not None
+    for value in values:
+        if value is not None and (getattr(value, "tzinfo", None) is not None) != zoned:
+            problem = "has no zone, unlike others of the column" if zoned else "has a zone, which would be dropped"
+            raise TypeError(f"{value!r} {problem}; convert all of them yourself")
+
+
+PYTHON_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]], ...] = (
+    (kinds.is_date, lambda python: issubclass(python, dt.date) and not issubclass(python, dt.datetime)),
+    (kinds.is_timestamp, lambda python: issubclass(python, (dt.datetime, np.datetime64))),
+    (kinds.is_time, lambda python: issubclass(python, dt.time)),
+    (kinds.is_floating, lambda python: not issubclass(python, (bool, np.bool_))),
+    (kinds.is_binary, lambda python: not issubclass(python, str)),
+)
+"""By the type that Arrow infers, the types of Python whose values it keeps."""
+
+
+def shown_value(array: pa.Array, row: int) -> str:
+    """Returns a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
+    one = array.slice(row, 1)
+    try:
+        text = f"{one[0].value} {one.type}" if kinds.is_time(one.type) else repr(one[0].as_py())
+    except UnicodeDecodeError:
+        text = repr(one.cast(pa.large_binary())[0].as_py())
+    except (ValueError, OverflowError, pa.ArrowException):  # Python has no such date or time
+        text = " ".join(str(one).split()).strip("[] ")
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."

@@ -78,9 +78,9 @@ class Consumers:
             or "none"
         )
 
-    def least(self) -> int | None:
-        """Returns the oldest snapshot that any consumer still has to read; None when there are no consumers."""
-        return min(self.all().values(), default=None)
+    def slowest(self) -> tuple[str, int] | None:
+        """Return the consumer that is furthest behind and the snapshot it reads next; None if there are no consumers."""
+        return min(self.all().items(), key=lambda item: item[1], default=None)
 
 
 def _parsed(data: bytes, path: str) -> int:

@@ -76,12 +76,13 @@ def expire(
 ) -> None:
     """Remove old snapshots."""
     limits, table = (retain_max, retain_min, _age(older_than), max_deletes), open_table(path, branch)
-    due = table.expire_snapshots(*limits, dry_run=True) if dry_run or not yes else 0
+    due = int(table.expire_snapshots(*limits, dry_run=True)) if dry_run or not yes else 0
     if not may(f"remove {plural(due, 'snapshot')}, with the files that only they need", yes=yes, dry_run=dry_run):
         return
     with working("expiring"):
         count = table.expire_snapshots(*limits)
-    typer.echo(shown(f"{plural(count, 'snapshot')} removed" if count else "nothing to do"))
+    left = f"; {plural(count.left, 'snapshot')} left: {count.kept_by}" if count.left else ""
+    typer.echo(shown((f"{plural(count, 'snapshot')} removed" if count else "nothing to do") + left))
 
 
 def orphans(

@@ -79,7 +79,7 @@ class Consumers:
         )
 
     def slowest(self) -> tuple[str, int] | None:
-        """Return the consumer that is furthest behind and the snapshot it reads next; None if there are no consumers."""
+        """Return the consumer that is furthest behind and the snapshot it reads next; None if there is none."""
         return min(self.all().items(), key=lambda item: item[1], default=None)
 
 

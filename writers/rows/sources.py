@@ -80,7 +80,9 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
     if hasattr(data, "__arrow_c_array__"):
         return _of_table(pa.Table.from_batches([pa.record_batch(data)]))
     if hasattr(data, "scanner"):  # an Arrow dataset
-        return _of_reader(data.scanner().to_reader())
+        from morrow.writers.rows.arrow_datasets import exact_dataset
+
+        return _of_reader(_built(lambda dataset: exact_dataset(dataset).scanner().to_reader(), data))
     if isinstance(data, Mapping):
         return _of_table(_of_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows

@@ -20,7 +20,9 @@ SNAPSHOT_EXPIRE_EXECUTION_MODE = idle(
     "sync",
     "Whether a commit waits for expiry",
 )
-SNAPSHOT_EXPIRE_LIMIT = honoured("snapshot.expire.limit", INT, 50, "Most snapshots that a writer removes after a commit")
+SNAPSHOT_EXPIRE_LIMIT = honoured(
+    "snapshot.expire.limit", INT, 50, "Most snapshots that a writer removes after a commit"
+)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = honoured(
     "snapshot.clean-empty-directories",
     BOOL,

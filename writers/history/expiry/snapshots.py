@@ -1,6 +1,6 @@
 """Expiry of snapshots, with the files that only they need.
 
-    1. choose them: as many as the retention allows, none that a consumer has not read; writers at most a number at a time
+    1. choose them: as many as the retention allows, none that a consumer has not read, for writers at most a number
     2. move the hint EARLIEST behind them: for readers, writers and creators of tags they are gone now
     3. read tags and branches, for files that they need
     4. from old to new, in batches: make changelogs of them, if those live longer; remove files, snapshot files last

@@ -74,9 +74,7 @@ def test_dry_runs_and_refusals_change_nothing(run: Run, table: morrow.Table, mon
 
 def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
     assert run("tag", table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
-    assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out.startswith(
-        "2 snapshots removed; 1 snapshot left"
-    )
+    assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
     assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
     assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
 

@@ -52,14 +52,19 @@ def test_rollback_of_a_branch(run: Run, table: morrow.Table) -> None:
 
 def test_expire_by_number(run: Run, table: morrow.Table) -> None:
     limits = ("--retain-max", 2, "--retain-min", 1)
-    limited = run("expire", table.path, *limits, "--max-deletes", 1)
-    assert limited.out == "1 snapshot removed; 3 snapshots left: max_deletes is 1\n"
-    assert run("expire", table.path, *limits).out.startswith("1 snapshot removed; 2 snapshots left: 3 is of ")
-    table.consumers.record("job", 3)
-    assert run("expire", table.path).out == "nothing to do; 2 snapshots left: retain_min keeps 10\n"
-    waiting = run("expire", table.path, "--retain-max", 1)
-    assert waiting.out == "nothing to do; 2 snapshots left: consumer 'job' reads 3 next\n"
+    assert run("expire", table.path, *limits, "--max-deletes", 1).out == "1 snapshot removed\n"
+    assert run("expire", table.path, *limits).out == "1 snapshot removed\n"
+    assert run("expire", table.path, *limits).out == "nothing to do\n"
     assert ids(table) == [3, 4]
+
+
+def test_what_is_left_and_why(run: Run, table: morrow.Table) -> None:
+    assert run("expire", table.path).err == "4 snapshots left: retain_min keeps 10\n"
+    table.consumers.record("job", 3)
+    for more, removed in ((["--dry-run"], "would remove 2 snapshots"), ([], "2 snapshots removed")):
+        done = run("expire", table.path, "--retain-max", 1, *more)
+        assert done.out.startswith(removed)
+        assert done.err == "2 snapshots left: consumer 'job' reads 3 next\n"
 
 
 def test_expire_by_age_or_time(run: Run, table: morrow.Table) -> None:
@@ -68,9 +73,9 @@ def test_expire_by_age_or_time(run: Run, table: morrow.Table) -> None:
 
     second = table.snapshots()[1]
     # A bare number is a moment, long ago, and no age of five milliseconds.
-    assert [said.partition(";")[0] for said in (expire("1 d"), expire("5"))] == ["nothing to do"] * 2
-    assert expire(second.time.isoformat()).startswith("1 snapshot removed; 3 snapshots left: 2 is of ")
-    assert expire("0 ms") == "2 snapshots removed; 1 snapshot left: retain_min keeps 1\n"
+    assert [expire("1 d"), expire("5")] == ["nothing to do\n"] * 2
+    assert expire(second.time.isoformat()) == "1 snapshot removed\n"
+    assert expire("0 ms") == "2 snapshots removed\n"
     assert ids(table) == [4]
 
 

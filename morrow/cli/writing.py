@@ -54,11 +54,18 @@ def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
     try:
         table = open_table(path)
     except (TableNotFound, DatabaseNotFound):
-        table = _made(path, file, primary_key)
+        table, is_made = _made(path, file, primary_key), True
     else:
+        is_made = False
         if primary_key and tuple(primary_key) != tuple(table.primary_keys):
             raise InvalidArgument(f"{path} exists, with other keys: leave --primary-key out; nothing was written")
-    tell(table.append(_rows(file, table.schema)))
+    try:
+        tell(table.append(_rows(file, table.schema)))
+    except BaseException:
+        if is_made:
+            catalog, name = place(path)
+            catalog.drop_table(name)
+        raise
 
 
 def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:

@@ -87,9 +87,9 @@ def parquet_folder(location: str, name: str, target: str) -> tuple[ds.Dataset, l
     paths = list(_files_below(root, name))
     if not paths:
         raise InvalidArgument(f"{location}: there is no Parquet file in this folder")
-    values = [_folder_values(root, path) for path in paths]
     try:
         local, form = fs.LocalFileSystem(), ds.ParquetFileFormat()
+        values = [_folder_values(root, path) for path in paths]
         plain = [form.make_fragment(path, local) for path in paths]
         for fragment in plain:
             _check_footer(fragment, root, name)
@@ -105,14 +105,15 @@ def parquet_folder(location: str, name: str, target: str) -> tuple[ds.Dataset, l
         schema = pa.unify_schemas([schema, partitions])
         _check_distinct(schema, location)
         return cast("ds.Dataset", exact_dataset(ds.FileSystemDataset(placed, schema, form, local))), keys
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError) as error:
         raise InvalidArgument(f"{location}: {str(error).splitlines()[0]}") from error
 
 
 def _check_apart(root: str, target: str) -> None:
     """Raise `InvalidArgument` if the files would lie in the table: its maintenance and its end would remove them."""
     source, goal = os.path.realpath(root), os.path.realpath(target)
-    if os.path.commonpath([source, goal]) in (source, goal):
+    is_local = Path(target).is_absolute()  # not the title of a table in a catalog, nor in an object store
+    if is_local and os.path.commonpath([source, goal]) in (source, goal):
         raise InvalidArgument(
             f"{target}: the table would lie in the folder that it is made of, {root}, or around it; "
             "give it another name, or a warehouse elsewhere"
@@ -188,10 +189,10 @@ def _folder_values(root: str, path: str) -> dict[str, str | None]:
     for part in Path(path).relative_to(root).parts[:-1]:
         key, is_value, value = part.partition("=")
         if is_value:
-            column = unquote(key)
+            column = unquote(key, errors="strict")
             if column in found:
                 raise InvalidArgument(f"{path}: two of its folders name the column {column!r}")
-            found[column] = None if value == HIVE_NULL else unquote(value)
+            found[column] = None if value == HIVE_NULL else unquote(value, errors="strict")
     return found
 
 

@@ -127,6 +127,16 @@ def test_rows_are_those_of_the_file(run: Run, tmp_path: Path, name: str, text: s
     assert morrow.open(tmp_path / "warehouse/db.db/t").to_arrow().to_pylist() == [expected]
 
 
+def test_a_file_that_cannot_be_read_leaves_no_table(run: Run, tmp_path: Path) -> None:
+    from pyarrow import orc
+
+    orc.write_table(pa.table({"at": pa.array([dt.datetime(9999, 12, 31)], MICROS)}), tmp_path / "a.orc")
+    done = run("import", tmp_path / "warehouse/db.db/t", tmp_path / "a.orc")
+    assert done.code == 1
+    assert "the dataset cannot be read: ORC timestamp" in done.err
+    assert not (tmp_path / "warehouse/db.db/t").exists()
+
+
 def test_parquet_is_imported_with_its_timestamps(run: Run, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

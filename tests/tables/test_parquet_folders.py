@@ -73,6 +73,7 @@ def test_folders_make_partitions(
         ({"k=1/a": {"id": [1, 2], "k": [1, 3]}}, "a row has k = 3, but lies in the folder of '1'"),
         ({f"k={NULL}/a": {"k": [1]}}, "a row has k = 1, but lies in the folder of None"),
         ({"k=x/a": {"k": [1]}}, "k=x names no int64"),
+        ({"k=%FF/a": ONE}, "can't decode byte 0xff"),
         ({"K=1/a": {"k": [1]}}, "'k' and 'K' differ in case alone"),
         ({"a": {"id": [1]}, "b": {"ID": [1]}}, "differ in case alone"),
         ({"a": {"id": [1]}, "b": {"id": ["1"]}}, "id has incompatible types"),

@@ -82,7 +82,8 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
     if hasattr(data, "scanner"):  # an Arrow dataset
         from morrow.writers.rows.arrow_datasets import exact_dataset
 
-        return _of_reader(_built(lambda dataset: exact_dataset(dataset).scanner().to_reader(), data))
+        source = _of_reader(_built(lambda dataset: exact_dataset(dataset).scanner().to_reader(), data))
+        return Source(source.names, _of_files(source.pieces))
     if isinstance(data, Mapping):
         return _of_table(_of_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows
@@ -189,6 +190,14 @@ def _of_reader(reader: pa.RecordBatchReader) -> Source:
     names = tuple(schema.names[i] for i in kept)
     tables = (table if len(kept) == len(schema) else table.select(kept) for table in _gathered(reader, schema))
     return Source(names, (part for table in tables for part in _sliced_table(table)))
+
+
+def _of_files(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Yield the pieces of a dataset. Raises `InvalidArgument` if Arrow cannot read a file, such as ORC of year 9999."""
+    try:
+        yield from pieces
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"the dataset cannot be read: {error}") from error
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:

@@ -129,13 +129,10 @@ class Consumers:
             or "none"
         )
 
-    def least(self) -> int | None:
-        """Returns the oldest snapshot that any consumer still has to read; None when there are no consumers."""
-        return min(self.all().values(), default=None)
-
-    def oldest_needed(self) -> int | None:
-        """Return the oldest snapshot that expiry has to keep for consumers; None if there are no consumers."""
-        return min((found.oldest_needed for found in self._each().values()), default=None)
+    def slowest(self) -> tuple[str, int] | None:
+        """Return the consumer that is furthest behind and the oldest snapshot it needs; None if there is none."""
+        needed = ((name, progress.oldest_needed) for name, progress in self._each().items())
+        return min(needed, key=lambda item: item[1], default=None)
 
 
 def _parsed(data: bytes, path: str) -> Progress:

@@ -18,22 +18,22 @@ def consumers(folder: Path, branch: str = "main") -> Consumers:
 
 def test_progress_is_recorded_in_the_form_of_paimon(tmp_path: Path) -> None:
     found = consumers(tmp_path)
-    assert (found.next_snapshot("a"), found.all(), found.least()) == (None, {}, None)
+    assert (found.next_snapshot("a"), found.all(), found.slowest()) == (None, {}, None)
 
     found.record("a", 7)
     found.record("b", 3)
     found.record("a", 9)
 
     assert (tmp_path / "consumer" / "consumer-a").read_bytes() == b'{\n  "nextSnapshot" : 9\n}'
-    assert (found.all(), found.least()) == ({"a": 9, "b": 3}, 3)
-    assert [found.delete("b"), found.delete("b"), found.least()] == [True, False, 9]
+    assert (found.all(), found.slowest()) == ({"a": 9, "b": 3}, ("b", 3))
+    assert [found.delete("b"), found.delete("b"), found.slowest()] == [True, False, ("a", 9)]
 
 
 def test_the_commit_that_was_read_is_recorded_beside_it(tmp_path: Path) -> None:
     found, read = consumers(tmp_path), ReadCommit("me", 7, 1_000)
     found.record("a", 5, read)
     assert (found.progress("a"), found.all()) == (Progress(5, read), {"a": 5})
-    assert (found.least(), found.oldest_needed()) == (5, 4)
+    assert found.slowest() == ("a", 4)
 
 
 def test_branches_have_consumers_of_their_own(tmp_path: Path) -> None:

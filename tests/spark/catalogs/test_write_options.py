@@ -48,7 +48,8 @@ def test_new_columns(sql: Sql, spark: SparkSession) -> None:
 
 def test_members_by_position_and_in_any_case(sql: Sql, spark: SparkSession) -> None:
     sql(
-        "CREATE TABLE pm.db.t (id INT, r STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>, m MAP<INT, STRUCT<y: INT>>)"
+        "CREATE TABLE pm.db.t "
+        "(id INT, r STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>, m MAP<INT, STRUCT<y: INT>>)"
     )
     with settings(spark, {"spark.paimon.write.merge-schema": "true"}):
         sql("INSERT INTO pm.db.t VALUES (1, struct(10, 'p'), array(struct(1)), map(1, struct(2)))")
@@ -58,7 +59,7 @@ def test_members_by_position_and_in_any_case(sql: Sql, spark: SparkSession) -> N
             "named_struct('B', 'q', 'c', 3) AS R, array(named_struct('X', 4)) AS l, map(1, named_struct('Y', 5)) AS M"
         )
         sql(f"INSERT INTO pm.db.t BY NAME SELECT 2 AS ID, {data}")
-        with pytest.raises(Exception, match="'r.col2' is a name that Spark has made up"):
+        with pytest.raises(Exception, match=r"'r\.col2' is a name that Spark has made up"):
             sql("INSERT INTO pm.db.t BY NAME SELECT 3 AS id, struct(id, 'q') AS r FROM (SELECT 1 AS a, 3 AS id)")
         with settings(spark, {"spark.sql.caseSensitive": "true"}), pytest.raises(Exception, match="in case alone"):
             sql("INSERT INTO pm.db.t BY NAME SELECT 3 AS id, named_struct('A', 1) AS r")

@@ -18,9 +18,16 @@ from tests.campaigns.damage.readings import lines
 from tests.campaigns.peers.filters import to_polars
 
 EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED = "equal", "wrong", "refused", "peer failed", "not compared"
-OUTCOMES = (EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED)
-"""The same rows; other rows or an untyped error; a `MorrowError`; pypaimon cannot read what it wrote itself, or a copy
+AS_JAVA = "as Java"
+OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
+"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon cannot read what it wrote itself, or a copy
 that Morrow wrote to; a read that is no scan of one snapshot."""
+DIFFERENCES = {
+    "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
+    "test_schema_evolution_type_lossy_old_file_only": "Java rounds decimals that lose digits",
+    "test_schema_evolution_type_promotion_unpartitioned": "Java rounds decimals that lose digits",
+}
+"""Tests by part of their id in which pypaimon reads other rows than Java, which Morrow follows."""
 READ, APPEND, UPSERT = "read", "append", "upsert"
 OPERATIONS = (READ, APPEND, UPSERT)
 WRITTEN_ROWS = 3
@@ -142,7 +149,8 @@ def _repeat(message: Message) -> Case:
     missing = Counter(theirs) - Counter(found)
     # A limit is satisfied by any rows.
     if missing or (message["limit"] is None and len(found) != len(theirs)):
-        return Case(case.test, READ, WRONG, case.path, text=f"{_difference(found, theirs)}; {dict(message) | HIDDEN}")
+        outcome = AS_JAVA if any(part in case.test for part in DIFFERENCES) else WRONG
+        return Case(case.test, READ, outcome, case.path, text=f"{_difference(found, theirs)}; {dict(message) | HIDDEN}")
     return case
 
 

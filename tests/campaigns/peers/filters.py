@@ -26,7 +26,7 @@ OTHERS: dict[str, Callable[[pl.Expr, Sequence[Any]], pl.Expr]] = {
     "isNull": lambda column, _: column.is_null(),
     "isNotNull": lambda column, _: column.is_not_null(),
     "in": lambda column, values: column.is_in(values),
-    "notIn": lambda column, values: ~column.is_in(values),
+    "notIn": lambda column, values: pl.lit(False) if None in values else ~column.is_in(values),
     "between": lambda column, bounds: (column >= bounds[0]) & (column <= bounds[1]),
     "notBetween": lambda column, bounds: (column < bounds[0]) | (column > bounds[1]),
 }

@@ -95,7 +95,9 @@ def explained(error: BaseException, where: str) -> MorrowError:
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
     if isinstance(error, OTHER_TYPES):
-        return Unsupported(f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER)
+        return Unsupported(
+            f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER
+        )
     return CorruptFile(where, first_line(error))
 
 

@@ -17,7 +17,9 @@ from tests.campaigns.peers.suite import PATTERNS, files_of, run
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns.peers", description=__doc__)
     parser.add_argument("suite", type=Path, help="the folder paimon-python of Paimon's sources, of pypaimon's version")
-    parser.add_argument("--python", default=os.environ.get("PEER_PYTHON"), help="of pypaimon's environment (PEER_PYTHON)")
+    parser.add_argument(
+        "--python", default=os.environ.get("PEER_PYTHON"), help="of pypaimon's environment (PEER_PYTHON)"
+    )
     parser.add_argument("--tests", nargs="+", metavar="PATTERN", default=PATTERNS, help="names of the test files")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--patience", type=float, default=600.0, help="seconds that one file may take")
@@ -33,7 +35,9 @@ def main() -> int:
             ended[ran.ended] += 1
             cases += ran.cases
             counts = Counter(case.outcome for case in ran.cases)
-            print(f"{ran.file} {ran.ended}: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()), flush=True)
+            print(
+                f"{ran.file} {ran.ended}: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()), flush=True
+            )
             for case in ran.cases:
                 if case.outcome == WRONG:
                     print(f"WRONG {case.operation} {case.test}: {case.error} {case.text}", flush=True)
@@ -42,7 +46,10 @@ def main() -> int:
             print(f"{count:6} {outcome}: {reason}")
     print(table_of(cases))
     print("refused: " + ", ".join(f"{error} {count}" for error, count in _errors(cases).most_common()))
-    print(f"{len(files)} files in {time.monotonic() - began:.0f} s: " + ", ".join(f"{n} {how}" for how, n in ended.items()))
+    print(
+        f"{len(files)} files in {time.monotonic() - began:.0f} s: "
+        + ", ".join(f"{n} {how}" for how, n in ended.items())
+    )
     return int(any(case.outcome == WRONG for case in cases))
 
 

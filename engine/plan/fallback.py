@@ -12,7 +12,7 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema, refuse_system_names
+from morrow.engine.format.schema import TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.type_equality import either_nullable, same_values
 from morrow.engine.options import TableOptions
@@ -151,7 +151,7 @@ def _other(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | 
     found = _snapshot(other, snapshot, travel)
     # As in main, a past state is read with its own columns.
     schema = other.latest_schema() if travel.is_latest or found is None else other.schema(found.schema_id)
-    refuse_system_names(schema, other.where)
+    refuse_unreadable(schema, other.where)
     return _Other(other, found, schema, is_first=not (options.fallback_branch or "").strip())
 
 

@@ -109,7 +109,8 @@ def data(subject: Subject) -> Generator[Finding, None, str]:
         return "nothing was committed"
     found = make_scan(subject.metadata).verification()
     for file in found.unsound:
-        remedy = "restore it from a backup; the other files can be read"
+        remedy = "the file may be sound" if isinstance(file.error, Unsupported) else "restore it from a backup"
+        remedy += "; the other files can be read"
         for problem in file.problems:
             yield Finding(Severity.ERROR, "data", subject.relative(file.path), problem, remedy)
     return f"{plural(len(found.files), 'file')} read, {sum(file.rows for file in found.files):,} rows"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.schema import ROWKIND, refuse_system_names
+from morrow.engine.format.schema import ROWKIND, refuse_unreadable
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import id_at, oldest_change, snapshot_or_changelog, snapshots_between
 from morrow.engine.plan.changes import ROWKIND_FIELD, ChangesMode, ChangesRequest
@@ -116,7 +116,7 @@ def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter:
         ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
     """
     schema = metadata.latest_schema()
-    refuse_system_names(schema, metadata.where)
+    refuse_unreadable(schema, metadata.where)
     names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     if ROWKIND in names:
         raise InvalidArgument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from morrow.engine.format.schema import refuse_system_names
+from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
@@ -43,7 +43,7 @@ def make_scan(
     found = ahead if is_now and travel.is_latest else resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = latest if travel.is_latest or found is None else metadata.schema(found.schema_id)
-    refuse_system_names(schema, metadata.where)
+    refuse_unreadable(schema, metadata.where)
     asked = Travel()
     if options.other_branch is not None:
         asked, schema = travel, readable_schema(metadata, schema, options, found, travel)

@@ -95,6 +95,10 @@ def explained(error: BaseException, where: str) -> MorrowError:
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
+    if isinstance(error, OTHER_TYPES):
+        return Unsupported(
+            f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER
+        )
     return CorruptFile(where, first_line(error))
 
 
@@ -121,6 +125,9 @@ CORRUPTION: tuple[type[BaseException], ...] = (
     UnicodeDecodeError,
 )
 """Errors of Polars and Arrow for damaged bytes."""
+OTHER_TYPES = (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError)
+"""Errors of Polars for files that are sound, and hold columns in another form: shredded variants are structs."""
+OTHER_READER = "read it by the program that wrote it, and write it with the types of the table"
 IN_EXPRESSION = "This error occurred in the following expression"
 FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
 ZONE_FILES = "Time zone file"

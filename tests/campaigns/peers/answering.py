@@ -20,7 +20,8 @@ from tests.campaigns.peers.filters import to_polars
 EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED = "equal", "wrong", "refused", "peer failed", "not compared"
 AS_JAVA = "as Java"
 OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
-"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon cannot read what it wrote itself, or a copy
+"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon
+cannot read what it wrote itself, or a copy
 that Morrow wrote to; a read that is no scan of one snapshot."""
 DIFFERENCES = {
     "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",

@@ -20,7 +20,8 @@ from tests.campaigns.peers.filters import to_polars
 EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED = "equal", "wrong", "refused", "peer failed", "not compared"
 AS_JAVA = "as Java"
 OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
-"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon cannot read what it wrote itself, or a copy
+"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon
+cannot read what it wrote itself, or a copy
 that Morrow wrote to; a read that is no scan of one snapshot."""
 DIFFERENCES = {
     "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
@@ -92,7 +93,7 @@ class Answers:
         try:
             getattr(table, operation)(some)
             mine = table.to_arrow()
-        except Exception as error:  # counted by its class
+        except Exception as error:  # noqa: BLE001  # counted by its class
             shutil.rmtree(copy)
             self.cases.append(_refused(case, error))
             return []
@@ -139,7 +140,7 @@ def _repeat(message: Message) -> Case:
     at = dict(message["at"]) | ({"branch": message["branch"]} if message["branch"] else {})
     try:
         mine = morrow.open(message["path"]).scan(message["columns"], condition, **at).to_arrow()
-    except Exception as error:  # counted by its class
+    except Exception as error:  # noqa: BLE001  # counted by its class
         return _refused(case, error)
     try:
         theirs = lines(_alike(_rows(message), mine))

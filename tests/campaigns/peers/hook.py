@@ -25,6 +25,7 @@ import os
 import threading
 from collections import Counter
 from multiprocessing.connection import Client
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -130,8 +131,8 @@ def _reading(recorder, method, whole):
                     recorder.skip(str(reason))
                 except (OSError, EOFError):
                     raise
-                except Exception as error:  # of pypaimon's, whatever version; the test goes on
-                    recorder.skip("the hook failed: %s: %s" % (type(error).__name__, error))
+                except Exception as error:  # noqa: BLE001  # of pypaimon's, whatever version; the test goes on
+                    recorder.skip(f"the hook failed: {type(error).__name__}: {error}")
                 return rows if method is whole else method(self, splits, *args, **kwargs)
             finally:
                 recorder.is_reading = False
@@ -142,7 +143,7 @@ def _reading(recorder, method, whole):
 def _send(recorder, read, splits, whole, rows):
     splits = list(splits)
     table = read.table
-    scan, plan, newest = _plan_of(recorder, table, splits)
+    scan, newest = _plan_of(recorder, table, splits)
     if getattr(read, "include_row_kind", False):
         raise NotCompared("row kinds are read")
     if getattr(read, "nested_name_paths", None):
@@ -151,7 +152,7 @@ def _send(recorder, read, splits, whole, rows):
         raise NotCompared("the scan has another filter than the read")
     path = str(table.table_path)
     path = path[len(LOCAL_SCHEME) :].replace("//", "/") if path.startswith(LOCAL_SCHEME) else path
-    if not os.path.isdir(path):
+    if not Path(path).is_dir():
         raise NotCompared("the table is not on a local disk")
     travel, options = _travel(table)
     if not travel and table.schema_manager.latest().id != table.table_schema.id:
@@ -194,21 +195,21 @@ def _read_back(recorder, table, whole, copy):
         schema = type(table.schema_manager)(table.file_io, path).latest()
         builder = type(table)(table.file_io, table.identifier, path, schema).new_read_builder()
         rows = whole(builder.new_read(), builder.new_scan().plan().splits())
-    except Exception as error:  # counted by its class
-        recorder.send(**message, error="%s: %s" % (type(error).__name__, error))
+    except Exception as error:  # noqa: BLE001  # counted by its class
+        recorder.send(**message, error=f"{type(error).__name__}: {error}")
     else:
         recorder.send(**message, rows=_ipc(rows))
 
 
 def _plan_of(recorder, table, splits):
-    """Returns the scan and the plan whose splits these are, all of them and no others."""
+    """Returns the scan whose plan has these splits and no others, and the newest snapshot at that time."""
     wanted = Counter(map(id, splits))
     for scan, plan, newest in reversed(recorder.plans):
         made = Counter(map(id, plan.splits()))
         if scan.table.table_path == table.table_path and wanted == made:
             if id(scan) in recorder.marked:
                 raise NotCompared("a part of a plan: " + recorder.marked[id(scan)])
-            return scan, plan, newest
+            return scan, newest
     raise NotCompared("some splits of a plan")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.forks import check_process
 from morrow.engine.telling import redacted
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
     DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So there the query runs in a
     thread of its own, and this one waits.
     """
+    check_process()
     if threading.current_thread() is not threading.main_thread():
         return query()
     thread = ThreadPoolExecutor(1, "morrow-duckdb")

@@ -37,8 +37,6 @@ RESULTS: dict[str, Callable[[Any], object]] = {
     "fetchnumpy": lambda found: found.fetchnumpy(),
     "to_arrow_table": lambda found: found.to_arrow_table(),
     "to_arrow_reader": lambda found: list(found.to_arrow_reader()),
-    "len": len,
-    "shape": lambda found: found.shape,
     "repr": repr,
     "show": lambda found: found.show(),
     "a step": lambda found: found.filter("v > 1").order("id").limit(1).fetchall(),
@@ -99,10 +97,3 @@ def test_ctrl_c_ends_a_query_at_once_and_leaves_the_connection() -> None:
     timer.join()
     assert time.monotonic() - begun < 20
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
-
-
-def test_another_threads_interrupt_is_no_ctrl_c(tmp_path: Path) -> None:
-    connection = duckdb.connect()
-    threading.Timer(0.1, connection.interrupt).start()
-    with pytest.raises(InvalidArgument, match="INTERRUPT"):
-        morrow.sql(ENDLESS, tmp_path, connection=connection).fetchall()

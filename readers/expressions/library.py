@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -48,16 +48,25 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
     check_process()
     if threading.current_thread() is not threading.main_thread():
         return query()
+    cancelled, busy = threading.Event(), threading.Lock()
+
+    def run() -> T:
+        with busy:
+            if cancelled.is_set():
+                raise CancelledError
+            return query()
+
     thread = ThreadPoolExecutor(1, "morrow-duckdb")
-    result = thread.submit(query)
-    thread.shutdown(wait=False)
     try:
-        return result.result()
-    except KeyboardInterrupt:
-        while not result.done():
+        return thread.submit(run).result()
+    except KeyboardInterrupt:  # it may come at any time: before the query begins, or when it has ended
+        cancelled.set()
+        while not busy.acquire(timeout=INTERRUPT_SECONDS):
             connection.interrupt()
-            wait((result,), INTERRUPT_SECONDS)
+        busy.release()
         raise
+    finally:
+        thread.shutdown(wait=False)
 
 
 def read_stream(connection: duckdb.DuckDBPyConnection, stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -221,10 +221,14 @@ def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[n
     for name, column in zip(rows.column_names, rows_apart(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
     cursor = _session().cursor()
-    try:
+
+    def run() -> dict[str, npt.NDArray[np.int64]]:
         cursor.register(view, numbered)
         query = f"SELECT {number} FROM {view} WHERE (\n{residual.expression}\n)"
-        found = run_query(cursor, lambda: cursor.execute(query).fetchnumpy())
+        return cursor.execute(query).fetchnumpy()
+
+    try:
+        found = run_query(cursor, run)
         return np.asarray(found[number], dtype=np.int64)
     except duckdb.Error as error:
         problem = shortened(str(error).partition("\n")[0])

@@ -221,11 +221,14 @@ def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expressio
 
 def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
     cursor = session().cursor()
-    try:
+
+    def run() -> pa.Table:
         cursor.register("rows", rows_apart(rows))
         selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
-        query = cursor.sql(f"SELECT {selected} FROM rows")
-        return list(run_query(cursor, query.to_arrow_table).columns)
+        return cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table()
+
+    try:
+        return list(run_query(cursor, run).columns)
     except duckdb_error() as error:
         raise _unusable(expressions, error) from error
     finally:

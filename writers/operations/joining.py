@@ -33,13 +33,16 @@ def matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tu
     else:
         condition = on
     cursor = session().cursor()
-    try:
+
+    def run() -> pa.Table:
         row = apart(ROW, [*target.column_names, *source.column_names])
         cursor.register("target", _numbered(rows_apart(target), row))
         cursor.register("source", _numbered(rows_apart(source), row))
         numbers = f"target.{quote_identifier(row)} AS here, source.{quote_identifier(row)} AS there"
-        joined = cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL")
-        pairs = run_query(cursor, joined.to_arrow_table)
+        return cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL").to_arrow_table()
+
+    try:
+        pairs = run_query(cursor, run)
     except duckdb_error() as error:
         raise InvalidArgument(f"merge on {on!r}: {str(error).splitlines()[0]}") from error
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ T = TypeVar("T")
 LEAST_VERSION = 2
 INTERRUPT_SECONDS = 0.02
 """How long an interrupted query gets to end before it is interrupted again: it may not have begun."""
+SIGNAL_SECONDS = 0.1
+"""How often a thread that waits for a query looks whether Ctrl-C was pressed."""
 MAX_REMEMBERED = 64
 """Errors of rows that `remember` holds; of older ones `of_query` finds the text only."""
 WITHIN_FUNCTION = "Python exception occurred while executing the UDF: "
@@ -58,7 +60,10 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
 
     thread = ThreadPoolExecutor(1, "morrow-duckdb")
     try:
-        return thread.submit(run).result()
+        result = thread.submit(run)
+        while not result.done():  # a signal that another thread took wakes nobody who waits without an end
+            wait((result,), SIGNAL_SECONDS)
+        return result.result()
     except KeyboardInterrupt:  # it may come at any time: before the query begins, or when it has ended
         cancelled.set()
         while not busy.acquire(timeout=INTERRUPT_SECONDS):

@@ -20,7 +20,7 @@ from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
 from morrow.engine.plan.data_files import DESCRIBED, data_files, described, partition_values, readable_roots
-from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
+from morrow.engine.plan.deletions import DeletionVectors, check_needs_no_merge, deletion_refs, with_vectors
 from morrow.engine.plan.entries import Decoded, LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
@@ -125,6 +125,9 @@ def visible_entries(
     if spec is not None:
         # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
+        if request.options.deletion_vectors:
+            seen = frame.filter(visible & (frame["_LEVEL"] >= request.least_level))
+            check_needs_no_merge(metadata, request.snapshot, seen)
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level

@@ -75,7 +75,6 @@ READS: dict[str, Callable[[morrow.Table], Any]] = {
     "a tag": lambda t: t.scan(tag="old").to_duckdb(),
     "a dataset": lambda t: t.scan(as_of="old").dataset().to_table(),
     "a difference": lambda t: t.changes("old", 3, mode="diff").to_arrow(),
-    "all rows first": lambda t: next(t.stream(from_snapshot=2, start="full")).to_arrow(),
     "kinds": lambda t: t.system("audit_log", tag="old").to_arrow(),
     "SQL": lambda t: morrow.Catalog(Path(t.path).parents[1]).sql("SELECT count(*) FROM db.t VERSION AS OF 'old'"),
 }

@@ -33,7 +33,7 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import file_columns, make_plan
+from morrow.engine.plan.planner import check_blobs, file_columns, make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
 from morrow.engine.plan.request import ScanRequest
@@ -197,6 +197,7 @@ def _added(
 ) -> FileChanges | None:
     """Returns the files that these manifests add, one section per bucket, in the order of the manifests."""
     schema, predicate, where = request.schema, request.filter.predicate, metadata.where
+    check_blobs(schema, where)
     by_partition = projected(predicate, frozenset(schema.partition_keys))
     if by_partition != ALWAYS:
         listed = listed.filter(partitions_overlap(listed, schema, by_partition, where))

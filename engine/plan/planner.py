@@ -13,8 +13,9 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import BlobType, DataField, contains
 from morrow.engine.frames import kept, picked
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
@@ -79,8 +80,20 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     """Returns how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
+    check_blobs(request.schema, metadata.where)
     spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
+
+
+def check_blobs(schema: TableSchema, where: str) -> None:
+    """Raises `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
+    blobs = [field.name for field in schema.fields if contains(field.type, BlobType)] if schema.primary_keys else []
+    if blobs:
+        raise Unsupported(
+            f"the BLOB column {blobs[0]!r} of a table with a primary key",
+            where=where,
+            hint="its files hold descriptors of blobs in *.managed.blob; read it by Paimon 2.0 or newer",
+        )
 
 
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:

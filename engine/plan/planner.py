@@ -57,25 +57,36 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
         SnapshotExpired: the snapshot has been removed meanwhile.
     """
-    spec = spec_of(metadata, request)
-    plan = ScanPlan(
+    plan = _empty_plan(metadata, request)
+    if request.snapshot is None:
+        return plan
+    with planning(metadata, request.snapshot):
+        return _with_files(metadata, request, plan, outlines)
+
+
+def plan_of_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
+    """Plans a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
+    plan = _empty_plan(metadata, request)
+    divided = sectioned(metadata, request, plan.merge, with_modern_dates(metadata, entries))
+    return _assembled(metadata, request, plan, divided, None, ())
+
+
+def _empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
+    """Returns the plan of a request without files. Raises as `spec_of`."""
+    return ScanPlan(
         table=metadata.where,
         schema=request.read_schema,
         columns=request.columns,
         filter=request.filter,
         sections=(),
         snapshot=request.snapshot,
-        merge=spec,
+        merge=spec_of(metadata, request),
         limit=request.limit,
         file_options=request.options.raw,
         root=metadata.root,
         branch=metadata.branch,
         roots=readable_roots(metadata, request.options),
     )
-    if request.snapshot is None:
-        return plan
-    with planning(metadata, request.snapshot):
-        return _with_files(metadata, request, plan, outlines)
 
 
 def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:

@@ -53,4 +53,3 @@ def _dead_rows(indexes: pl.DataFrame | None) -> int:
     ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode()).drop_nulls().to_series()
     # A vector of unknown size marks at least a row.
     return int(ranges.struct.field("_CARDINALITY").fill_null(1).sum()) if len(ranges) else 0
-

@@ -303,7 +303,9 @@ def test_an_object_store_is_cleaned_alike() -> None:
         time.sleep(1.1)  # S3 tells whole seconds
         now = int(time.time() * 1000)
         result = remove_orphan_files(table._metadata, older_than_millis=now, dry_run=False)
-        assert result.paths == tuple(f"{table.path}/{left}" for left in ("dt=a/bucket-0/left.orc", "manifest/manifest-left"))
+        assert result.paths == tuple(
+            f"{table.path}/{left}" for left in ("dt=a/bucket-0/left.orc", "manifest/manifest-left")
+        )
         assert rows(table) == [("a", 1)]
         assert table._metadata.store.exists("house/db.db/t/notes")
 

@@ -84,8 +84,7 @@ def test_packs_of_blobs_stay_and_rows_that_name_them_are_not_read(tmp_path: Path
     reads: tuple[Callable[[], object], ...] = (
         table.scan().to_arrow,
         table.scan(["photo"], "k = 1", tag="t").to_polars,
-        table.changes(0, 1).to_arrow,
-        lambda: table.changes(0, 1, mode="diff").to_arrow(),
+        lambda: table.changes(0, 1).to_arrow(),
         lambda: next(table.stream(wait=0)),
         lambda: table.system("audit_log").to_arrow(),
     )

@@ -61,6 +61,13 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     return METADATA_CACHE.get_or_make(key, joined)  # type: ignore[return-value]  # heterogeneous cache
 
 
+def base_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+    """Returns the manifests of what was there before this snapshot."""
+    path = metadata.paths.manifest(snapshot.base_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
+    return frame
+
+
 def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     """Returns the manifests of the changes of this snapshot."""
     path = metadata.paths.manifest(snapshot.delta_manifest_list)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.types import DataField
     from morrow.engine.plan.metadata import TableMetadata
 
-Mode = Literal["auto", "delta", "changelog", "diff"]
+Mode = Literal["auto", "delta", "changelog", "diff", "raw"]
 FIRST_SNAPSHOT = 1
 
 
@@ -54,6 +54,11 @@ class Changes(Rows):
     def snapshot_id(self) -> int | None:
         """The id of `snapshot`."""
         return None if self.snapshot is None else self.snapshot.id
+
+    @property
+    def compares(self) -> bool:
+        """Whether two snapshots are compared."""
+        return any(isinstance(part, planned.Difference) for part in self._parts)
 
     @property
     def is_empty(self) -> bool:
@@ -109,8 +114,10 @@ class Changes(Rows):
         return shown(f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})")
 
 
-def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None) -> ChangesRequest:
-    """Checks columns and filter against the newest schema, in which changes are read.
+def make_request(
+    metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None, *, raw: bool = False
+) -> ChangesRequest:
+    """Checks columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
 
     Raises:
         ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
@@ -127,7 +134,7 @@ def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter:
         schema.column(name)
     if not names:
         raise InvalidArgument("changes of no columns: name at least one")
-    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields))
+    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields), raw)
 
 
 def make_changes(

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 Start = Literal["full", "latest"]
 STARTS = get_args(Start)
+StreamMode = Literal["auto", "raw"]
+STREAM_MODES = get_args(StreamMode)
 POLL_SECONDS = 1.0
+
+
+def is_raw(mode: StreamMode) -> bool:
+    """Returns whether rows as they were written are asked for. Raises `InvalidArgument` for other modes."""
+    if mode not in STREAM_MODES:
+        raise InvalidArgument(f"mode must be one of {', '.join(STREAM_MODES)}, not {mode!r}")
+    return mode == "raw"
 
 
 def _seconds(interval: timedelta | None) -> float:
@@ -52,6 +61,7 @@ class ChangeStream:
     ) -> None:
         if start is not None and start not in STARTS:
             raise InvalidArgument(f"start must be one of {', '.join(STARTS)}, not {start!r}")
+        _ = request.followed_mode  # what cannot be followed is said at once
         begins = (from_snapshot, from_timestamp, start) == (None, None, None)
         said = parse_stream_options(request.options.given, begins=begins)
         self._metadata = metadata
@@ -83,8 +93,7 @@ class ChangeStream:
                 self._full = self._metadata.snapshot(self.next_snapshot)
                 self.next_snapshot += 1
         elif timestamp is not None:
-            mode = planned.mode_of(self._request, planned.ChangesMode.AUTO, tags=False)
-            changelogs = planned.in_changelogs(self._request, mode)
+            changelogs = planned.in_changelogs(self._request, self._request.followed_mode)
             self.next_snapshot = start_of(self._metadata, None, timestamp, changelogs=changelogs) + 1
         elif (newest := self._metadata.latest_snapshot()) is not None:
             self._full = newest if start == FULL else None

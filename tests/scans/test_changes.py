@@ -208,7 +208,7 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
     t = keyed(tmp_path)
     assert told(t.changes()) == []  # no snapshot yet
     write(t, ("+I", 1, "a"))
-    with pytest.raises(InvalidArgument, match="mode must be one of auto, delta, changelog, diff"):
+    with pytest.raises(InvalidArgument, match="mode must be one of auto, raw, delta, changelog, diff"):
         t.changes(mode="both")  # type: ignore[arg-type]  # the wrong call is the test
     with pytest.raises(InvalidArgument, match="only one of from_snapshot and from_timestamp"):
         t.changes(1, from_timestamp=0)
@@ -484,3 +484,57 @@ def test_streams_are_those_of_java(name: str, golden_root: Path) -> None:
     assert list(found) == [step["snapshot"] for step in steps]
     for step in steps:
         assert_same_rows(found[step["snapshot"]], normal_rows(jsonl(folder / step["file"]), fields), fields)
+
+
+# --- rows that are no whole rows ---
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_what_was_written_is_no_whole_row_and_is_asked_for_by_name(tmp_path: Path, engine: str) -> None:
+    t = keyed(tmp_path, merge_engine=engine)
+    write(t, ("+I", 1, "a"))
+    write(t, ("+I", 1, None))
+    for read in (t.changes, t.stream, lambda: t.system("audit_log", from_snapshot=0, to_snapshot=2).to_arrow()):
+        with pytest.raises(Unsupported, match=f"the merge engine {engine} and without a changelog producer"):
+            read()
+    written = [("+I", 1, "a"), ("+I", 1, None)]
+    assert told(t.changes(mode="raw")) == told(t.changes(mode="delta")) == written
+    assert [row for c in t.stream(1, wait=0, mode="raw") for row in told(c)] == written
+    last = t.snapshots()[-1].id
+    assert t.system("audit_log", from_snapshot=0, to_snapshot=last, mode="raw").to_polars().rows() == written
+    with pytest.raises(InvalidArgument, match="mode must be one of auto, raw"):
+        t.stream(mode="delta")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_rows_of_a_producer_are_whole(tmp_path: Path) -> None:
+    t = keyed(tmp_path, merge_engine="partial-update", changelog_producer="lookup")
+    write(t, ("+I", 1, "a"))
+    assert [told(c) for c in t.stream(wait=0)] == [[("+I", 1, "a")]]
+
+
+def test_an_audit_log_between_tags_has_one_row_of_a_key(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"))
+    t.tags.create("mon")
+    write(t, ("-D", 1, "a"), ("+I", 2, "B"), ("+I", 3, "c"))
+    t.tags.create("tue")
+    rows = t.system("audit_log", from_snapshot="mon", to_snapshot="tue").to_polars().rows()
+    assert sorted(rows) == [("+I", 3, "c"), ("+U", 2, "B"), ("-D", 1, "a")]
+    assert ("-U", 2, "b") in told(t.changes("mon", "tue"))
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("case", ["data_evolution", "blob"])
+def test_files_of_one_row_are_put_together_and_columns_of_older_rows_are_refused(golden_root: Path, case: str) -> None:
+    t = morrow.open(golden_root / f"public/{case}/warehouse/db.db/t")
+    ends, whole = [0, *(s.next_row_id or 0 for s in t._metadata.snapshots())], 0
+    for snapshot in t._metadata.snapshots():
+        try:
+            changes = t.changes(snapshot.id - 1, snapshot.id)
+        except Unsupported as error:
+            assert "columns of rows that were there before" in str(error)
+            continue
+        if snapshot.commit_kind == "APPEND":
+            whole += 1
+            assert changes.count() == ends[snapshot.id] - ends[snapshot.id - 1]
+    assert whole

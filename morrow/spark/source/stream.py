@@ -62,7 +62,8 @@ class StreamPlanner:
     def __init__(self, options: Options) -> None:
         asked = options.stream()
         self._metadata = metadata_of(options.place())
-        self._request = make_request(self._metadata, asked.columns, asked.filter)
+        self._request = make_request(self._metadata, asked.columns, asked.filter, raw=asked.raw)
+        _ = self._request.followed_mode  # what cannot be followed is said at once
         said = parse_stream_options(self._request.options.given, begins=not asked.begins)
         _refuse_ends(said, self._metadata.where)
         self._begins_anew = said.begins_anew and asked.consumer_id is None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import instance
-from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
 from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import location_of, resolve
@@ -43,8 +43,9 @@ def chosen_tables(
     """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
 
     Raises:
-        InvalidArgument: not a regular expression.
+        InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
     """
+    check_warehouse(catalog)
     of_databases, of_tables = pattern(databases or ALL), pattern(including or ALL)
     others = pattern(excluding) if excluding else None
     for database in catalog.databases():

@@ -84,8 +84,10 @@ def _compacted(catalog: Catalog, name: str, full: bool) -> CompactedTable:
 def check_replaceable(catalog: Catalog) -> None:
     """Raises `Unsupported` where nothing is renamed."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        is_remote = isinstance(catalog, FilesystemCatalog)
+        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
         raise Unsupported(
-            "REPLACE TABLE in an object store, where nothing is renamed,",
+            f"REPLACE TABLE in {why},",
             hint="use INSERT OVERWRITE, or drop the table and create it anew",
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import instance
-from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import location_of
@@ -41,8 +41,9 @@ def chosen_tables(
     """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
 
     Raises:
-        InvalidArgument: not a regular expression.
+        InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
     """
+    check_warehouse(catalog)
     of_databases, of_tables = pattern(databases or ALL), pattern(including or ALL)
     others = pattern(excluding) if excluding else None
     for database in catalog.databases():
@@ -81,8 +82,10 @@ def _compacted(catalog: Catalog, name: str, full: bool) -> CompactedTable:
 def check_replaceable(catalog: Catalog) -> None:
     """Raises `Unsupported` where nothing is renamed."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        is_remote = isinstance(catalog, FilesystemCatalog)
+        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
         raise Unsupported(
-            "REPLACE TABLE in an object store, where nothing is renamed,",
+            f"REPLACE TABLE in {why},",
             hint="use INSERT OVERWRITE, or drop the table and create it anew",
         )
 

@@ -1,4 +1,4 @@
-"""Arrow arrays of every layout, made from raw buffers: sound ones, and ones that do not hold what their types promise."""
+"""Arrow arrays of every layout, made from raw buffers: valid ones, and ones that break what their types promise."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 def _buffers(array: pa.Array) -> list[pa.Buffer | None]:
     """Returns the array's own buffers, without those of its children."""
-    children = sum((child.buffers() for child in _children(array)), [])
+    children = [buffer for child in _children(array) for buffer in child.buffers()]
     buffers = array.buffers()
     return buffers[: len(buffers) - len(children)] if children else buffers
 

@@ -80,7 +80,7 @@ METASTORE_TAG_TO_PARTITION_PREVIEW = idle(
     "Shows a tag that is yet to be made",
 )
 PARTITION_END_INPUT_TO_DONE = idle(
-    FLINK, "partition.end-input-to-done", BOOL, False, "Marks partitions as done at the end of input"
+    ENGINES, "partition.end-input-to-done", BOOL, False, "Marks partitions as done at the end of input"
 )
 PARTITION_MARK_DONE_ACTION = honoured(
     "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; only success files"

@@ -189,7 +189,9 @@ class Catalog(CatalogChanges, CatalogViews):
             parameters: values of ``$name`` by name, or of ``?`` in order.
             database: the database of unqualified names; None: the one of the last ``USE``, without one they are tables
                 and views of the connection.
-            connection: DuckDB's default connection when None.
+            connection: DuckDB's default connection when None, which is put to UTC unless it has a ``TimeZone`` of its
+                own. In other time zones queries compare instants with clock times as that zone says; changes that
+                would do so are refused.
 
         Raises:
             InvalidArgument: not a statement, or a query that DuckDB does not understand. Those before it are done.
@@ -198,7 +200,7 @@ class Catalog(CatalogChanges, CatalogViews):
             Others: as the methods that do the work.
         """
         from morrow.readers.execution.duckdb_relation import checked_connection
-        from morrow.statements.context import Context
+        from morrow.statements.context import Context, default_connection
         from morrow.statements.parameters import bound
         from morrow.statements.parsing import parsed
         from morrow.statements.running import run
@@ -206,7 +208,8 @@ class Catalog(CatalogChanges, CatalogViews):
 
         text, values = bound(query, parameters)
         sources = CatalogSources(self, self._dataset)
-        context = Context(self, sources, checked_connection(connection), database or self._database, values)
+        duckdb = default_connection() if connection is None else checked_connection(connection)
+        context = Context(self, sources, duckdb, database or self._database, values)
         statements = parsed(text)
         if not statements:
             raise InvalidArgument("0 statements where one query was expected")

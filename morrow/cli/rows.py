@@ -83,7 +83,7 @@ def sql(
     # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
     replacements = str(by_name).lower()
     with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():
-        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of its cursors as well
         morrow.duckdb.install(connection)
         for name, path in tables.items():
             with working(f"opening {name}"):

@@ -16,6 +16,8 @@ from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.context import Context
 from morrow.statements.expressions import (
     LooksAtRows,
+    check_zone,
+    has_instants,
     holder_of,
     is_inside,
     path_of,
@@ -44,7 +46,7 @@ def delete(context: Context, statement: Delete) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
     with tallied(Operation.DELETE) as tally:
         try:
-            where = condition_of(context, statement)
+            where = condition_of(context, statement, table._newest)
         except LooksAtRows:
             snapshot = delete_joined(context, statement, table)
         else:
@@ -54,16 +56,14 @@ def delete(context: Context, statement: Delete) -> duckdb.DuckDBPyRelation:
 
 def update(context: Context, statement: Update) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
-    names = _names(statement.table, statement.alias)
+    names, schema = _names(statement.table, statement.alias), table._newest
     with tallied(Operation.UPDATE) as tally:
         try:
-            where = condition_of(context, statement)
-            values = _assignments(statement.set, table._newest, names, partial(_value, context, names=names))
+            where = condition_of(context, statement, schema)
+            values = _assignments(statement.set, schema, names, partial(_value, context, names=names, schema=schema))
         except LooksAtRows:
             value = partial(sql_of, context)
-            snapshot = update_joined(
-                context, statement, table, _assignments(statement.set, table._newest, names, value)
-            )
+            snapshot = update_joined(context, statement, table, _assignments(statement.set, schema, names, value))
         else:
             snapshot = table.update(values, where)
     return counted(context, snapshot, 0, 0 if snapshot is None else tally.updated, 0)
@@ -134,15 +134,15 @@ def _with_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], str])
     return f"struct_pack({', '.join(parts)})"
 
 
-def condition_of(context: Context, statement: Delete | Update) -> str | None:
+def condition_of(context: Context, statement: Delete | Update, schema: TableSchema) -> str | None:
     """Returns the condition of a statement as a filter; None without one. Raises `LooksAtRows`."""
     names = _names(statement.table, statement.alias)
     if statement.source is not None:
         raise LooksAtRows(Unsupported(f"{statement.kind} that joins {statement.source}"))
-    return None if statement.where is None else _value(context, statement.where, "WHERE", names)
+    return None if statement.where is None else _value(context, statement.where, "WHERE", names, schema)
 
 
-def _value(context: Context, text: str, what: str, names: set[str]) -> str:
+def _value(context: Context, text: str, what: str, names: set[str], schema: TableSchema) -> str:
     """Returns an expression over the columns of one table, with the values of its subqueries."""
     tree = holder_of(context, text, what)
     for column in list(tree.find_all(exp.Column)):
@@ -153,4 +153,5 @@ def _value(context: Context, text: str, what: str, names: set[str]) -> str:
         elif len(parts) > 2 and parts[0].lower() in names and not is_inside(column, exp.Query):
             column.replace(path_of(column.parts[1:]))
     replace_subqueries(context, tree, what)
+    check_zone(context, tree, what, [field.name for field in schema.fields if has_instants(field.type)])
     return text_of(tree)

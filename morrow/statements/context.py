@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -206,6 +207,11 @@ class Context:
         """Returns values of partition columns."""
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
+    def zone(self) -> str:
+        """Returns the time zone of the connection's session. Raises as `of_query` while a result of it is open."""
+        query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
+        return str(related(query, self.connection).fetchall()[0][0])
+
     def relation(self, rows: pa.Table) -> duckdb.DuckDBPyRelation:
         from morrow.readers.execution.duckdb_relation import relation
 
@@ -216,3 +222,15 @@ class Context:
         import pyarrow as pa
 
         return self.relation(pa.table({"done": [deed]}))
+
+
+def default_connection() -> duckdb.DuckDBPyConnection:
+    """Returns DuckDB's default connection, in UTC as filters are, unless its user has SET a TimeZone of the session."""
+    import duckdb
+
+    from morrow.readers.execution.duckdb_relation import checked_connection
+
+    connection = checked_connection(None)
+    with suppress(duckdb.InvalidInputException), connection.cursor() as cursor:  # an error: its settings are locked
+        cursor.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection

@@ -23,11 +23,12 @@ def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
     found = statement.statement
     parts: list[tuple[str, str]] = []
     if isinstance(found, (Delete, Update)):
+        table = context.table(found.table)
         try:
-            where = condition_of(context, found)
+            where = condition_of(context, found, table._newest)
         except LooksAtRows:  # all rows are joined
             where = None
-        scan = context.table(found.table).scan(filter=where)
+        scan = table.scan(filter=where)
         parts.append((f"{found.kind} {shown_name(found.table)}: the rows are read by", scan.explain()))
     elif isinstance(found, Insert):
         context.table(found.table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -15,6 +16,8 @@ from morrow.statements.context import Context
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from morrow.engine.format.types import DataType
 
 MOST_VALUES = 100_000
 """The most values of a subquery: they become a list in the condition."""
@@ -41,6 +44,55 @@ def text_of(holder: Node) -> str:
 def sql_of(context: Context, text: str, what: str) -> str:
     """Returns an expression as DuckDB writes it, with literals in the place of parameters."""
     return text_of(holder_of(context, text, what))
+
+
+UTC = frozenset(
+    ("UTC", "Etc/UTC", "UCT", "Etc/UCT", "GMT", "Etc/GMT", "Zulu", "Etc/Zulu", "Universal", "Etc/Universal")
+)
+INSTANTS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.UnixToTime)
+NOW = frozenset(("now", "get_current_timestamp", "transaction_timestamp", "make_timestamptz"))
+COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], others: Collection[str] = ()) -> None:
+    """Refuses an expression with instants where the session is not in UTC: a change would read it in UTC all the same.
+
+    Instants that are only copied, or compared with each other, are alike in all time zones.
+
+    Args:
+        zoned: columns with instants. others: those without, of either side.
+    """
+    names = {name.lower() for name in zoned}
+    sure = names - {name.lower() for name in others}
+    kinds = exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ
+    has_instant = (
+        tree.find(*INSTANTS) is not None
+        or any(node.this in kinds for node in tree.find_all(exp.DataType))
+        or any(node.name.lower() in NOW for node in tree.find_all(exp.Anonymous))
+    )
+    used = (node for node in tree.find_all(exp.Identifier) if node.name.lower() in names)
+    if not has_instant and all(_is_alike(node, sure) for node in used):
+        return
+    zone = context.zone()
+    if zone not in UTC:
+        hint = "SET TimeZone = 'UTC' in it, or pass no connection"
+        raise Unsupported(f"{what}: a change by instants while the connection's TimeZone is {zone},", hint=hint)
+
+
+def _is_alike(column: Node, instants: Collection[str]) -> bool:
+    """Tells whether the place of a column with instants means the same in all time zones."""
+    while isinstance(column.parent, (exp.Column, exp.Dot, exp.Paren)):
+        column = column.parent
+    parent = column.parent
+    if isinstance(parent, COMPARED):
+        sides = (parent.this.unnest(), parent.expression.unnest())
+        return all(isinstance(s, (exp.Column, exp.Dot)) and s.output_name.lower() in instants for s in sides)
+    return parent is None or isinstance(parent, exp.Is)
+
+
+def has_instants(type: DataType | pa.DataType) -> bool:
+    """Tells whether values of a type of Paimon's or Arrow's are, or contain, instants."""
+    return re.search(r"LOCAL TIME ZONE|tz=", str(type)) is not None
 
 
 def is_inside(node: Node, kind: type) -> bool:

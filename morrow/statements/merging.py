@@ -16,7 +16,16 @@ from morrow.queries.parameters import Node
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.changing import DEFAULT
 from morrow.statements.context import Context
-from morrow.statements.expressions import LooksAtRows, holder_of, is_inside, path_of, replace_subqueries, text_of
+from morrow.statements.expressions import (
+    LooksAtRows,
+    check_zone,
+    has_instants,
+    holder_of,
+    is_inside,
+    path_of,
+    replace_subqueries,
+    text_of,
+)
 from morrow.statements.row_statements import MergeInto, When
 from morrow.statements.rows import counted, default_of, evolve
 from morrow.statements.statement import Name, shown_name
@@ -37,7 +46,7 @@ def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
     if statement.evolves:
         evolve(table, source.schema, _wanted(statement, source.column_names))
     schema = table._newest
-    sides = _Sides(context, statement, schema, source.column_names)
+    sides = _Sides(context, statement, schema, source.schema)
     on = sides.text(statement.on, "ON", (TARGET, SOURCE))
     equal = _equal_columns(on, schema, source)
     built = table.merge(source, sorted(equal) if equal is not None else on)
@@ -72,10 +81,13 @@ def _source(context: Context, statement: MergeInto) -> pa.Table:
 class _Sides:
     """The columns of both sides, by which names in expressions are found."""
 
-    def __init__(self, context: Context, statement: MergeInto, schema: TableSchema, source: Sequence[str]) -> None:
+    def __init__(self, context: Context, statement: MergeInto, schema: TableSchema, source: pa.Schema) -> None:
         self._context = context
         self.schema = schema
-        self.columns = {TARGET: tuple(schema.by_name), SOURCE: tuple(source)}
+        self.columns = {TARGET: tuple(schema.by_name), SOURCE: tuple(source.names)}
+        fields = (*schema.fields, *source)
+        self._zoned = [field.name for field in fields if has_instants(field.type)]
+        self._others = [field.name for field in fields if not has_instants(field.type)]
         target_name = (statement.alias or statement.table[-1]).lower()
         source_name = (statement.source_alias or _last_name(statement.source)).lower()
         if target_name == source_name:
@@ -99,6 +111,7 @@ class _Sides:
                 f"MERGE, {what}: {found.error}; a subquery here is read once and sees no column of either side: "
                 "what it needs belongs into USING"
             ) from None
+        check_zone(self._context, tree, f"MERGE, {what}", self._zoned, self._others)
         return text_of(tree)
 
     def _column(self, column: Node, what: str, visible: Sequence[str]) -> Node:

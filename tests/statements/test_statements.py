@@ -222,3 +222,76 @@ def test_values_spell_a_column_in_several_ways(tmp_path: Path, kind: str, values
     assert sorted(catalog.sql("SELECT coalesce(v::VARCHAR, 'NULL') FROM d.t").fetchall()) == [
         (v,) for v in sorted(found)
     ]
+
+
+NINE = "TIMESTAMP '2024-01-01 09:00:00'"
+
+
+@pytest.fixture
+def instants(tmp_path: Path) -> morrow.Catalog:
+    """Makes a table with the instants of nine o'clock in UTC (1) and in Tokyo (2)."""
+    catalog = morrow.Catalog(tmp_path)
+    catalog.sql("""
+        CREATE DATABASE db; CREATE TABLE db.t (id INT, at TIMESTAMP_LTZ(6), clock TIMESTAMP(6)) WITH ('bucket' = '-1');
+        INSERT INTO db.t VALUES (1, TIMESTAMPTZ '2024-01-01 09:00:00+00', NULL),
+            (2, TIMESTAMPTZ '2024-01-01 00:00:00+00', TIMESTAMP '2024-01-01 09:00:00')
+    """)
+    return catalog
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM db.t WHERE at = {NINE}",
+        "DELETE FROM db.t WHERE at IN ('2024-01-01 09:00:00')",
+        f"DELETE FROM db.t WHERE EXISTS (SELECT 1 FROM db.t AS o WHERE o.id = t.id AND t.at = {NINE})",
+        f"UPDATE db.t SET id = 0 WHERE at = {NINE}",
+        f"MERGE INTO db.t USING (SELECT 1 AS x) s ON at = {NINE} WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_changes_find_the_rows_of_queries_in_any_time_zone(instants: morrow.Catalog, change: str) -> None:
+    """Without a connection that has a zone of its own, instants are compared with clock times in UTC."""
+    default, mine = duckdb.default_connection(), duckdb.connect()
+    try:
+        duckdb.set_default_connection(mine)
+        mine.execute("SET GLOBAL TimeZone = 'Asia/Tokyo'")  # as that of a machine
+        assert instants.sql(f"SELECT id FROM db.t WHERE at = {NINE}").fetchall() == [(1,)]
+        instants.sql(change)
+        assert instants.sql("SELECT id FROM db.t WHERE id > 0").fetchall() == [(2,)]
+    finally:
+        duckdb.set_default_connection(default)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM db.t WHERE at = {NINE}",
+        "DELETE FROM db.t WHERE clock = at",
+        "DELETE FROM db.t WHERE clock < now()",
+        "DELETE FROM db.t WHERE clock = TIMESTAMPTZ '2024-01-01 00:00:00+00'",
+        "UPDATE db.t SET id = hour(at)",
+        f"MERGE INTO db.t USING (SELECT 1 AS x) s ON at = {NINE} WHEN MATCHED THEN DELETE",
+        "MERGE INTO db.t USING (SELECT clock AS at FROM db.t) s ON t.at = s.at WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_changes_by_instants_in_another_time_zone_are_refused(instants: morrow.Catalog, change: str) -> None:
+    tokyo = duckdb.connect()
+    tokyo.execute("SET TimeZone = 'Asia/Tokyo'")
+    assert instants.sql(f"SELECT id FROM db.t WHERE at = {NINE}", connection=tokyo).fetchall() == [(2,)]
+    with pytest.raises(Unsupported, match=r"TimeZone is Asia/Tokyo.*SET TimeZone = 'UTC'"):
+        instants.sql(change, connection=tokyo)
+    assert len(instants.table("db.t").snapshots()) == 1
+    tokyo.execute("SET TimeZone = 'Etc/UTC'")
+    instants.sql(change, connection=tokyo)
+
+
+def test_instants_are_copied_and_compared_in_any_time_zone(instants: morrow.Catalog) -> None:
+    tokyo = duckdb.connect()
+    tokyo.execute("SET TimeZone = 'Asia/Tokyo'")
+    instants.sql("UPDATE db.t SET at = at WHERE at IS NOT NULL AND at >= (at)", connection=tokyo)
+    instants.sql(
+        "MERGE INTO db.t USING (SELECT 7 AS x, at FROM db.t WHERE id = 1) s ON t.at = s.at "
+        "WHEN MATCHED THEN UPDATE SET id = s.x, at = s.at",
+        connection=tokyo,
+    )
+    assert instants.sql(f"SELECT id FROM db.t WHERE at = {NINE}").fetchall() == [(7,)]

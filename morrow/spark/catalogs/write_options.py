@@ -58,7 +58,7 @@ def settings_of_changes(place: Opens, question: Question) -> dict[str, str]:
     if Options(set).sink().evolution is not None:
         raise Unsupported(
             f"a change of rows under the setting {PREFIX}{MERGE_SCHEMA}",
-            hint="RESET it, and write MERGE WITH SCHEMA EVOLUTION",
+            hint="RESET it, and add new columns by ALTER TABLE first, or write MERGE WITH SCHEMA EVOLUTION",
         )
     return {key: value for key, value in set.items() if key not in EVOLVING}
 

@@ -1,4 +1,4 @@
-"""Arrow arrays of every layout, made from raw buffers: sound ones, and ones that do not hold what their types promise."""
+"""Arrow arrays of every layout from raw buffers: sound ones, and ones that do not hold what their types promise."""
 
 from __future__ import annotations
 
@@ -183,9 +183,8 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 def _buffers(array: pa.Array) -> list[pa.Buffer | None]:
     """Returns the array's own buffers, without those of its children."""
-    children = sum((child.buffers() for child in _children(array)), [])
     buffers = array.buffers()
-    return buffers[: len(buffers) - len(children)] if children else buffers
+    return buffers[: len(buffers) - sum(len(child.buffers()) for child in _children(array))]
 
 
 def _made(array: pa.Array, buffers: list[pa.Buffer | None], children: list[pa.Array], null_count: int = -1) -> pa.Array:

@@ -143,7 +143,7 @@ def _first_invalid(array: pa.Array) -> int | None:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _is_valid(array.slice(low, middle - low)) else (low, middle)
-    return low if high > low else None
+    return None if high == low or _is_valid(array.slice(low, 1)) else low
 
 
 def _is_valid(array: pa.Array, *, full: bool = True) -> bool:

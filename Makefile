@@ -32,7 +32,7 @@ demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the pla
 	@$(BIN)/python examples/demo.py
 	@$(BIN)/python examples/pipeline.py
 
-check: $(READY)  ## lint, types and the quick tests, side by side: two minutes
+check: $(READY)  ## lint, types and the quick tests, side by side: minutes
 	@$(MAKE) -j2 -Otarget lint check-tests
 
 check-tests: $(READY)

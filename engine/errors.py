@@ -23,7 +23,7 @@ from morrow.engine.telling import shown
 class MorrowError(Exception):
     """The base of every error that Morrow raises on purpose. Errors pickle, so that worker processes can return them.
 
-    Their text holds no known secrets and no characters that control a terminal: see `shown`.
+    Their text holds no known secrets, and of the characters that control a terminal only tab and line break.
     """
 
     def __init__(self, *args: object) -> None:

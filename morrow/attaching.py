@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from morrow.attachment import Attachment
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.arguments import text
+from morrow.engine.catalog.filesystem import check_warehouse
 from morrow.engine.errors import InvalidArgument
 from morrow.readers.execution.duckdb_relation import checked_connection
 
@@ -24,6 +25,7 @@ def attach(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | st
     """Makes a warehouse a database of a connection; see `morrow.duckdb.attach`."""
     connection = checked_connection(connection)
     catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
+    check_warehouse(catalog._catalog)
     text(name, "the name of an attached warehouse")
     query = "SELECT 1 FROM duckdb_databases() WHERE lower(database_name) = lower(?)"
     with connection.cursor() as cursor:

@@ -243,3 +243,15 @@ def test_a_table_that_lost_very_many_files_is_told_in_seconds(monkeypatch: pytes
 
     assert len(report.findings) == 10_000
     assert time.process_time() - began < 5
+
+
+def test_values_that_no_read_can_have_since_their_type_changed(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING, r ROW<a STRING>")
+    table.append([{"id": 1, "v": "7", "r": {"a": "abc"}}])
+    table.alter.set_type("v", "INT").set_type("r.a", "DATE")
+    assert table.doctor().healthy
+    (finding,) = table.doctor(data=True).findings
+    assert (finding.severity, finding.check) == (Severity.ERROR, "types")
+    assert "the value 'abc' of the column 'r.a', written as STRING by schema 0, as DATE of schema 2" in finding.what
+    table.alter.set_type("r.a", "STRING")
+    assert table.doctor(data=True).healthy

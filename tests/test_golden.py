@@ -36,7 +36,7 @@ def opened(path: str) -> Any:
 
 READS: dict[str, Read] = {str(read): read for read in reads()}
 KNOWN_READS = [name for name, read in READS.items() if read.error is None]
-"""All but those of tables that Java itself damaged or cannot read: nobody knows their rows."""
+"""All but those of tables that Java itself damaged or cannot read, and those that Morrow refuses on purpose."""
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE")
 OLD_SNAPSHOTS = [
@@ -106,7 +106,7 @@ def test_rows_are_those_of_java(name: str, golden_root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, read in READS.items() if read.error is not None])
-def test_what_java_cannot_read_is_an_error_and_never_other_rows(name: str, golden_root: Path) -> None:
+def test_what_java_cannot_read_or_morrow_refuses_is_an_error_and_never_other_rows(name: str, golden_root: Path) -> None:
     with pytest.raises(MorrowError):
         result(name, golden_root, "arrow")
 

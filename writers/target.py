@@ -9,7 +9,7 @@ from functools import cached_property
 
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
 from morrow.engine.format.paths import bucket_dir
-from morrow.engine.format.schema import TableSchema, refuse_system_names
+from morrow.engine.format.schema import TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.ahead import each
@@ -45,7 +45,7 @@ class WriteTarget:
             TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
         """
         schema, begun = look(metadata, manifests_of)
-        refuse_system_names(schema, metadata.where)
+        refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         user = commit_user or _new_user(write)

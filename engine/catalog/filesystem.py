@@ -15,6 +15,7 @@ from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
+    InvalidArgument,
     TableNotFound,
     UnsafePath,
     Unsupported,
@@ -30,6 +31,8 @@ from morrow.engine.telling import did_you_mean
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 """Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
+
+NO_FOLDER = "the warehouse's folder does not exist"
 
 
 def opened(settings: Settings) -> FilesystemCatalog:
@@ -63,17 +66,22 @@ class FilesystemCatalog:
         return {**self.settings, WAREHOUSE.key: self.title}
 
     def databases(self) -> list[str]:
-        """Returns the names of all databases, sorted.
+        """Return the names of all databases, sorted; none if the folder does not exist yet.
 
         Raises:
-            DatabaseNotFound: the warehouse does not exist.
+            InvalidArgument: the warehouse is a file.
         """
         listed = self.store.list(self.root)
-        if not listed and not self.store.is_dir(self.root):
-            raise DatabaseNotFound(f"{self.root}: there is no such warehouse folder")
+        if not listed and self.root and self.store.exists(self.root) and not self.store.is_dir(self.root):
+            raise InvalidArgument(f"{self.title}: a warehouse is a folder, this is a file; name the folder")
         return sorted(
             s.name.removesuffix(DATABASE_SUFFIX) for s in listed if s.is_dir and s.name.endswith(DATABASE_SUFFIX)
         )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder of the warehouse exists."""
+        return self.store.is_dir(self.root) or bool(self.store.list(self.root))
 
     def tables(self, database: str) -> list[str]:
         """Returns the names of the tables in `database`, sorted: the folders that hold a schema.
@@ -254,12 +262,21 @@ class FilesystemCatalog:
         folder = self.folder_of(database)
         if not self.store.is_dir(folder):
             databases = self.databases()
-            known = ", ".join(databases) or "none"
+            known = ", ".join(databases) or ("none" if self.exists else f"none; {NO_FOLDER}")
             hint = did_you_mean(database, databases)
             raise DatabaseNotFound(
                 f"{self.store.url(self.root)}: there is no database {database!r}; {hint}the databases are: {known}"
             )
         return folder
+
+
+def check_warehouse(catalog: object) -> None:
+    """Raise `DatabaseNotFound` if `catalog` is a folder that does not exist.
+
+    Work on all tables of a warehouse would do nothing if its path is mistyped.
+    """
+    if isinstance(catalog, FilesystemCatalog) and not catalog.exists:
+        raise DatabaseNotFound(f"{catalog.title}: {NO_FOLDER}; correct the path, or create a database in it")
 
 
 def _folder_name(name: str, where: str) -> str:

@@ -24,6 +24,8 @@ from morrow.engine.format.types import (
 from morrow.engine.plugins import FILE_FORMATS, plugin_of
 
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
+VECTOR_INFIX = ".vector."
+"""What names of files have that hold vectors alone."""
 BLOB = "blob"
 """The format of files that hold a single column of blobs, cut along the rows of other files."""
 

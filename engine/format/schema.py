@@ -104,6 +104,15 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
         return trimmed or self.primary_keys
 
+    @cached_property
+    def row_keys(self) -> tuple[str, ...]:
+        """The columns that identify a row of a keyed table: the primary key and the partition keys that it lacks.
+
+        With fixed or postponed buckets, each partition may have a row of one primary key.
+        """
+        lacking = (key for key in self.partition_keys if key not in self.primary_keys)
+        return (*self.primary_keys, *lacking) if self.primary_keys else ()
+
     @property
     def cross_partition(self) -> bool:
         """Whether a key may move between partitions (the primary key lacks a partition key)."""
@@ -180,12 +189,18 @@ def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
     return schema
 
 
-def refuse_system_names(schema: TableSchema, where: str) -> None:
-    """Raises `Unsupported` for columns with the names of system columns in data files, as Java does.
+def refuse_unreadable(schema: TableSchema, where: str) -> None:
+    """Raises `Unsupported` for columns with the names of system columns, and for keys without columns of their own.
 
-    Schemas that are not used for reading may have them. A column ``rowkind`` conflicts with nothing in data files;
-    code that puts a column of row kinds first refuses it.
+    Java refuses both, and schemas that are not used for reading may have them. A column ``rowkind`` conflicts with
+    nothing in data files; code that puts a column of row kinds first refuses it.
     """
+    if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
+        raise Unsupported(
+            f"a primary key ({', '.join(schema.primary_keys)}) of which all columns are partition keys",
+            where=where,
+            hint="copy its rows into a table with another key by the program that wrote it",
+        )
     for name, field in schema.by_name.items():
         if not is_name(f"{name} {field.type}"):
             hint = "Arrow ends names there; rename the column in the engine that made it"

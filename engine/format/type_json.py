@@ -1,6 +1,7 @@
 """The JSON form of data types in schema files: atomic types are text, nested types are objects.
 
 ``{"type": "ARRAY", "element": "INT"}``; the type of a nested node carries its nullability (``"ARRAY NOT NULL"``).
+pypaimon 1.3 to 2.0 repeats the members in it (``"MAP<STRING NOT NULL, INT>"``), where only what follows ``>`` counts.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def from_json(node: Any, *, where: str | None = None) -> DataType:
     """
     if isinstance(node, str):
         return parse_atomic(node, where=where)
-    keyword, _, nullability = str(node["type"]).partition(" ")
-    nullable = "NOT NULL" not in nullability
+    text = str(node["type"])
+    keyword, *_ = text.replace("<", " ").split(maxsplit=1)
+    nullable = "NOT NULL" not in text.rpartition(">")[2]
     if keyword == "ARRAY":
         return ArrayType(nullable, from_json(node["element"], where=where))
     if keyword == "VECTOR":
@@ -42,7 +44,7 @@ def from_json(node: Any, *, where: str | None = None) -> DataType:
         return MapType(nullable, from_json(node["key"], where=where), from_json(node["value"], where=where))
     if keyword == "ROW":
         return RowType(nullable, tuple(field_from_json(field, where=where) for field in node["fields"]))
-    raise Unsupported(f"the type {node['type']!r}", where=where)
+    raise Unsupported(f"the type {text!r}", where=where)
 
 
 def field_from_json(node: Any, *, where: str | None = None) -> DataField:

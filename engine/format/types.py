@@ -285,6 +285,16 @@ NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
 
 
+def contains(kind: DataType, wanted: type[DataType]) -> bool:
+    """Returns whether a type, or one within it, is of this class."""
+    if isinstance(kind, wanted):
+        return True
+    if isinstance(kind, RowType):
+        return any(contains(field.type, wanted) for field in kind.fields)
+    inner = (getattr(kind, name, None) for name in ("element", "key", "value"))
+    return any(isinstance(each, DataType) and contains(each, wanted) for each in inner)
+
+
 def arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:
     """Returns the Arrow schema of these columns; descriptions become field metadata ``comment``."""
     return pa.schema(

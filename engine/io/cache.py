@@ -17,8 +17,10 @@ class ByteCache(Generic[V]):
     is only about memory.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, max_entries: int | None = None) -> None:
         self.capacity = capacity
+        self.max_entries = max_entries
+        """Entries beyond are evicted: small ones cost the allocator more than they hold."""
         self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
@@ -45,7 +47,7 @@ class ByteCache(Generic[V]):
                 return
             self._entries[key] = (value, size)
             self._held += size
-            while self._held > self.capacity:
+            while self._held > self.capacity or len(self._entries) > (self.max_entries or len(self._entries)):
                 self._held -= self._entries.popitem(last=False)[1][1]
 
     def get_or_make(self, key: Hashable, make: Callable[[], tuple[V, int]]) -> V:

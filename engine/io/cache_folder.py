@@ -78,6 +78,8 @@ class CacheFolder(msgspec.Struct, eq=False):
         """Returns the value that was put under the key; None where there is none, or none to be believed."""
         place = self._place(key)
         try:
+            if not self._is_own():
+                return None
             head, value = self._read(place)
         except OSError:
             return None
@@ -93,7 +95,9 @@ class CacheFolder(msgspec.Struct, eq=False):
 
     def _read(self, place: Path) -> tuple[bytes, memoryview | None]:
         """Returns the head, and the value in memory of its own."""
-        handle = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        # A pipe would have the reader wait for a writer.
+        flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+        handle = os.open(place, os.O_RDONLY | sum(flags))
         with os.fdopen(handle, "rb", buffering=0) as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or not _is_own(status):
@@ -157,11 +161,15 @@ class CacheFolder(msgspec.Struct, eq=False):
         """Makes the folder where it is missing; returns whether it is the user's own, and nobody else's to write."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = self.path.lstat()
+            return self._is_own() and os.access(self.path, os.W_OK)
         except OSError:
             return False
+
+    def _is_own(self) -> bool:
+        """Return whether the folder is the user's own, and nobody else's to write. Raises OSError if it is missing."""
+        status = self.path.lstat()
         shared = os.name == "posix" and status.st_mode & 0o022 != 0
-        return stat.S_ISDIR(status.st_mode) and _is_own(status) and not shared and os.access(self.path, os.W_OK)
+        return stat.S_ISDIR(status.st_mode) and _is_own(status) and not shared
 
     def _count(self) -> None:
         handle = os.open(self.path / HITS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -277,8 +285,18 @@ def _capacity() -> int:
 
 # --- writing in the background ---
 
-_writers: dict[int, ThreadPoolExecutor] = {}
+_writers: list[ThreadPoolExecutor] = []
 _waiting: list[Future[None]] = []
+
+
+def _forked() -> None:
+    """Forget the parent's thread and what waits for it: a fork has neither."""
+    _writers.clear()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def keep(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
@@ -286,13 +304,10 @@ def keep(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
     _waiting[:] = [future for future in _waiting if not future.done()]
     if len(_waiting) >= MOST_WAITING:
         return
-    process = os.getpid()
-    if process not in _writers:  # threads are not there any more in a fork
-        _writers.clear()
-        _waiting.clear()
-        _writers[process] = ThreadPoolExecutor(1, "morrow-cache")
+    if not _writers:
+        _writers.append(ThreadPoolExecutor(1, "morrow-cache"))
     with suppress(RuntimeError):  # the interpreter is about to end
-        _waiting.append(_writers[process].submit(lambda: folder.put(key, make())))
+        _waiting.append(_writers[0].submit(lambda: folder.put(key, make())))
 
 
 def wait() -> None:

@@ -48,7 +48,10 @@ def aggregation(schema: TableSchema, options: TableOptions, where: str) -> Merge
         ),
         on_delete=OnDelete.REMOVE_RECORD if removes else OnDelete.RETRACT,
         updatable=False,
-        undeletable=None if removes else f"set {AGGREGATION_REMOVE_RECORD_ON_DELETE.key}",
+        undeletable=None
+        if removes
+        else "overwrite the table with the rows that stay, or make another table with "
+        f"{AGGREGATION_REMOVE_RECORD_ON_DELETE.key}",
     )
 
 

@@ -79,10 +79,10 @@ def check_partial_update(schema: TableSchema, options: TableOptions, where: str)
 def _undeletable(on_delete: OnDelete, groups: Sequence[SequenceGroup]) -> str | None:
     if on_delete is OnDelete.REMOVE_RECORD or any(group.removes_record for group in groups):
         return None
-    return (
-        f"set {PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key}, or {PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP.key} "
-        "when there are sequence groups"
-    )
+    if not groups and on_delete is OnDelete.REFUSE:
+        return f"set {PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key}"
+    option = PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP if groups else PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
+    return f"overwrite the table with the rows that stay, or make another table with {option.key}"
 
 
 def _refused(on_delete: OnDelete) -> str | None:

@@ -40,7 +40,7 @@ class Retention(msgspec.Struct, frozen=True):
 class ExpireOptions(msgspec.Struct, frozen=True):
     """The options ``snapshot.*``, ``changelog.*`` and ``consumer.changelog-only``, parsed.
 
-    `limit`: the most snapshots, and the most changelogs, that one expiry removes.
+    `limit`: the most snapshots, and the most changelogs, that a writer removes after a commit.
     """
 
     snapshots: Retention

@@ -2,7 +2,8 @@
 
 Three sources (option ``incremental-between-scan-mode``):
 
-* delta: the files that APPEND snapshots added, as they were written; compactions and overwrites are left out.
+* delta: the files that APPEND snapshots added, as they were written; compactions and overwrites are left out. With
+  data evolution the files of new rows are put together by their row ids.
 * changelog: the changelog files of the snapshots, made by ``changelog-producer``; overwrites are left out.
 * diff: the difference between the rows of the two snapshots.
 """
@@ -15,14 +16,15 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
-from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
+from morrow.engine.format.snapshot import APPEND, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.format.type_equality import same_values
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
+from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER, MERGE_ENGINE
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.options.writing import levels_of
@@ -31,9 +33,14 @@ from morrow.engine.plan.data_files import data_files, partition_values, readable
 from morrow.engine.plan.entries import partition_matches, partitions_overlap
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.in_flight import planning
-from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import (
+    base_manifests_of,
+    changelog_manifests_of,
+    delta_manifests_of,
+    manifest_entries,
+)
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import file_columns, make_plan
+from morrow.engine.plan.planner import check_blobs, file_columns, make_plan, plan_of_entries
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
 from morrow.engine.plan.request import ScanRequest
@@ -45,9 +52,10 @@ ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, 
 
 
 class ChangesMode(StrEnum):
-    """The source of changes; AUTO: see `mode_of`."""
+    """The source of changes; AUTO: see `mode_of`. RAW is DELTA, asked for in streams by name."""
 
     AUTO = "auto"
+    RAW = "raw"
     DELTA = "delta"
     CHANGELOG = "changelog"
     DIFF = "diff"
@@ -55,17 +63,26 @@ class ChangesMode(StrEnum):
 
 @dataclass(frozen=True)
 class ChangesRequest:
-    """A caller's request for changes: columns in order and a parsed filter, of the newest schema."""
+    """A caller's request for changes: columns in order and a parsed filter, of the newest schema.
+
+    `raw`: streams give rows as they were written, though these may be no whole rows.
+    """
 
     schema: TableSchema
     options: TableOptions
     columns: tuple[str, ...]
     filter: Filter
+    raw: bool = False
 
     @property
     def producer(self) -> ChangelogProducer:
         """The table's ``changelog-producer``."""
         return self.options.changelog_producer
+
+    @property
+    def followed_mode(self) -> ChangesMode:
+        """The source of a stream's changes. Raises as `mode_of`."""
+        return mode_of(self, ChangesMode.RAW if self.raw else ChangesMode.AUTO, tags=False)
 
 
 @dataclass(frozen=True)
@@ -101,13 +118,27 @@ Changes: TypeAlias = FileChanges | FullRows | Difference
 def mode_of(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
     """Resolves AUTO: tags are compared with each other; otherwise changelog files are read if the table has a
     changelog producer, and delta files if it has none.
+
+    Raises:
+        Unsupported: there is no producer, and the rows that were written are but parts of the table's rows.
     """
+    if mode is ChangesMode.RAW:
+        return ChangesMode.DELTA
     if mode is not ChangesMode.AUTO:
         return mode
     if tags:
         return ChangesMode.DIFF
-    no_producer = request.producer is ChangelogProducer.NONE
-    return ChangesMode.DELTA if no_producer else ChangesMode.CHANGELOG
+    if request.producer is not ChangelogProducer.NONE:
+        return ChangesMode.CHANGELOG
+    engine = request.options.merge_engine
+    if request.schema.primary_keys and engine != MERGE_ENGINE.default:
+        raise Unsupported(
+            f"a read of changes of a table with the merge engine {engine} and without a changelog producer",
+            where=request.options.given.where,
+            hint=f"what was written are no whole rows; set {CHANGELOG_PRODUCER} to lookup or full-compaction, compare "
+            "two snapshots (mode diff), or ask for what was written by name (mode raw)",
+        )
+    return ChangesMode.DELTA
 
 
 def in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
@@ -122,14 +153,15 @@ def in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
 
 def changes_of(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, mode: ChangesMode
-) -> FileChanges | None:
-    """Returns the files with the changes of one snapshot; None when it has none of that kind.
+) -> FileChanges | FullRows | None:
+    """Returns the files with the changes of one snapshot, or its new rows; None when it has none of that kind.
 
     Args:
         mode: DELTA or CHANGELOG.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.
+        Unsupported: columns of rows that were there before were written by themselves (data evolution).
         SnapshotExpired: the snapshot's changes have been removed meanwhile.
     """
     with planning(metadata, snapshot, of_changes=True):
@@ -144,22 +176,33 @@ def changes_of(
 def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
     """Returns what a stream reads of one snapshot: as `changes_of`, plus overwrites if the table's options ask for it.
 
-    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before;
-    ``streaming-read-append-overwrite``: an overwrite of an append table is read as the rows it added.
+    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before, and
+    all rows of the first snapshot are insertions; ``streaming-read-append-overwrite``: an overwrite of an append table
+    is read as the rows it added.
 
     Raises:
-        Unsupported: a column has another type by then.
+        Unsupported: a column has another type by then. SnapshotExpired: the snapshot before an overwrite.
     """
     _check_types(metadata, request, snapshot)
     keyed = bool(request.schema.primary_keys)
-    mode = mode_of(request, ChangesMode.AUTO, tags=False)
+    mode = request.followed_mode
     option = STREAMING_READ_OVERWRITE if keyed else STREAMING_READ_APPEND_OVERWRITE
     if snapshot.commit_kind != OVERWRITE or not request.options.given.get(option):
         return changes_of(metadata, request, snapshot, mode)
     if not keyed:
         with planning(metadata, snapshot, of_changes=True):
             return _added(metadata, request, snapshot, delta_manifests_of(metadata, snapshot))
-    return difference(metadata, request, metadata.snapshot(snapshot.id - 1), snapshot)
+    if snapshot.id == FIRST_SNAPSHOT_ID:
+        return FullRows(_all_rows(metadata, request, snapshot))
+    try:
+        before = metadata.snapshot(snapshot.id - 1)
+    except SnapshotNotFound as error:
+        raise SnapshotExpired(
+            f"{error}; with {STREAMING_READ_OVERWRITE}, a stream reads the overwrite of snapshot {snapshot.id} as the "
+            "difference from the snapshot before it: read the whole table, and begin another stream after it; a "
+            "consumer keeps the snapshots that its stream needs"
+        ) from error
+    return difference(metadata, request, before, snapshot)
 
 
 def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> None:
@@ -181,7 +224,7 @@ def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Sna
 
 def full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> FullRows:
     """Returns all rows of a snapshot that its changelog covers: rows that await a producer's compaction come later."""
-    producer = request.producer
+    producer = ChangelogProducer.NONE if request.raw else request.producer
     least_level = 0
     if producer is ChangelogProducer.LOOKUP:
         least_level = 1
@@ -194,9 +237,13 @@ def full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsh
 
 def _added(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, listed: pl.DataFrame
-) -> FileChanges | None:
-    """Returns the files that these manifests add, one section per bucket, in the order of the manifests."""
+) -> FileChanges | FullRows | None:
+    """Returns the files that these manifests add, one section per bucket, in the order of the manifests.
+
+    With data evolution, the rows of these files.
+    """
     schema, predicate, where = request.schema, request.filter.predicate, metadata.where
+    check_blobs(schema, where)
     by_partition = projected(predicate, frozenset(schema.partition_keys))
     if by_partition != ALWAYS:
         listed = listed.filter(partitions_overlap(listed, schema, by_partition, where))
@@ -208,6 +255,8 @@ def _added(
         entries = entries.filter(partition_matches(entries, schema, by_partition, where))
     if request.producer is not ChangelogProducer.NONE:
         entries = entries.filter(entries["_BUCKET"] >= 0)  # postponed rows get a changelog when they are compacted
+    if request.options.data_evolution and entries.height:
+        return _new_rows(metadata, request, snapshot, entries)
     if predicate != ALWAYS and entries.height:
         kept = value_mask(metadata, schema, request.options, predicate, entries)
         entries = entries if kept is None else entries.filter(kept)
@@ -230,6 +279,34 @@ def _added(
             roots=readable_roots(metadata, request.options),
         )
     )
+
+
+def _new_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, entries: pl.DataFrame) -> FullRows:
+    """Returns the rows of files with row ids, whose columns may lie in several files.
+
+    Raises:
+        Unsupported: some of the rows were there before: which of them were changed is not recorded.
+    """
+    if (entries["_FIRST_ROW_ID"].fill_null(0) < _first_new_row(metadata, snapshot)).any():
+        raise Unsupported(
+            f"a read of the changes of snapshot {snapshot.id}, which wrote columns of rows that were there before,",
+            where=metadata.where,
+            hint="which rows it changed is not recorded; compare two snapshots (mode diff), or begin after it",
+        )
+    scan = ScanRequest(request.schema, request.options, snapshot, request.columns, request.filter)
+    return FullRows(replace(plan_of_entries(metadata, scan, entries), of_changes=True))
+
+
+def _first_new_row(metadata: TableMetadata, snapshot: Snapshot) -> int:
+    """Returns the least row id that no row of an earlier snapshot may have."""
+    if snapshot.id == FIRST_SNAPSHOT_ID:
+        return 0
+    before = metadata.snapshot_or_none(snapshot.id - 1) or metadata.changelog_or_none(snapshot.id - 1)
+    if before is not None:
+        return before.next_row_id or 0
+    listed = base_manifests_of(metadata, snapshot)
+    ends = [entries["_FIRST_ROW_ID"] + entries["_ROW_COUNT"] for entries in manifest_entries(metadata, listed)]
+    return int(pl.concat(ends).max() or 0) if ends else 0  # type: ignore[arg-type]  # of integers
 
 
 def _sections(metadata: TableMetadata, request: ChangesRequest, entries: pl.DataFrame) -> tuple[Section, ...]:
@@ -258,7 +335,7 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
     check_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
-    return Difference(*unshared(old, new), request.schema.primary_keys, request.filter)
+    return Difference(*unshared(old, new), request.schema.row_keys, request.filter)
 
 
 def _all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:

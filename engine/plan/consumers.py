@@ -1,21 +1,59 @@
 """Consumers: the progress of readers of a table's changes, ``consumer/consumer-<id>``.
 
-One JSON file per consumer, ``{"nextSnapshot": n}``. Expiry keeps snapshot `n` and all after it, so that a reader which
-resumes finds what it has not read.
+One JSON file per consumer, ``{"nextSnapshot": n, "readCommit": {...}}``. The second member is Morrow's own, and other
+readers of such files ignore it. It identifies the commit of snapshot `n` - 1. After a rollback or a fast-forward,
+another commit has that id, and a reader would skip the rows of ids that were taken again.
+
+Expiry keeps snapshot `n` and all after it, so that a reader which resumes finds what it has not read, and snapshot
+`n` - 1 if its commit is recorded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
 
 CONSUMER_PREFIX = "consumer-"
 NEXT_SNAPSHOT = "nextSnapshot"
+READ_COMMIT = "readCommit"
+
+
+class ReadCommit(msgspec.Struct, frozen=True, rename="camel"):
+    """The identity of a commit among all that had or will have the same snapshot id.
+
+    The changelog that is kept of an expired snapshot has the same identity.
+    """
+
+    commit_user: str
+    commit_identifier: int
+    time_millis: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> ReadCommit:
+        return cls(snapshot.commit_user, snapshot.commit_identifier, snapshot.time_millis)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The snapshot that a consumer reads next, and the commit of the one before, if it is recorded."""
+
+    next_snapshot: int
+    read: ReadCommit | None = None
+
+    @property
+    def oldest_needed(self) -> int:
+        """The oldest snapshot that the consumer needs to go on."""
+        return self.next_snapshot - (self.read is not None)
 
 
 @dataclass(frozen=True)
@@ -39,6 +77,11 @@ class Consumers:
         Raises:
             InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
         """
+        found = self.progress(name)
+        return None if found is None else found.next_snapshot
+
+    def progress(self, name: str) -> Progress | None:
+        """Return what a consumer has read; None if there is no such consumer. Raises as `next_snapshot`."""
         path = self._path(name)
         try:
             data = self.metadata.store.read(path)
@@ -46,15 +89,19 @@ class Consumers:
             return None
         return _parsed(data, path)
 
-    def record(self, name: str, next_snapshot: int) -> None:
+    def record(self, name: str, next_snapshot: int, read: ReadCommit | None = None) -> None:
         """Records that this consumer has read everything before `next_snapshot`.
+
+        Args:
+            read: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
 
         Raises:
             InvalidArgument: not a valid consumer name, or not an id. StorageError: it cannot be written.
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
-        self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot}))
+        mark = {} if read is None else {READ_COMMIT: msgspec.to_builtins(read)}
+        self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot, **mark}))
 
     def delete(self, name: str) -> bool:
         """Deletes a consumer; returns False when there was none. Raises as `record`."""
@@ -66,12 +113,15 @@ class Consumers:
         Raises:
             CorruptFile: a file is damaged.
         """
+        return {name: found.next_snapshot for name, found in self._each().items()}
+
+    def _each(self) -> dict[str, Progress]:
         listed = self.metadata.store.list(self._folder)
         names = sorted(
             s.name.removeprefix(CONSUMER_PREFIX) for s in listed if s.name.startswith(CONSUMER_PREFIX) and not s.is_dir
         )
-        found = {name: self.next_snapshot(name) for name in names}
-        return {name: following for name, following in found.items() if following is not None}
+        each = {name: self.progress(name) for name in names}
+        return {name: found for name, found in each.items() if found is not None}
 
     def __repr__(self) -> str:
         return (
@@ -79,13 +129,20 @@ class Consumers:
             or "none"
         )
 
-    def least(self) -> int | None:
-        """Returns the oldest snapshot that any consumer still has to read; None when there are no consumers."""
-        return min(self.all().values(), default=None)
+    def slowest(self) -> tuple[str, int] | None:
+        """Return the consumer that is furthest behind and the oldest snapshot it needs; None if there is none."""
+        needed = ((name, progress.oldest_needed) for name, progress in self._each().items())
+        return min(needed, key=lambda item: item[1], default=None)
 
 
-def _parsed(data: bytes, path: str) -> int:
-    following = built(path, lambda node: node[NEXT_SNAPSHOT], parse_object(data, path))
+def _parsed(data: bytes, path: str) -> Progress:
+    node = parse_object(data, path)
+    following = built(path, lambda node: node[NEXT_SNAPSHOT], node)
     if isinstance(following, bool) or not isinstance(following, int):
         raise CorruptFile(path, f"{NEXT_SNAPSHOT} is {following!r}, which is no snapshot id", hint="write it anew")
-    return following
+    return Progress(following, built(path, _read_commit, node))
+
+
+def _read_commit(node: Mapping[str, Any]) -> ReadCommit | None:
+    mark = node.get(READ_COMMIT)
+    return None if mark is None else msgspec.convert(mark, ReadCommit)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
@@ -17,6 +17,7 @@ from morrow.engine.frames import kept
 from morrow.engine.names import ENTRY, INDEX_FILE, VECTOR
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
+from morrow.engine.options.given import Options
 from morrow.engine.plan.data_files import external, file_paths
 from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -55,7 +56,7 @@ def with_vectors(
     if indexes is None:
         return live, None
     if not options.deletion_vectors:
-        _check_unwanted(metadata, options, indexes)
+        _check_unwanted(metadata, options, snapshot, indexes, live)
         return live, None
     files = kept(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     if not files.height:
@@ -70,19 +71,61 @@ def with_vectors(
     return live.hstack([pl.Series(VECTOR, vector)]), DeletionVectors(files, ranges)
 
 
-def _check_unwanted(metadata: TableMetadata, options: TableOptions, indexes: pl.DataFrame) -> None:
-    """Checks vectors of a table whose newest options disable them: they are ignored if it once had them, as in Java.
+def _check_unwanted(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, indexes: pl.DataFrame, live: pl.DataFrame
+) -> None:
+    """Checks that no live file has deletion vectors in a table whose newest options disable them.
+
+    Vectors of files that a compaction has replaced are ignored if the table once had them, as in Java.
 
     Raises:
         CorruptFile: it never had them, so the option was lost.
+        Unsupported: the rows that the vectors mark as dead would come back.
     """
-    if DELETION_VECTORS_INDEX not in indexes["_INDEX_TYPE"] or options.given.has(DELETION_VECTORS_MODIFIABLE):
+    files = kept(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
+    if not files.height:
         return
-    if not any(metadata.options(schema).deletion_vectors for schema in metadata.schemas()):
+    if not options.given.has(DELETION_VECTORS_MODIFIABLE) and not any(
+        metadata.options(schema).deletion_vectors for schema in metadata.schemas()
+    ):
         raise CorruptFile(
             metadata.where,
             f"it has deletion vectors, but no version of its schema has the option {DELETION_VECTORS_ENABLED}",
         )
+    if _placed(_ranges(files), live)[ENTRY].is_not_null().any():
+        raise _other_mode(metadata, snapshot, "disabled", "rows that they mark as dead would come back")
+
+
+def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, visible: pl.DataFrame) -> None:
+    """Checks a state of a keyed table that has deletion vectors by now: older states must be compacted fully.
+
+    Reads with vectors leave level 0 out and merge nothing. Rows of other states would be missing, or there twice.
+
+    Args:
+        visible: the live files of levels that are read.
+
+    Raises:
+        Unsupported: the snapshot was made before vectors were enabled, and needs a merge.
+    """
+    then = Options(metadata.schema(snapshot.schema_id).options, metadata.where)
+    if not then.get(DELETION_VECTORS_ENABLED) and not one_run_each(visible):
+        raise _other_mode(metadata, snapshot, "enabled", "rows that wait for a compaction would be missing")
+
+
+def one_run_each(placed: pl.DataFrame) -> bool:
+    """Returns whether the live files of every bucket are one sorted run above level 0."""
+    level = pl.col("_LEVEL")
+    runs = placed.group_by("_PARTITION", "_BUCKET").agg((level.min() > 0) & (level.n_unique() == 1))
+    return bool(runs["_LEVEL"].all())
+
+
+def _other_mode(metadata: TableMetadata, snapshot: Snapshot, changed: str, why: str) -> Unsupported:
+    return Unsupported(
+        f"a read of snapshot {snapshot.id}, of before deletion vectors were {changed},",
+        where=metadata.where,
+        hint=f"{why}; read a snapshot of since then, or make a branch of a tag of that time and read the branch; if it "
+        f"is the newest one, set {DELETION_VECTORS_ENABLED} back, compact the table fully, and change it then",
+    )
 
 
 def deletion_refs(

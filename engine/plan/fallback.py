@@ -2,8 +2,8 @@
 if the other branch has them.
 
 The other branch has its own schema versions, options and merge engine, but the same columns, up to their nullability.
-Source: the option's description; for time travel Java's behaviour when a table is loaded with ``scan.*`` options,
-which then apply to both branches.
+Source: the option's description. Ids of snapshots and names of tags are those of main: with a past state of main the
+other branch is read as it was at that time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema, refuse_system_names
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.schema import TableSchema, refuse_unreadable
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from morrow.engine.format.type_equality import either_nullable, same_values
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
@@ -25,7 +25,7 @@ from morrow.engine.plan.planner import Outlines, make_plan
 from morrow.engine.plan.predicate import leaves
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.engine.plan.time_travel import Travel, at_time, resolve
+from morrow.engine.plan.time_travel import Travel, at_time, resolve, without_version
 from morrow.engine.values import replace
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
@@ -148,33 +148,42 @@ def _other(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | 
     if named is None or metadata.branch != MAIN_BRANCH:
         return None
     other = metadata.on_branch(named)
-    found = _snapshot(other, snapshot, travel)
-    # As in main, a past state is read with its own columns.
-    schema = other.latest_schema() if travel.is_latest or found is None else other.schema(found.schema_id)
-    refuse_system_names(schema, other.where)
+    if travel.is_latest or snapshot is None:
+        found, schema = other.latest_snapshot(), other.latest_schema()
+    else:
+        found = _snapshot(metadata, other, snapshot, travel)
+        if found is None:
+            return None
+        schema = other.schema(found.schema_id)  # as in main, a past state is read with its own columns
+    refuse_unreadable(schema, other.where)
     return _Other(other, found, schema, is_first=not (options.fallback_branch or "").strip())
 
 
-def _snapshot(other: TableMetadata, snapshot: Snapshot | None, travel: Travel) -> Snapshot | None:
-    """Returns the branch's snapshot to read with this snapshot of main, by applying the scan's request to the branch.
+def _snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
+    """Returns the branch's snapshot at the time of this one of main, or at the time that was asked for; None before
+    the branch had any.
 
-    A snapshot id is looked up in the branch as well; if the branch lacks it, the branch is read as of the time of
-    main's snapshot. A branch without a snapshot at a time had no rows then.
+    A watermark is asked of both branches.
+
+    Raises:
+        SnapshotNotFound: no snapshot of the branch has reached the watermark, or those of that time have expired.
     """
-    if travel.is_latest or snapshot is None:
-        return other.latest_snapshot()
+    asked = without_version(main, travel)
+    if asked.watermark is not None:
+        return resolve(other, asked)
     try:
-        return resolve(other, travel)
+        return at_time(other, snapshot.time_millis if asked.millis is None else asked.millis)
     except SnapshotNotFound:
-        if travel.watermark is not None:
-            raise
-        if travel.millis is not None:
+        first = next(other.snapshots(), None)
+        if first is None or first.id == FIRST_SNAPSHOT_ID or _is_of(main, first):
             return None
-    try:
-        return at_time(other, snapshot.time_millis)
-    except SnapshotNotFound:
-        # As in Java, a branch younger than the snapshot is read from its beginning.
-        return next(other.snapshots(), None)
+        raise
+
+
+def _is_of(main: TableMetadata, first: Snapshot) -> bool:
+    """Returns whether the first snapshot of a branch is one of main, with which the branch began."""
+    same = [main.snapshot_or_none(first.id), *(tag.snapshot for tag in main.tags() if tag.snapshot.id == first.id)]
+    return any(each is not None and each.time_millis == first.time_millis for each in same)
 
 
 def _check_same_columns(main: TableSchema, found: _Other, where: str) -> None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.metadata_files import METADATA_CACHE
+from morrow.engine.plan.metadata_files import METADATA_CACHE, frame_bytes
 
 MOST = 1 << 12
 """Entries in manifests, at most, of which the live ones are kept: others take long for other reasons."""
@@ -41,7 +41,7 @@ def keep_entries(metadata: TableMetadata, manifests: pl.DataFrame, live: pl.Data
     if manifests["_NUM_ADDED_FILES"].sum() > MOST:
         return
     key = _key(metadata, _names(manifests), live.columns)
-    METADATA_CACHE.put(key, live, int(live.estimated_size()) + 128 * manifests.height)
+    METADATA_CACHE.put(key, live, frame_bytes(live) + 128 * manifests.height)
 
 
 def _names(manifests: pl.DataFrame) -> tuple[Manifest, ...]:

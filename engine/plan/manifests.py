@@ -23,7 +23,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.frames import stacked
 from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.metadata_files import METADATA_CACHE
+from morrow.engine.plan.metadata_files import METADATA_CACHE, frame_bytes
 
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""
@@ -55,10 +55,17 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
 
     def joined() -> tuple[object, int]:
         frame = stacked(_decoded(metadata, lists, decode_manifest_lists))
-        return frame, int(frame.estimated_size())
+        return frame, frame_bytes(frame)
 
     key = (metadata.store.url(metadata.root), *lists)
     return METADATA_CACHE.get_or_make(key, joined)  # type: ignore[return-value]  # heterogeneous cache
+
+
+def base_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+    """Returns the manifests of what was there before this snapshot."""
+    path = metadata.paths.manifest(snapshot.base_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
+    return frame
 
 
 def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
@@ -188,7 +195,7 @@ def _known(metadata: TableMetadata, files: Sequence[Stored], outline: bool, cach
 
 
 def _remember(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> None:
-    METADATA_CACHE.put(key, frame, int(frame.estimated_size()) + len(path))
+    METADATA_CACHE.put(key, frame, frame_bytes(frame) + len(path))
 
 
 def _parts(files: Sequence[Stored]) -> list[Sequence[Stored]]:

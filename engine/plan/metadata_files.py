@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
 
+import polars as pl
+
 from morrow.engine.errors import CorruptFile, FileMissing, SnapshotExpired, SnapshotNotFound
 from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, MAIN_BRANCH, TablePaths, in_store
 from morrow.engine.format.schema import TableSchema, parse_schema
@@ -27,8 +29,19 @@ from morrow.engine.telling import redacted
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 
-METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
+MAX_ENTRIES = 3000
+"""Metadata files and plans in the cache. A commit leaves about six of 20 KB each, which nobody needs after the next."""
+FRAME_BYTES, COLUMN_BYTES = 512, 1024
+"""Memory that a frame and each of its columns take beside their values."""
+
+METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_ENTRIES)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
+
+
+def frame_bytes(frame: pl.DataFrame) -> int:
+    """Return the memory that a frame takes, about: most of that of a small one is not its values."""
+    return int(frame.estimated_size()) + FRAME_BYTES + COLUMN_BYTES * frame.width
+
 
 T = TypeVar("T")
 

@@ -13,14 +13,15 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import BlobType, DataField, contains
 from morrow.engine.frames import kept, picked
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
 from morrow.engine.plan.data_files import DESCRIBED, data_files, described, partition_values, readable_roots
-from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
+from morrow.engine.plan.deletions import DeletionVectors, check_needs_no_merge, deletion_refs, with_vectors
 from morrow.engine.plan.entries import Decoded, LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
@@ -56,31 +57,54 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
         SnapshotExpired: the snapshot has been removed meanwhile.
     """
-    spec = spec_of(metadata, request)
-    plan = ScanPlan(
-        table=metadata.where,
-        schema=request.read_schema,
-        columns=request.columns,
-        filter=request.filter,
-        sections=(),
-        snapshot=request.snapshot,
-        merge=spec,
-        limit=request.limit,
-        file_options=request.options.raw,
-        root=metadata.root,
-        branch=metadata.branch,
-        roots=readable_roots(metadata, request.options),
-    )
+    plan = _empty_plan(metadata, request)
     if request.snapshot is None:
         return plan
     with planning(metadata, request.snapshot):
         return _with_files(metadata, request, plan, outlines)
 
 
+def plan_of_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
+    """Plans a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
+    plan = _empty_plan(metadata, request)
+    divided = sectioned(metadata, request, plan.merge, with_modern_dates(metadata, entries))
+    return _assembled(metadata, request, plan, divided, None, ())
+
+
+def _empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
+    """Returns the plan of a request without files. Raises as `spec_of`."""
+    return ScanPlan(
+        table=metadata.where,
+        schema=request.read_schema,
+        columns=request.columns,
+        filter=request.filter,
+        sections=(),
+        snapshot=request.snapshot,
+        merge=spec_of(metadata, request),
+        limit=request.limit,
+        file_options=request.options.raw,
+        root=metadata.root,
+        branch=metadata.branch,
+        roots=readable_roots(metadata, request.options),
+    )
+
+
 def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     """Returns how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
+    check_blobs(request.schema, metadata.where)
     spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
+
+
+def check_blobs(schema: TableSchema, where: str) -> None:
+    """Raises `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
+    blobs = [field.name for field in schema.fields if contains(field.type, BlobType)] if schema.primary_keys else []
+    if blobs:
+        raise Unsupported(
+            f"the BLOB column {blobs[0]!r} of a table with a primary key",
+            where=where,
+            hint="its files hold descriptors of blobs in *.managed.blob; read it by Paimon 2.0 or newer",
+        )
 
 
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
@@ -125,6 +149,9 @@ def visible_entries(
     if spec is not None:
         # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
+        if request.options.deletion_vectors:
+            seen = frame.filter(visible & (frame["_LEVEL"] >= request.least_level))
+            check_needs_no_merge(metadata, request.snapshot, seen)
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level

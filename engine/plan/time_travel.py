@@ -232,16 +232,34 @@ def at_version(metadata: TableMetadata, version: str) -> Snapshot:
     try:
         return metadata.tag(version).snapshot
     except TagNotFound:
-        number = _number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
-        if number is not None:
-            return _snapshot_or_tag(metadata, number)
-        mark, _, digits = version.partition(WATERMARK_VERSION_PREFIX)
-        number = _number(digits.removeprefix("-"))
-        if number is not None and not mark:
-            return at_watermark(metadata, -number if digits.startswith("-") else number)
-        if re.match(ISO_DATE, version):
-            return at_time(metadata, to_millis(version))
-        raise
+        travel = _without_tag(version)
+        if travel is None:
+            raise
+    found = resolve(metadata, travel)
+    assert found is not None  # a particular one
+    return found
+
+
+def without_version(metadata: TableMetadata, travel: Travel) -> Travel:
+    """Returns the same state, its version text replaced by what that means in the table."""
+    version = travel.version
+    if version is None:
+        return travel
+    if version in metadata.tag_names():
+        return Travel(tag=version)
+    return _without_tag(version) or travel
+
+
+def _without_tag(version: str) -> Travel | None:
+    """Parses a version text that is no tag; None for text that cannot be anything else."""
+    number = _number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
+    if number is not None:
+        return Travel(snapshot=number)
+    mark, _, digits = version.partition(WATERMARK_VERSION_PREFIX)
+    number = _number(digits.removeprefix("-"))
+    if number is not None and not mark:
+        return Travel(watermark=-number if digits.startswith("-") else number)
+    return Travel(millis=to_millis(version)) if re.match(ISO_DATE, version) else None
 
 
 def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:

@@ -74,10 +74,14 @@ class MoveColumn(ColumnChange):
 
 @dataclass(frozen=True)
 class SetType(ColumnChange):
-    """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`."""
+    """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`.
+
+    `lossy`: also where the new type does not keep the values that rows have.
+    """
 
     type: DataType
     keep_nullability: bool = True
+    lossy: bool = False
 
 
 @dataclass(frozen=True)

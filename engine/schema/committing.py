@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument, UnclearOutcome
 from morrow.engine.format.paths import MAIN_BRANCH
@@ -56,10 +56,17 @@ def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
         raise AlreadyExists(f"{metadata.where}: there is a table already")
 
 
-def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> TableSchema:
+def commit_changes(
+    metadata: TableMetadata,
+    changes: Sequence[SchemaChange],
+    check: Callable[[TableSchema, TableSchema], None] | None = None,
+) -> TableSchema:
     """Changes the newest schema: all changes in one new version, or none of them.
 
     Concurrent changes of the schema go first: `changes` are then applied anew to the newer schema.
+
+    Args:
+        check: raises unless the schema before may become the one after.
 
     Returns: the newest schema; no new version when the changes change nothing.
 
@@ -76,6 +83,8 @@ def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> 
             return before
         _check_branches(metadata, after)
         check_conversion(metadata, before, after)
+        if check is not None:
+            check(before, after)
         if take_schema(metadata, after, changes):
             return after
     raise CommitConflict(f"{metadata.where}: the schema was changed by others {MOST_TRIES} times; try again later")

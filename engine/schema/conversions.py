@@ -2,7 +2,7 @@
 
 With vectors, files above level 0 are read as they are and level 0 is not read at all; without, files are merged and
 vectors are ignored. A full compaction makes both the same: each bucket is one sorted run without dead rows. Snapshots
-from before the change should not be travelled to.
+of before the change are read only where they are compacted so, too (`engine.plan.deletions`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
+from morrow.engine.plan.deletions import one_run_each
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -38,7 +39,7 @@ def check_conversion(metadata: TableMetadata, before: TableSchema, after: TableS
             )
     elif after.primary_keys:
         entries = live_entries(metadata, snapshot, after).frame
-        if not _one_run_each(entries):
+        if not one_run_each(entries.filter(entries["_BUCKET"] >= 0)):  # others await a bucket
             raise InvalidArgument(
                 f"{metadata.where}: the option {DELETION_VECTORS_ENABLED} cannot be set while buckets hold several "
                 f"sorted runs, which would be read unmerged or not at all; {compact}"
@@ -52,10 +53,3 @@ def _dead_rows(indexes: pl.DataFrame | None) -> int:
     ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode()).drop_nulls().to_series()
     # A vector of unknown size marks at least a row.
     return int(ranges.struct.field("_CARDINALITY").fill_null(1).sum()) if len(ranges) else 0
-
-
-def _one_run_each(entries: pl.DataFrame) -> bool:
-    """Returns whether every bucket is one sorted run above level 0; rows that await a bucket are ignored."""
-    placed = entries.filter(entries["_BUCKET"] >= 0)
-    levels = placed.group_by("_PARTITION", "_BUCKET").agg(pl.col("_LEVEL").n_unique())
-    return not (placed["_LEVEL"] == 0).any() and not (levels["_LEVEL"] > 1).any()

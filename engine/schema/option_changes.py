@@ -23,8 +23,9 @@ def check_set_option(options: Mapping[str, str], key: str, value: str, where: st
     key = present_key(key)
     if before.get(key) == value:
         return
-    _check_mutable(key, where)
-    if key in CHECKS:
+    if key not in CHECKS:
+        _check_mutable(key, where)
+    else:
         CHECKS[key](Options(before, where), Options({**before, key: value}, where))
 
 
@@ -81,7 +82,16 @@ def _clustering(before: Options, _: Options) -> None:
         )
 
 
+def _remove_record(before: Options, after: Options) -> None:
+    """Accept deletions from now on if the table holds none: it refused them, rather than ignore or retract them."""
+    option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
+    groups = any(key.endswith(".sequence-group") for key in before.raw)
+    if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:
+        _check_mutable(option.key, before.where)
+
+
 CHECKS: Mapping[str, Check] = {
+    merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key: _remove_record,
     table.BUCKET.key: _bucket,
     merging.DELETION_VECTORS_ENABLED.key: _deletion_vectors,
     merging.IGNORE_DELETE.key: _stays_true(merging.IGNORE_DELETE),

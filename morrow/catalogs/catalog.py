@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.scans.changes import Mode
     from morrow.statements.parameters import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
 
@@ -123,6 +124,7 @@ class Catalog(CatalogChanges, CatalogViews):
         *,
         from_snapshot: int | str | None = None,
         to_snapshot: int | str | None = None,
+        mode: Mode = "auto",
         **at: Unpack[TravelArguments],
     ) -> SystemScan:
         """Returns a scan of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
@@ -132,8 +134,8 @@ class Catalog(CatalogChanges, CatalogViews):
                 ``all_tables``, ``all_partitions``, ``all_table_options``, ``catalog_options``, optionally prefixed by
                 ``sys.`` (Paimon's names of the first two are ``sys.tables`` and ``sys.partitions``).
             columns, filter, limit: as for `Table.scan`.
-            from_snapshot, to_snapshot, as_of, snapshot, tag, timestamp, watermark, version, branch: for system tables
-                of a table, as for `Table.system`.
+            from_snapshot, to_snapshot, mode, as_of, snapshot, tag, timestamp, watermark, version, branch: for system
+                tables of a table, as for `Table.system`.
 
         Raises:
             DatabaseNotFound, TableNotFound, BranchNotFound: nothing has this name.
@@ -150,7 +152,7 @@ class Catalog(CatalogChanges, CatalogViews):
         if found.system is None:
             raise InvalidArgument(f"{name!r} is a table, not a system table: use Catalog.table")
         return self.table(found.table, branch=found.branch).system(
-            found.system, columns, filter, limit, from_snapshot=from_snapshot, to_snapshot=to_snapshot, **at
+            found.system, columns, filter, limit, from_snapshot=from_snapshot, to_snapshot=to_snapshot, mode=mode, **at
         )
 
     def sql(

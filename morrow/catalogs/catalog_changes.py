@@ -170,19 +170,23 @@ class CatalogChanges(CatalogDatabases):
     ) -> Table:
         """Makes a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
 
-        Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns. The table has no primary
-        key. Columns that only some of the files have are null in the rows of the others. Timestamps of the type INT96,
-        which Spark writes unless told otherwise, become TIMESTAMP(9) in UTC.
+        Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns: of the files' type if they
+        hold the column too, numbers if all values are, else text. The table has no primary key. Columns that only some
+        of the files have are null in the rows of the others. Timestamps of the type INT96, which Spark writes unless
+        told otherwise, become TIMESTAMP(9) in UTC, or TIMESTAMP(6) if nanoseconds do not hold them.
 
         Args:
-            folder: files and folders whose names begin with ``_`` or ``.`` are left out.
+            folder: files and folders whose names begin with ``_`` or ``.`` are left out, unless ``=`` follows.
             name: the table, ``database.table``, which must not exist.
             options: of the table.
 
         Raises:
             AlreadyExists: the table exists.
-            InvalidArgument: no Parquet file, files that cannot be read or whose columns have different types.
-            Unsupported: a folder in an object store. Others as `create_table`; no table is left then.
+            InvalidArgument: no Parquet file, files that cannot be read or whose columns have different types, folders
+                that name different columns or other values than their files, a folder that the table would lie in.
+            Unsupported: a folder in an object store or of a table of Delta Lake, Iceberg, Hudi, Paimon and the like,
+                whose removed rows are still in files; dates of the Julian calendar. Others as `create_table`; no table
+                is left then.
         """
         from morrow.tables.many_tables import clone_parquet
 

@@ -14,6 +14,7 @@ from morrow.cli.asking import may
 from morrow.cli.opening import is_name, knows_names, open_catalog, open_table, place
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
+from morrow.engine.catalog.filesystem import check_warehouse
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.telling import shown, without_secrets
 from morrow.engine.wording import plural
@@ -25,6 +26,7 @@ def ls(what: str | None, long: bool, form: Format, output: Path | None) -> None:
     """Write databases and tables; those without tables come last, with a null."""
     by_name = what is not None and knows_names() and "/" not in what and what not in (".", "..")
     catalog = open_catalog(None if by_name else what)
+    check_warehouse(catalog._catalog)
     if not by_name and not catalog.databases() and not _is_there(catalog):
         raise DatabaseNotFound(f"{catalog.warehouse}: there is no warehouse of this name, or it has no databases")
     if long:
@@ -79,6 +81,7 @@ def alter(
     drop: Sequence[str],
     rename: Mapping[str, str],
     types: Mapping[str, str],
+    lossy: bool,
     options: Mapping[str, str],
     unset: Sequence[str],
     comment: str | None,
@@ -114,7 +117,7 @@ def alter(
         for name in drop:
             batch.drop_column(name)
         for name, kind in types.items():
-            batch.set_type(name, kind)
+            batch.set_type(name, kind, lossy=lossy)
         for name, kind in add.items():
             batch.add_column(name, kind)
         if options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
@@ -94,7 +95,7 @@ def _between_branches(
     old, new = before.plan, after.plan
     if old.schema.fields == new.schema.fields and old.merge == new.merge and not (old.fallback or new.fallback):
         old, new = unshared(old, new)
-    part = Difference(old, new, tuple(table.primary_keys), request.filter)
+    part = Difference(old, new, old.schema.row_keys, request.filter)
     return Changes(metadata, request, (part,), None)
 
 
@@ -129,6 +130,8 @@ def tail(
     limit: int,
     follow: bool,
     form: Format,
+    *,
+    raw: bool,
 ) -> None:
     """Write the last changed rows; with `follow` those of later snapshots as they come, until Ctrl-C.
 
@@ -141,7 +144,7 @@ def tail(
     newest = metadata_of(table).latest_snapshot()
     # Before the rows are read: what is committed meanwhile is not lost.
     first = 1 if newest is None else newest.id + 1
-    rows = _last(table, newest, columns, where, limit)
+    rows = _last(table, newest, columns, where, limit, raw=raw)
     forbid(follow)  # a pager would hold up what comes next
     if rows is not None:
         write_rows(rows.schema, rows.to_batches(), form, None)
@@ -149,7 +152,7 @@ def tail(
         return
     names = None if rows is None else rows.column_names
     try:
-        for found in _followed(table, first, columns, where):
+        for found in _followed(table, first, columns, where, raw=raw):
             if len(found):
                 write_rows(found.schema, found.to_batches(), form, None, header=found.column_names != names)
                 names = found.column_names
@@ -157,13 +160,15 @@ def tail(
         return
 
 
-def _followed(table: morrow.Table, first: int, columns: Sequence[str] | None, where: str | None) -> Iterator[pa.Table]:
+def _followed(
+    table: morrow.Table, first: int, columns: Sequence[str] | None, where: str | None, *, raw: bool
+) -> Iterator[pa.Table]:
     """Yields the changed rows of each snapshot from `first` on, in the columns that the table has by then."""
     metadata = metadata_of(table)
     while True:
         began = metadata.latest_schema().id
         try:
-            stream = table.stream(from_snapshot=first, columns=columns, filter=where)
+            stream = table.stream(from_snapshot=first, columns=columns, filter=where, mode="raw" if raw else "auto")
             for changes in stream:
                 if metadata.latest_schema().id != began:
                     break
@@ -177,15 +182,22 @@ def _followed(table: morrow.Table, first: int, columns: Sequence[str] | None, wh
 
 
 def _last(
-    table: morrow.Table, newest: Snapshot | None, columns: Sequence[str] | None, where: str | None, limit: int
+    table: morrow.Table,
+    newest: Snapshot | None,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int,
+    *,
+    raw: bool,
 ) -> pa.Table | None:
     """Returns the last `limit` changed rows, oldest first; None for a table without snapshots."""
     if newest is None:
         return None
+    mode: Literal["auto", "raw"] = "raw" if raw else "auto"
     found: list[pa.Table] = []
     oldest = metadata_of(table).earliest_snapshot_id() or newest.id
     for snapshot in range(newest.id, oldest - 1, -1):
-        found.append(table.changes(snapshot - 1, snapshot, columns=columns, filter=where).to_arrow())
+        found.append(table.changes(snapshot - 1, snapshot, mode=mode, columns=columns, filter=where).to_arrow())
         if sum(map(len, found)) >= max(limit, 1):
             break
     rows = pa.concat_tables(found[::-1])

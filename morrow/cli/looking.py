@@ -26,6 +26,7 @@ State = Annotated[
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for later changes, until Ctrl-C.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Show rows as written, though they are no whole rows.")]
 TailFormat = Annotated[
     Format, typer.Option("--format", help="As of read; arrow cannot follow.", rich_help_panel="Result")
 ]
@@ -108,12 +109,13 @@ def tail(
     where: arg.Where = None,
     limit: Few = HEAD_ROWS,
     branch: arg.Branch = None,
+    raw: Raw = False,
     form: TailFormat = Format.TABLE,
 ) -> None:
     """Show the changes of the newest snapshots, the last 10 rows unless --limit says otherwise, and follow them."""
     from morrow.cli import differences
 
-    differences.tail(path, branch, column_names(columns), where, limit, follow, form)
+    differences.tail(path, branch, column_names(columns), where, limit, follow, form, raw=raw)
 
 
 def history(

@@ -76,12 +76,14 @@ def expire(
 ) -> None:
     """Remove old snapshots."""
     limits, table = (retain_max, retain_min, _age(older_than), max_deletes), open_table(path, branch)
-    due = table.expire_snapshots(*limits, dry_run=True) if dry_run or not yes else 0
-    if not may(f"remove {plural(due, 'snapshot')}, with the files that only they need", yes=yes, dry_run=dry_run):
-        return
-    with working("expiring"):
-        count = table.expire_snapshots(*limits)
-    typer.echo(shown(f"{plural(count, 'snapshot')} removed" if count else "nothing to do"))
+    result = table.expire_snapshots(*limits, dry_run=True) if dry_run or not yes else None
+    due = plural(result or 0, "snapshot")
+    if may(f"remove {due}, with the files that only they need", yes=yes, dry_run=dry_run):
+        with working("expiring"):
+            result = table.expire_snapshots(*limits)
+        typer.echo(f"{plural(result, 'snapshot')} removed" if result else "nothing to do")
+    if result is not None and result.left:
+        typer.echo(shown(f"{plural(result.left, 'snapshot')} left: {result.kept_by}"), err=True)
 
 
 def orphans(

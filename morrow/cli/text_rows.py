@@ -54,7 +54,7 @@ def read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             cells = {name: kind for name, kind in odd.items() if name in names}
             yield from _with_members(blocks, cells, read) if cells else blocks
     except (duckdb.Error, pa.ArrowInvalid) as error:
-        raise InvalidArgument(f"{file}: {_told(error)}") from error
+        raise InvalidArgument(f"{file}: {error_text(error)}") from error
 
 
 def _with_members(blocks: Iterator[pa.Table], cells: Mapping[str, pa.DataType], read: pa.Schema) -> Iterator[pa.Table]:
@@ -77,19 +77,24 @@ def read_json(file: Path, schema: pa.Schema) -> pa.Table:
     with file.open("rb") as text:
         if text.read(64).lstrip()[:1] == b"[":
             raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
-    place = GLOB.sub(r"[\g<0>]", str(file.resolve()))
-    source = f"read_json_objects({_text(place)}, format = 'newline_delimited')"
+    source = json_lines(file)
     keys = "CASE json_type(json) WHEN 'OBJECT' THEN json_keys(json) ELSE error('no object: ' || json) END"
     try:
         with closing(duckdb.connect()) as connection:
             told = {name for (name,) in connection.sql(f"SELECT DISTINCT unnest({keys}) FROM {source}").fetchall()}
             others = [pa.field(name, pa.string()) for name in sorted(told.difference(schema.names))]
             fields = [pa.field(each.name, each.type) for each in schema if each.name in told or not told] + others
-            cells = (f"{_value(each.type, _member('json', each.name))} AS c{at}" for at, each in enumerate(fields))
+            cells = (f"{_value(each.type, member('json', each.name))} AS c{at}" for at, each in enumerate(fields))
             made = connection.sql(f"SELECT {', '.join(cells)} FROM {source}").to_arrow_table()
         return made.rename_columns([each.name for each in fields]).cast(pa.schema(fields))
     except (duckdb.Error, pa.ArrowInvalid) as error:
-        raise InvalidArgument(f"{file}: {_told(error)}") from error
+        raise InvalidArgument(f"{file}: {error_text(error)}") from error
+
+
+def json_lines(file: Path) -> str:
+    """Return SQL for the lines of a file of JSON objects, in the column ``json``."""
+    place = GLOB.sub(r"[\g<0>]", str(file.resolve()))
+    return f"read_json_objects({_text(place)}, format = 'newline_delimited')"
 
 
 def _cell(column: str, kind: pa.DataType) -> str:
@@ -99,7 +104,7 @@ def _cell(column: str, kind: pa.DataType) -> str:
 def _value(kind: pa.DataType, value: str, depth: int = 0) -> str:
     """Returns SQL for a JSON value as one of `kind` whose single values are still text, bytes or times."""
     if pa.types.is_struct(kind):
-        members = ", ".join(f"{_text(m.name)}: {_value(m.type, _member(value, m.name), depth)}" for m in kind)
+        members = ", ".join(f"{_text(m.name)}: {_value(m.type, member(value, m.name), depth)}" for m in kind)
         names = ", ".join(_text(member.name) for member in kind)
         others = f"list_filter(json_keys({value}), lambda n{depth}: n{depth} NOT IN ({names}))"
         return (
@@ -120,9 +125,10 @@ def _value(kind: pa.DataType, value: str, depth: int = 0) -> str:
         return f"list_transform(CAST({value} AS JSON[]), lambda {each}: {_value(kind.value_type, each, depth + 1)})"
     text = f"({value} ->> '$')"
     refused = f"WHEN json_type({value}) IN ('OBJECT', 'ARRAY') THEN error('a single value is wanted: ' || {value})"
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) or pa.types.is_string(kind):
         digits = f"length(regexp_replace({text}, '[^0-9]', '', 'g')) > {EXACT_DIGITS}"
-        refused += f" WHEN json_type({value}) = 'DOUBLE' AND {digits} THEN error('write it as text: ' || {value})"
+        is_rounded = f"json_type({value}) = 'DOUBLE' AND regexp_matches({text}, '[.eE]') AND {digits}"
+        refused += f" WHEN {is_rounded} THEN error('write it as text: ' || {value})"
     if _is_binary(kind):
         text = f"unhex({text})"
     elif pa.types.is_time(kind):
@@ -135,7 +141,8 @@ def _is_binary(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _member(value: str, name: str) -> str:
+def member(value: str, name: str) -> str:
+    """Return SQL for the member `name` of a JSON object."""
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
     return f"({value} -> {_text(pointer)})"
 
@@ -144,5 +151,6 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return the first line of an error of DuckDB or Arrow."""
     return str(error).partition("\n")[0].removeprefix("Invalid Input Error: ")

@@ -41,6 +41,7 @@ Add = Annotated[Texts, typer.Option("--add", metavar="NAME=TYPE", help="Add a co
 Remove = Annotated[Texts, typer.Option("--drop", metavar="NAME", help="Drop a column.")]
 Renames = Annotated[Texts, typer.Option("--rename", metavar="OLD=NEW", help="Rename a column.")]
 Types = Annotated[Texts, typer.Option("--type", metavar="NAME=TYPE", help="Change the type of a column.")]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Change types also where values are lost.")]
 Unset = Annotated[Texts, typer.Option("--unset", metavar="KEY", help="Reset an option of the table.")]
 
 
@@ -75,6 +76,7 @@ def alter(
     drop: Remove = None,
     rename: Renames = None,
     types: Types = None,
+    lossy: Lossy = False,
     options: Options = None,
     unset: Unset = None,
     comment: Comment = None,
@@ -92,6 +94,7 @@ def alter(
         drop=drop or [],
         rename=pairs("--rename", rename),
         types=pairs("--type", types, last=True),
+        lossy=lossy,
         options=pairs("--set", options),
         unset=unset or [],
         comment=comment,

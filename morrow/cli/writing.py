@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
@@ -23,6 +23,7 @@ from morrow.engine.wording import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     from morrow.engine.format.snapshot import Snapshot
 
@@ -53,11 +54,18 @@ def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
     try:
         table = open_table(path)
     except (TableNotFound, DatabaseNotFound):
-        table = _made(path, file, primary_key)
+        table, is_made = _made(path, file, primary_key), True
     else:
+        is_made = False
         if primary_key and tuple(primary_key) != tuple(table.primary_keys):
             raise InvalidArgument(f"{path} exists, with other keys: leave --primary-key out; nothing was written")
-    tell(table.append(_rows(file, table.schema)))
+    try:
+        tell(table.append(_rows(file, table.schema)))
+    except BaseException:
+        if is_made:
+            catalog, name = place(path)
+            catalog.drop_table(name)
+        raise
 
 
 def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
@@ -66,22 +74,26 @@ def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
     if reader is None or not file.is_file():
         _rows(file, None)  # raises what is wrong
     import pyarrow as pa
-    import pyarrow.dataset as ds
-    from pyarrow import csv
 
-    from morrow.cli.text_rows import CSV_TEXTS
-
-    form = ds.CsvFileFormat(convert_options=csv.ConvertOptions(**CSV_TEXTS)) if reader == "csv" else reader
     hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
     try:
-        schema = ds.dataset(file, format=form).schema
+        schema = _schema(file)
     except pa.ArrowInvalid as error:
         reason = one_line(str(error).rpartition("Invalid: ")[2])
         raise InvalidArgument(f"{file}: its columns cannot be told from its rows ({reason}); {hint}") from error
     empty = [one_line(column.name) for column in schema if pa.types.is_null(column.type)]
     if empty:
-        raise InvalidArgument(f"{file}: its first rows have no value of {', '.join(empty)}; {hint}")
+        raise InvalidArgument(f"{file}: its rows have no value of {', '.join(empty)}; {hint}")
     return catalog.create_table(name, schema=schema, primary_keys=primary_key)
+
+
+def _schema(file: Path) -> pa.Schema:
+    """Return the columns of a file: those that it names, or of text those that lose nothing of its values."""
+    from morrow.cli.text_types import csv_schema, json_schema
+
+    ending = file.suffix.lower()
+    found = {"csv": csv_schema, "json": json_schema}.get(FORMATS[ending])
+    return found(file) if found else cast("ds.Dataset", _READERS[ending](file, None)).schema
 
 
 def export(
@@ -192,11 +204,13 @@ def _rows(file: Path, schema: pa.Schema | None) -> object:
         raise InvalidArgument(f"{file}: {error}") from error
 
 
-def _dataset(form: str) -> Callable[[Path, pa.Schema], object]:
-    def read(file: Path, _: pa.Schema) -> object:
+def _dataset(form: str) -> Callable[[Path, pa.Schema | None], object]:
+    def read(file: Path, _: pa.Schema | None) -> object:
         import pyarrow.dataset as ds
 
-        return ds.dataset(file, format=form)
+        from morrow.writers.rows.arrow_datasets import exact_dataset
+
+        return exact_dataset(ds.dataset(file, format=form))
 
     return read
 
@@ -213,7 +227,7 @@ def _json(file: Path, schema: pa.Schema) -> object:
     return read_json(file, schema)
 
 
-_READERS: dict[str, Callable[[Path, pa.Schema], object]] = {
+_READERS: dict[str, Callable[[Path, pa.Schema | None], object]] = {
     ".parquet": _dataset("parquet"),
     ".orc": _dataset("orc"),
     ".arrow": _dataset("ipc"),

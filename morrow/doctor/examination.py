@@ -20,6 +20,7 @@ CHECKS: Mapping[str, Check] = {
     "levels": order.levels,
     "vectors": order.vectors,
     "data": order.data,
+    "types": order.types,
     "orphans": storage.orphans,
     "runs": costs.runs,
     "small files": costs.small_files,

@@ -15,6 +15,7 @@ from morrow.engine.plan.entries import live_entries
 from morrow.engine.schema.validation import RULES
 from morrow.engine.schema.validation.proposal import Proposal
 from morrow.engine.wording import plural
+from morrow.readers.execution.verification.retyped import unreadable
 from morrow.readers.masks.live import read_deletion
 from morrow.scans.making import make_scan
 from morrow.writers.operations.planned import levels_of
@@ -108,7 +109,23 @@ def data(subject: Subject) -> Generator[Finding, None, str]:
         return "nothing was committed"
     found = make_scan(subject.metadata).verification()
     for file in found.unsound:
-        remedy = "restore it from a backup; the other files can be read"
+        remedy = "the file may be sound" if isinstance(file.error, Unsupported) else "restore it from a backup"
+        remedy += "; the other files can be read"
         for problem in file.problems:
             yield Finding(Severity.ERROR, "data", subject.relative(file.path), problem, remedy)
     return f"{plural(len(found.files), 'file')} read, {sum(file.rows for file in found.files):,} rows"
+
+
+def types(subject: Subject) -> Generator[Finding, None, str]:
+    """Files of before a change of a column's type can be read in the newest type."""
+    if not subject.data:
+        return "not read: --data, or doctor(data=True), reads the files of before"
+    if subject.snapshot is None:
+        return "nothing was committed"
+    count = 0
+    for error in unreadable(subject.metadata, make_scan(subject.metadata).plan):
+        count += 1
+        place, _, what = str(error).partition(": ")
+        remedy = "set the type back: `morrow alter --type`"
+        yield Finding(Severity.ERROR, "types", subject.relative(place), what, remedy)
+    return f"{plural(count, 'column')} of files cannot be read" if count else "all values can be read"

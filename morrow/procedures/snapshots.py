@@ -23,6 +23,8 @@ from morrow.procedures.procedure import (
 from morrow.scans.travelling import moment
 
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
+EXPIRED = "deleted_snapshots_count INT NOT NULL, left_snapshots_count INT NOT NULL, kept_by STRING NOT NULL"
+"""The first column is Paimon's; the others say how many snapshots are left, and why."""
 NO_EXPIRED_PARTITIONS = "No expired partitions."
 SNAPSHOT_OPTIONS = (
     history.SNAPSHOT_NUM_RETAINED_MAX,
@@ -92,7 +94,7 @@ def _expire_snapshots(
         before,
         count(max_deletes, history.SNAPSHOT_EXPIRE_LIMIT),
     )
-    return [(gone,)]
+    return [(int(gone), gone.left, gone.kept_by)]
 
 
 def _expire_partitions(
@@ -159,7 +161,7 @@ PROCEDURES = (
     Procedure("rollback", _VERSION, ROLLED_BACK, _rollback),
     Procedure("rollback_to_timestamp", (required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
     Procedure("rollback_to_watermark", (required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
-    Procedure("expire_snapshots", _AGES, "deleted_snapshots_count INT NOT NULL", _expire_snapshots),
+    Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots),
     Procedure("expire_partitions", _PARTITIONS, "expired_partitions STRING", _expire_partitions),
     Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
     Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),

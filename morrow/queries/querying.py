@@ -267,13 +267,15 @@ def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
 
 
 def related(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    """Returns the rows of a query as a relation."""
+    """Returns the rows of a query as a relation, whose results raise `MorrowError`."""
     import duckdb
+
+    from morrow.readers.execution.relation_errors import typed
 
     arguments = {"params": dict(query.parameters)} if query.parameters else {}
     found = evaluated(query, connection.sql, arguments)
     assert isinstance(found, duckdb.DuckDBPyRelation)  # statements without rows were refused
-    return found
+    return typed(found)
 
 
 def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.schema import ROWKIND, refuse_system_names
+from morrow.engine.format.schema import ROWKIND, refuse_unreadable
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import id_at, oldest_change, snapshot_or_changelog, snapshots_between
 from morrow.engine.plan.changes import ROWKIND_FIELD, ChangesMode, ChangesRequest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.types import DataField
     from morrow.engine.plan.metadata import TableMetadata
 
-Mode = Literal["auto", "delta", "changelog", "diff"]
+Mode = Literal["auto", "delta", "changelog", "diff", "raw"]
 FIRST_SNAPSHOT = 1
 
 
@@ -54,6 +54,11 @@ class Changes(Rows):
     def snapshot_id(self) -> int | None:
         """The id of `snapshot`."""
         return None if self.snapshot is None else self.snapshot.id
+
+    @property
+    def compares(self) -> bool:
+        """Whether two snapshots are compared."""
+        return any(isinstance(part, planned.Difference) for part in self._parts)
 
     @property
     def is_empty(self) -> bool:
@@ -109,14 +114,16 @@ class Changes(Rows):
         return shown(f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})")
 
 
-def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None) -> ChangesRequest:
-    """Checks columns and filter against the newest schema, in which changes are read.
+def make_request(
+    metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None, *, raw: bool = False
+) -> ChangesRequest:
+    """Checks columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
 
     Raises:
         ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
     """
     schema = metadata.latest_schema()
-    refuse_system_names(schema, metadata.where)
+    refuse_unreadable(schema, metadata.where)
     names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     if ROWKIND in names:
         raise InvalidArgument(
@@ -127,7 +134,7 @@ def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter:
         schema.column(name)
     if not names:
         raise InvalidArgument("changes of no columns: name at least one")
-    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields))
+    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields), raw)
 
 
 def make_changes(

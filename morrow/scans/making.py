@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from morrow.engine.format.schema import refuse_system_names
+from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
@@ -23,22 +23,27 @@ def make_scan(
     filter: FilterLike | None = None,
     limit: int | None = None,
     travel: Travel = NOW,
+    newest: bool = False,
 ) -> Scan:
-    """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`."""
+    """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`.
+
+    Args:
+        newest: read the newest snapshot with the newest columns, whatever the options of time travel say.
+    """
     metadata, travel = travel.of_branch(metadata)
-    newest, ahead = (
+    latest, ahead = (
         newest_state(metadata, read_manifests, read_latest_files)
         if travel.is_latest
         else (metadata.latest_schema(), None)
     )
-    options = metadata.options(newest)
+    options = metadata.options(latest)
     is_now = travel.is_latest
-    if is_now:
+    if is_now and not newest:
         travel = travel_of_options(options.travel)
     found = ahead if is_now and travel.is_latest else resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
-    schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
-    refuse_system_names(schema, metadata.where)
+    schema = latest if travel.is_latest or found is None else metadata.schema(found.schema_id)
+    refuse_unreadable(schema, metadata.where)
     asked = Travel()
     if options.other_branch is not None:
         asked, schema = travel, readable_schema(metadata, schema, options, found, travel)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from morrow.engine.format.row_kinds import NAMES, UPDATE_BEFORE
 from morrow.engine.format.schema import ROWKIND
 from morrow.engine.format.types import DataField, arrow_schema
 from morrow.engine.names import cols
@@ -140,11 +141,15 @@ class ChangesScan(StreamedScan):
         _ = self._inner
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        import pyarrow.compute as pc
+
         from morrow.readers.expressions.arrow import matching
         from morrow.readers.system.binlog import packed, with_whole_pairs
 
         read = self._asked.read
         batches = self._inner.to_batches(batch_rows)
+        if self._inner.compares and not self._packed:  # Paimon's difference has one row of a key
+            batches = (rows.filter(pc.not_equal(rows[ROWKIND], NAMES[UPDATE_BEFORE])) for rows in batches)
         if self._packed:
             batches = (packed(rows, read, pairs=True) for rows in with_whole_pairs(batches))
         else:

@@ -100,7 +100,9 @@ class Rows(ABC):
         return self.to_batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+        from morrow.readers.expressions.library import for_others
+
+        return for_others(self.to_reader()).__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
         from morrow.html.tables import table, titled

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.readers.system.base import SystemTable
     from morrow.readers.system.row_tables import RowTable
+    from morrow.scans.changes import Mode
 
 __all__ = ["SystemScan", "make_catalog_scan", "make_system_scan"]
 
@@ -49,6 +50,7 @@ def make_system_scan(
     travel: Travel = NOW,
     from_snapshot: int | str | None = None,
     to_snapshot: int | str | None = None,
+    mode: Mode = "auto",
 ) -> SystemScan:
     """Plans a scan of a table's system table; see `Table.system`."""
     from morrow.readers.system.base import MetadataTable, TableState
@@ -61,7 +63,7 @@ def make_system_scan(
     if from_snapshot is not None or to_snapshot is not None:
         if not travel.is_latest:
             raise InvalidArgument("changes between snapshots are not read as of one: leave out as_of and its like")
-        return _changes_scan(metadata, table, title, columns, filter, limit, from_snapshot, to_snapshot)
+        return _changes_scan(metadata, table, title, columns, filter, limit, from_snapshot, to_snapshot, mode)
     if isinstance(table, RowTable):
         return _row_scan(metadata, table, title, columns, filter, limit, travel)
     if not (travel.is_latest or table.travels):
@@ -98,6 +100,7 @@ def _changes_scan(
     limit: int | None,
     start: int | str | None,
     end: int | str | None,
+    mode: Mode,
 ) -> SystemScan:
     from morrow.readers.system.row_tables import RowTable
     from morrow.scans.changes import make_changes
@@ -110,7 +113,7 @@ def _changes_scan(
         # Sequence numbers are in the files of a snapshot, not in a difference of two snapshots.
         fields = (fields[0], *fields[2:])
     asked = Asked.of(title, fields, columns, filter, limit)
-    changes = partial(make_changes, metadata, start, end, mode="auto", filter=None)
+    changes = partial(make_changes, metadata, start, end, mode=mode, filter=None)
     return ChangesScan(
         asked, lambda names: changes(columns=names, from_timestamp=None, to_timestamp=None), packed=table.packed
     )

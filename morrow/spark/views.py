@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from morrow.catalogs.catalog import Catalog
-from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.snapshot import Snapshot
@@ -177,6 +177,7 @@ def detach(spark: SparkSession, as_: str = "pm") -> None:
 
 
 def _all_tables(catalog: Catalog, databases: str | Sequence[str] | None) -> list[str]:
+    check_warehouse(catalog._catalog)
     chosen = catalog.databases() if databases is None else _texts(databases)
     return [f"{database}.{table}" for database in chosen for table in catalog.tables(database)]
 

@@ -21,7 +21,6 @@ from morrow.queries.as_of import NOT_CONSTANT
 from morrow.queries.dialect import Dialect
 from morrow.queries.parameters import Node, literal, value_of
 from morrow.queries.querying import Prepared, Sources, prepared, related
-from morrow.readers.expressions.library import of_query
 from morrow.readers.expressions.sql import SESSION
 from morrow.statements.statement import Name, Values, shown_name
 from morrow.tables.table import Table
@@ -174,12 +173,7 @@ class Context:
 
     def rows(self, query: str) -> pa.Table:
         """Returns the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
-        import duckdb
-
-        try:
-            return related(self.prepared(query), self.connection).to_arrow_table()
-        except duckdb.Error as error:
-            raise of_query(error) from error
+        return related(self.prepared(query), self.connection).to_arrow_table()
 
     def expression(self, text: str, what: str) -> Node:
         """Returns the tree of an expression, with literals in the place of parameters."""
@@ -213,7 +207,9 @@ class Context:
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
     def relation(self, rows: pa.Table) -> duckdb.DuckDBPyRelation:
-        return self.connection.from_arrow(rows)
+        from morrow.readers.execution.duckdb_relation import relation
+
+        return relation(rows, self.connection)
 
     def did(self, deed: str) -> duckdb.DuckDBPyRelation:
         """Returns the result of a statement about tables: what was done."""

@@ -11,12 +11,11 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import CharType, DataField, VarCharType
 from morrow.engine.schema.defaults import default_value
 from morrow.engine.telling import did_you_mean
 from morrow.queries.parameters import literal
 from morrow.queries.querying import Prepared, evaluated
-from morrow.readers.expressions.library import of_query
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.expressions import sql_of
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 Done = TypeVar("Done", covariant=True)
 
 BATCH_ROWS = 1 << 17
+TEXTS = (CharType, VarCharType)
 COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")
 
 
@@ -76,15 +76,10 @@ class Filling:
         return Source(self.names, self._pieces())
 
     def _pieces(self) -> Iterator[pa.Table]:
-        import duckdb
-
-        try:
-            self.reader = self.relation.to_arrow_reader(BATCH_ROWS)
-            for batch in self.reader:
-                self.rows += batch.num_rows
-                yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise of_query(error) from error
+        self.reader = self.relation.to_arrow_reader(BATCH_ROWS)
+        for batch in self.reader:
+            self.rows += batch.num_rows
+            yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
 
 
 def counted(
@@ -112,7 +107,7 @@ def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
     schema = table._newest
     given = _partition(context, statement, schema)
     names = _columns(statement, schema, given)
-    query = context.prepared(_with_defaults(statement.query, names, schema))
+    query = context.prepared(_values(context, statement, names, schema))
     with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
         snapshot = _written(context, statement, table, filling, given)
     return counted(context, snapshot, filling.rows, None if schema.primary_keys else 0, _deleted(statement))
@@ -125,7 +120,7 @@ def _insert_into_files(context: Context, statement: Insert, table: FormatTable) 
     schema = table._table.schema
     given = _partition(context, statement, schema)
     names = _columns(statement, schema, given)
-    query = context.prepared(_with_defaults(statement.query, names, schema))
+    query = context.prepared(_values(context, statement, names, schema))
     with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
         _written(context, statement, table, filling, given)
     return counted(context, None, filling.rows, 0, _deleted(statement))
@@ -247,28 +242,71 @@ def _by_name(columns: Sequence[str], allowed: Sequence[str], schema: TableSchema
     return names
 
 
-# DEFAULT in VALUES
+# VALUES
 
 
-def _with_defaults(query: str, names: Sequence[str], schema: TableSchema) -> str:
-    """Returns VALUES with the default values of columns in the place of the word DEFAULT."""
+def _values(context: Context, statement: Insert, names: Sequence[str], schema: TableSchema) -> str:
+    """Return the query of an INSERT; of VALUES, each value as its column takes it.
+
+    DEFAULT becomes the default value of its column. DuckDB would give a column of VALUES one type, so that `'01'`
+    beside `2` would be a number: where rows spell a column differently, each value is cast on its own.
+    """
+    query = statement.query
     words = Words(query, tokens_of(query))
-    if not words.comes("VALUES") or not any(token.text.upper() == "DEFAULT" for token in words.tokens):
+    if not words.comes("VALUES"):
         return query
+    has_defaults = any(token.text.upper() == "DEFAULT" for token in words.tokens)
     words.need("VALUES")
 
     def row() -> list[str]:
         return words.enclosed(lambda: words.until(","))
 
     rows = words.listed(row)
+    if words.next is not None and not has_defaults:
+        return query  # ORDER BY, LIMIT, UNION: a query as any other
     words.end()
     if any(len(each) != len(names) for each in rows):
+        if not has_defaults:
+            return query  # refused by the number of its columns
         raise InvalidArgument(f"INSERT: every row of VALUES needs {len(names)} values: {', '.join(names)}")
+    fields = [schema.by_name[name] for name in names]
     made = [
-        [default_of(schema.by_name[name]) if value.upper() == "DEFAULT" else value for name, value in zip(names, each)]
+        [default_of(field) if value.upper() == "DEFAULT" else value for field, value in zip(fields, each)]
         for each in rows
     ]
+    mixed = {i for i, column in enumerate(zip(*made)) if len({*map(_spelling, column)} - {None}) > 1}
+    if mixed:
+        cells = ", ".join(f"({cell})" for each in made for cell in each)
+        types = iter(map(str, _run(context, context.prepared(f"SELECT {cells}")).types))
+        made = [
+            [
+                _cell(f"({cell})", kind, fields[i]) if i in mixed else cell
+                for i, (cell, kind) in enumerate(zip(each, types))
+            ]
+            for each in made
+        ]
+    elif not has_defaults:
+        return query
     return "VALUES " + ", ".join(f"({', '.join(each)})" for each in made)
+
+
+def _cell(cell: str, given: str, field: DataField) -> str:
+    """Return a value among others that are written differently; texts and numbers become each other."""
+    is_text = given.startswith(("VARCHAR", "STRING_LITERAL")) or isinstance(field.type, TEXTS)
+    return f"CAST({cell} AS {type_name(field.type)})" if is_text else _cast(cell, given, field)
+
+
+def _spelling(value: str) -> str | None:
+    """Return how a value of VALUES is written: as a text, a number or something else; None for NULL."""
+    if value.upper() == "NULL":
+        return None
+    return (
+        "text"
+        if value[0] == "'"
+        else "number"
+        if value[0] in "+-.0123456789"
+        else value.split("(")[0].split(" ")[0].upper()
+    )
 
 
 def default_of(field: DataField) -> str:

@@ -51,12 +51,11 @@ class CatalogSources:
         table = self.catalog.table(parts.table, branch=parts.branch)
         asked = changes(table, options)
         if parts.system is None:
-            found = table.changes(1, 1) if asked is None else table.changes(**asked)
+            found = table.changes(1, 1, mode="diff") if asked is None else table.changes(**asked)
             rows = found.to_arrow()
             return rows.filter(pc.is_in(rows[ROWKIND], ADDED)).drop_columns([ROWKIND])
         if asked is None or "from_snapshot" not in asked:
             raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
-        del asked["mode"]
         return table.system(parts.system, **asked).dataset()
 
     def view(self, name: str) -> View | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from morrow.engine.arguments import mapping, text
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import Travel
 from morrow.engine.schema.changes import (
     AddColumn,
     DropColumn,
@@ -31,8 +32,10 @@ from morrow.engine.schema.columns import TypeLike, type_of
 from morrow.engine.schema.committing import commit_changes
 from morrow.engine.schema.creating import options_as_text
 from morrow.engine.schema.defaults import default_text_of
+from morrow.engine.schema.nested import shown as shown_path
 from morrow.engine.telling import shown
 
+INSIST = "correct such values and compact(full=True), as replaced rows count, or insist: set_type(..., lossy=True)"
 ColumnPath: TypeAlias = "str | Sequence[str]"
 """A column (``"a"``) or a nested field (``"a.b"``, ``("a", "b")``). The elements of an array are its field
 ``element``, the values of a map its field ``value``. Text with dots names one column if the table has such a column."""
@@ -120,10 +123,21 @@ class Alteration:
             raise InvalidArgument(f"where to does {name!r} move? Give first=True, last=True, after= or before=")
         return self._do(MoveColumn(self._path(name), position))
 
-    def set_type(self, name: ColumnPath, type: TypeLike) -> Self:
-        """Changes the type of a column; nullability stays, unless the SQL text says NOT NULL."""
+    def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
+        """Changes the type of a column; nullability stays, unless the SQL text says NOT NULL.
+
+        Statistics, and where they do not tell the files themselves, are looked at for values that the new type does not
+        keep: a number beyond its range, digits that it rounds, text that it cuts. Text that is no value of a new type
+        of another kind is no reason: reads fail at it, and say how to set the type back.
+
+        Args:
+            lossy: changes the type whatever the values are, and reads nothing.
+
+        Raises:
+            InvalidArgument: a row has such a value; the message names it.
+        """
         data_type = type_of(type, _text(name))
-        return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable))
+        return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
 
     widen = set_type
 
@@ -166,7 +180,7 @@ class Alteration:
     ) -> None:
         pending, self._pending = self._pending or [], []
         if kind is None and pending:
-            commit_changes(self._metadata, pending)
+            self._commit(pending)
 
     def __repr__(self) -> str:
         pending = "" if self._pending is None else f", {len(self._pending)} changes pending"
@@ -176,8 +190,23 @@ class Alteration:
         if self._pending is not None:
             self._pending += changes
         elif changes:
-            commit_changes(self._metadata, changes)
+            self._commit(changes)
         return self
+
+    def _commit(self, changes: Sequence[SchemaChange]) -> None:
+        """Commits the changes where no value of a row is lost by a new type, or the change says that it may be."""
+        typed = [change for change in changes if isinstance(change, SetType)]
+        if not typed:
+            commit_changes(self._metadata, changes)
+            return
+        insisted = {change.path[0] for change in typed if change.lossy}
+
+        def check(before: TableSchema, after: TableSchema) -> None:
+            kinds = {field.id: field.type for field in before.fields if field.name not in insisted}
+            changed = {f.id for f in after.fields if f.name not in insisted and f.type != kinds.get(f.id, f.type)}
+            _check_kept(self._metadata, after, changed)
+
+        commit_changes(self._metadata, changes, check)
 
     def _path(self, name: ColumnPath) -> Path:
         """Parses a column path. Text with dots is the path of a nested field, unless a column has that very name."""
@@ -189,6 +218,27 @@ class Alteration:
         text(name, "the name of a column")
         schema: TableSchema = self._metadata.latest_schema()
         return (name,) if name in schema.by_name else tuple(name.split("."))
+
+
+def _check_kept(metadata: TableMetadata, after: TableSchema, ids: Collection[int]) -> None:
+    """Checks that a schema keeps the values of the columns of these ids. Raises `InvalidArgument`."""
+    snapshot = metadata.latest_snapshot()
+    if not ids or snapshot is None:
+        return
+    from morrow.readers.execution.verification.retyped import losses
+    from morrow.scans.making import make_scan
+
+    plan = make_scan(metadata, travel=Travel(snapshot=snapshot.id)).plan
+    try:
+        found = next(losses(metadata, plan, after, ids), None)
+    except Unsupported as error:
+        raise InvalidArgument(f"{error}; {INSIST}") from error
+    if found is not None:
+        facts, loss = found
+        raise InvalidArgument(
+            f"{metadata.where}: {shown_path(loss.path)} is {loss.source}, and {loss.value!r} would become "
+            f"{loss.made!r} as {loss.target} (in {facts.file.path}); {INSIST}"
+        )
 
 
 def _text(name: ColumnPath) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
@@ -11,6 +11,9 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time, travel_of
 from morrow.engine.progress import watched
 from morrow.scans.travelling import Age, epoch_millis
+
+if TYPE_CHECKING:
+    from morrow.writers.history.expiry.snapshots import Expired
 
 Other = TypeVar("Other")
 
@@ -30,7 +33,7 @@ class Expiring:
         older_than: Age | None = None,
         max_deletes: int | None = None,
         dry_run: bool = False,
-    ) -> int:
+    ) -> Expired:
         """Expires old snapshots, and removes the files that only they need. Tags, branches and consumers keep theirs.
 
         Args:
@@ -38,12 +41,14 @@ class Expiring:
             retain_min: snapshots to keep at least, whatever their age (``snapshot.num-retained.min``).
             older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``): a time, a
                 timedelta, or text such as ``7 days``.
-            max_deletes: snapshots to remove at most in this call (``snapshot.expire.limit``).
+            max_deletes: snapshots to remove at most; None: all that are due. The option ``snapshot.expire.limit``
+                limits writers only.
             dry_run: remove nothing.
 
-            Arguments not given default to the table's options; Paimon's defaults are 10 at least, and one hour.
+            Retention not given defaults to the table's options; Paimon's defaults are 10 at least, and one hour.
 
-        Returns: the number of snapshots removed; with `dry_run`, of those that would be.
+        Returns: the number of snapshots removed (with `dry_run`: that would be). Its attribute `left` is the number
+            of remaining snapshots, `kept_by` the reason why the oldest of them stays.
 
         Raises:
             InvalidArgument: contradictory numbers.
@@ -70,7 +75,7 @@ class Expiring:
         retain_min: int | None = None,
         older_than: Age | None = None,
         max_deletes: int | None = None,
-    ) -> int:
+    ) -> Expired:
         """Expires old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
         ``changelog.time-retained``). Arguments, result and errors as in `expire_snapshots`.
         """
@@ -136,7 +141,8 @@ class Expiring:
             expiration_time: the age, as a `timedelta` or in Paimon's form (``"7 d"``).
             strategy: ``values-time``: by the time in the partition's values; ``update-time``: by its last write.
             timestamp_formatter, timestamp_pattern: the format of times in values (``yyyyMMdd``, ``$dt $hour:00:00``).
-            max_expires: partitions to drop at most.
+            max_expires: partitions to drop at most; None: all that are due. The option
+                ``partition.expiration-max-num`` limits writers only.
             now: the time at which ages are taken; without a zone on this machine's clock. None: the current time.
 
         Returns: the partitions dropped, as values by column.

@@ -12,7 +12,7 @@ from morrow.engine.plan.time_travel import Time
 if TYPE_CHECKING:
     from morrow.engine.plan.consumers import Consumers
     from morrow.scans.changes import Changes, Mode
-    from morrow.tables.stream import ChangeStream, Start
+    from morrow.tables.stream import ChangeStream, Start, StreamMode
 
 
 class Following:
@@ -38,13 +38,15 @@ class Following:
             to_snapshot: an id or a tag name, inclusive. None: the newest.
             mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` those of the changelog
                 producer, ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for tables
-                with a changelog producer, delta for others.
+                with a changelog producer, delta for others. ``raw`` is delta: ``auto`` refuses tables without a
+                producer whose merge engine makes rows of several.
             columns, filter: as for `scan`; the filter tests each changed row by itself.
             from_timestamp, to_timestamp: the newest snapshots at or before these times.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound: no such snapshot.
+            Unsupported: what was written are no whole rows; with data evolution, columns of older rows were written.
         """
         from morrow.scans.changes import make_changes
 
@@ -70,6 +72,7 @@ class Following:
         filter: FilterLike | None = None,
         wait: float | None = None,
         poll: float | None = None,
+        mode: StreamMode = "auto",
     ) -> ChangeStream:
         """Follows the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
 
@@ -89,18 +92,21 @@ class Following:
                 option ``consumer-id``, if set.
             wait: seconds to wait for a new snapshot before the iteration ends; None: for ever, 0: not at all.
             poll: seconds between looks for a new snapshot; None: ``continuous.discovery-interval``, or one second.
+            mode: ``raw``: rows as they were written, also of tables without a changelog producer whose merge engine
+                makes rows of several (partial-update, aggregation, first-row). ``auto`` refuses these, as Flink does.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
             SnapshotExpired: while iterating, when the next snapshot has expired, or what was read was rolled back.
-            Unsupported: while iterating, when a column has another type by then; begin another stream.
+            Unsupported: what was written are no whole rows (see `mode`); while iterating, when a column has another
+                type by then, or (data evolution) columns of older rows were written; begin another stream.
         """
         from morrow.scans.changes import make_request
-        from morrow.tables.stream import ChangeStream
+        from morrow.tables.stream import ChangeStream, is_raw
 
         return ChangeStream(
             self._metadata,
-            make_request(self._metadata, columns, filter),
+            make_request(self._metadata, columns, filter, raw=is_raw(mode)),
             from_snapshot=from_snapshot,
             from_timestamp=from_timestamp,
             start=start,

@@ -6,21 +6,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import instance
-from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
+from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.resolve import location_of, resolve
+from morrow.engine.io.resolve import location_of
 from morrow.engine.options.declared.table import BUCKET, PATH
 from morrow.engine.plan.filter import FilterLike
+from morrow.scans.making import make_scan
 from morrow.tables.table import Table
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as ds
-
     from morrow.engine.catalog.protocol import Catalog
     from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.plan.metadata import TableMetadata
@@ -43,8 +41,9 @@ def chosen_tables(
     """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
 
     Raises:
-        InvalidArgument: not a regular expression.
+        InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
     """
+    check_warehouse(catalog)
     of_databases, of_tables = pattern(databases or ALL), pattern(including or ALL)
     others = pattern(excluding) if excluding else None
     for database in catalog.databases():
@@ -83,8 +82,10 @@ def _compacted(catalog: Catalog, name: str, full: bool) -> CompactedTable:
 def check_replaceable(catalog: Catalog) -> None:
     """Raises `Unsupported` where nothing is renamed."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        is_remote = isinstance(catalog, FilesystemCatalog)
+        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
         raise Unsupported(
-            "REPLACE TABLE in an object store, where nothing is renamed,",
+            f"REPLACE TABLE in {why},",
             hint="use INSERT OVERWRITE, or drop the table and create it anew",
         )
 
@@ -128,9 +129,9 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
     target = Table(catalog.table(name))
     try:
         _check_alike(source, target)
-        newest = source._metadata.latest_snapshot()  # whatever options of time travel say
-        if newest is not None:
-            target.overwrite(source.scan(snapshot=newest.id, filter=where), dynamic=True)
+        if source._metadata.latest_snapshot() is not None:
+            rows = make_scan(source._metadata, filter=where, newest=True)
+            target.overwrite(rows, dynamic=True)
     except BaseException:
         if made:
             catalog.drop_table(name)
@@ -159,10 +160,13 @@ def clone_parquet(
     catalog: Catalog, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
 ) -> Table:
     """Makes a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
-    found, partition_keys = _parquet(location_of(folder, "folder"))
-    where = catalog.where_of(name)
     from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+    from morrow.tables.parquet_folders import parquet_folder
 
+    where = catalog.where_of(name)
+    if catalog.has_table(name):
+        raise AlreadyExists(f"{where}: the table exists already; nothing was cloned")
+    found, partition_keys = parquet_folder(location_of(folder, "folder"), name, where)
     first = new_schema(found.schema, partition_keys=partition_keys, options=options, where=where)
     table = Table(catalog.create_table(name, first))
     try:
@@ -171,34 +175,3 @@ def clone_parquet(
         catalog.drop_table(name)
         raise
     return table
-
-
-def _parquet(location: str) -> tuple[ds.Dataset, list[str]]:
-    """Returns the Parquet files below a local folder as one dataset, and the columns that their folders name."""
-    import pyarrow as pa
-
-    store, root = resolve(location)
-    if not store.is_local:
-        raise Unsupported("a clone of Parquet files that lie in no local folder", where=location)
-    if not Path(root).is_dir():
-        raise InvalidArgument(f"{location}: there is no such folder")
-    try:
-        factory = _files_below(root)
-        schema = factory.inspect(promote_options="default", fragments=None)
-        found = factory.finish(schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise InvalidArgument(f"{location}: {str(error).splitlines()[0]}") from error
-    if not found.files:
-        raise InvalidArgument(f"{location}: there is no Parquet file in this folder")
-    keys = list(found.partitioning.schema.names) if found.partitioning is not None else []
-    return found, keys
-
-
-def _files_below(root: str) -> ds.FileSystemDatasetFactory:
-    """Returns the Parquet files below a folder; names that begin with _ or . are left out, as everywhere."""
-    import pyarrow.dataset as ds
-    import pyarrow.fs as fs
-
-    options = ds.FileSystemFactoryOptions(partition_base_dir=root, partitioning=ds.HivePartitioning.discover())
-    selector = fs.FileSelector(root, recursive=True)
-    return ds.FileSystemDatasetFactory(fs.LocalFileSystem(), selector, ds.ParquetFileFormat(), options)

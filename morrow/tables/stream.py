@@ -9,7 +9,7 @@ from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFo
 from morrow.engine.options.streaming import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
-from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.consumers import Consumers, ReadCommit
 from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.scans.changes import FIRST_SNAPSHOT, Changes, checked_id, start_of
 
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 Start = Literal["full", "latest"]
 STARTS = get_args(Start)
+StreamMode = Literal["auto", "raw"]
+STREAM_MODES = get_args(StreamMode)
 POLL_SECONDS = 1.0
 
 
-def _commit(snapshot: Snapshot) -> tuple[object, ...]:
-    """Returns what tells commits of one id apart; it is the same in the changelog that is kept of a snapshot."""
-    return snapshot.commit_user, snapshot.commit_identifier, snapshot.time_millis
+def is_raw(mode: StreamMode) -> bool:
+    """Returns whether rows as they were written are asked for. Raises `InvalidArgument` for other modes."""
+    if mode not in STREAM_MODES:
+        raise InvalidArgument(f"mode must be one of {', '.join(STREAM_MODES)}, not {mode!r}")
+    return mode == "raw"
 
 
 def _seconds(interval: timedelta | None) -> float:
@@ -57,6 +61,7 @@ class ChangeStream:
     ) -> None:
         if start is not None and start not in STARTS:
             raise InvalidArgument(f"start must be one of {', '.join(STARTS)}, not {start!r}")
+        _ = request.followed_mode  # what cannot be followed is said at once
         begins = (from_snapshot, from_timestamp, start) == (None, None, None)
         said = parse_stream_options(request.options.given, begins=begins)
         self._metadata = metadata
@@ -67,14 +72,14 @@ class ChangeStream:
         self._poll = _seconds(said.interval) if poll is None else poll
         self._bound, self._delay = said.bound, said.delay
         self._full: Snapshot | None = None
-        self._before: Snapshot | None = None  # the snapshot before `next_snapshot`, where it is known
+        self._before: ReadCommit | None = None  # the commit before `next_snapshot`, if it is known
         self._is_over = False
         self.next_snapshot = FIRST_SNAPSHOT
         recorded = None
         if self._consumer_id is not None and not (said.begins_anew and consumer_id is None):
-            recorded = self._consumers.next_snapshot(self._consumer_id)
+            recorded = self._consumers.progress(self._consumer_id)
         if recorded is not None:
-            self.next_snapshot = recorded
+            self.next_snapshot, self._before = recorded.next_snapshot, recorded.read
         elif begins:
             self._begin(said.start, said.snapshot, said.timestamp)
         else:
@@ -88,12 +93,11 @@ class ChangeStream:
                 self._full = self._metadata.snapshot(self.next_snapshot)
                 self.next_snapshot += 1
         elif timestamp is not None:
-            mode = planned.mode_of(self._request, planned.ChangesMode.AUTO, tags=False)
-            changelogs = planned.in_changelogs(self._request, mode)
+            changelogs = planned.in_changelogs(self._request, self._request.followed_mode)
             self.next_snapshot = start_of(self._metadata, None, timestamp, changelogs=changelogs) + 1
         elif (newest := self._metadata.latest_snapshot()) is not None:
             self._full = newest if start == FULL else None
-            self._before, self.next_snapshot = newest, newest.id + 1
+            self._before, self.next_snapshot = ReadCommit.of(newest), newest.id + 1
 
     def __iter__(self) -> ChangeStream:
         return self
@@ -112,7 +116,7 @@ class ChangeStream:
                 raise StopIteration
             if snapshot is not None and not self._is_too_young(snapshot):
                 part = planned.followed(self._metadata, self._request, snapshot)
-                self._before, self.next_snapshot = snapshot, snapshot.id + 1
+                self._before, self.next_snapshot = ReadCommit.of(snapshot), snapshot.id + 1
                 if part is not None:
                     return Changes(self._metadata, self._request, [part], snapshot)
                 continue
@@ -157,8 +161,8 @@ class ChangeStream:
         except SnapshotNotFound:
             now = None
         if now is not None:
-            if self._before is None or _commit(now) == _commit(self._before):
-                self._before = now
+            if self._before is None or ReadCommit.of(now) == self._before:
+                self._before = ReadCommit.of(now)
                 return
         elif following is not None:
             return  # it has expired, as the oldest do first
@@ -169,7 +173,12 @@ class ChangeStream:
         raise SnapshotExpired(
             f"{self._metadata.where}: the snapshot {id_} up to which the stream has read is not there any more, and "
             f"{there}: the table was rolled back, or made anew; read the whole table, and begin another stream"
+            + self._without_consumer()
         )
+
+    def _without_consumer(self) -> str:
+        name = self._consumer_id
+        return "" if name is None else f" after `table.consumers.delete({name!r})`"
 
     def commit(self) -> None:
         """Records that all changes returned so far have been processed.
@@ -180,7 +189,7 @@ class ChangeStream:
         if self._consumer_id is None:
             raise InvalidArgument("this stream has no consumer whose progress could be recorded: give a consumer_id")
         if self._full is None:
-            self._consumers.record(self._consumer_id, self.next_snapshot)
+            self._consumers.record(self._consumer_id, self.next_snapshot, self._before)
 
     def __enter__(self) -> ChangeStream:
         return self

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.schema import TableSchema
     from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.scans.changes import Mode
     from morrow.scans.system import SystemScan
     from morrow.tables.altering import Alteration
 
@@ -226,6 +227,7 @@ class Table(RowOperations, Maintenance, Following):
         *,
         from_snapshot: int | str | None = None,
         to_snapshot: int | str | None = None,
+        mode: Mode = "auto",
         **at: Unpack[TravelArguments],
     ) -> SystemScan:
         """Returns a scan of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md lists them.
@@ -235,7 +237,9 @@ class Table(RowOperations, Maintenance, Following):
             columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`. Tables
                 about all snapshots at once, such as ``snapshots``, do not travel in time.
             from_snapshot, to_snapshot: read the changes between these, as `changes`; for ``audit_log`` and ``binlog``.
-                In ``binlog`` an update is then one row, whose arrays hold the values before and after.
+                In ``binlog`` an update is then one row, whose arrays hold the values before and after. The
+                difference of two tags in ``audit_log`` has, as Paimon's, no -U rows.
+            mode: where changes between them are taken from, as for `changes`.
 
         Raises:
             TableNotFound: no such system table.
@@ -253,6 +257,7 @@ class Table(RowOperations, Maintenance, Following):
             travel=travel_of(**at),
             from_snapshot=from_snapshot,
             to_snapshot=to_snapshot,
+            mode=mode,
         )
 
     def on_branch(self, branch: str) -> Table:

@@ -14,26 +14,54 @@ import pyarrow.compute as pc
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.type_equality import same_values
+from morrow.engine.schema.changes import Path
+from morrow.engine.schema.nested import shown
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import conform
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class TypeChange:
+    """A change of a column's type, for errors: the column or member, and the schemas of the file and of the read."""
+
+    path: Path
+    written: int
+    read: int
+
+    def set_type(self, kind: t.DataType) -> str:
+        """Returns the call that gives the column a type."""
+        name = self.path if len(self.path) > 1 and any("." in part for part in self.path) else ".".join(self.path)
+        return f"table.alter.set_type({name!r}, {str(kind.with_nullable(True))!r})"
+
+
+@dataclass(frozen=True)
 class Cast:
-    """One cast: source and target type, session time zone and column."""
+    """One cast: source and target type, session time zone, place in errors, and the change that makes it necessary."""
 
     source: Any
     target: Any
     zone: str = "UTC"
     where: str | None = None
+    change: TypeChange | None = None
+
+    def inside(self, step: str, source: t.DataType, target: t.DataType) -> Cast:
+        """Returns the cast of a member, of the elements or the values, which the change calls `step`."""
+        change = self.change and replace(self.change, path=(*self.change.path, step))
+        return replace(self, source=source, target=target, change=change)
 
     def failure(self, value: object, reason: str) -> Unsupported:
         """Returns the error for an unrepresentable value; Java fails on it as well, unless `reason` says otherwise."""
+        change = self.change
+        if change is None:
+            cast = f"the value {value!r} in a cast from {self.source} to {self.target}"
+            return Unsupported(cast, where=self.where, hint=reason)
         return Unsupported(
-            f"the value {value!r} in a cast from {self.source} to {self.target}",
+            f"the value {value!r} of the column {shown(change.path)}, written as {self.source} by schema "
+            f"{change.written}, as {self.target} of schema {change.read}",
             where=self.where,
-            hint=f"{reason}; read a snapshot of before the type change, or correct the value and rewrite the file",
+            hint=f"{reason}; set the type back: {change.set_type(self.source)}, or read a snapshot of before",
         )
 
     def require(self, array: pa.Array, valid: pa.Array, reason: str) -> None:
@@ -44,10 +72,11 @@ class Cast:
         """
         bad = array.filter(pc.and_(array.is_valid(), pc.invert(pc.fill_null(valid, False))))
         if len(bad):
-            raise self.failure(_shown(bad[:1]), reason)
+            raise self.failure(shown_value(bad[:1]), reason)
 
 
-def _shown(value: pa.Array) -> object:
+def shown_value(value: pa.Array) -> object:
+    """Returns the only value of an array, as messages show it."""
     # Python's dates end where Arrow's do not.
     return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
 

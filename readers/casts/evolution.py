@@ -29,7 +29,13 @@ def file_columns(file_fields: Fields, read_fields: Fields) -> tuple[t.DataField,
 
 
 def project(
-    frame: pl.LazyFrame, file_fields: Fields, read_fields: Fields, *, where: str | None = None, zone: str = "UTC"
+    frame: pl.LazyFrame,
+    file_fields: Fields,
+    read_fields: Fields,
+    *,
+    where: str | None = None,
+    zone: str = "UTC",
+    schemas: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
     """Selects `read_fields`, in their order, from a frame of `file_fields` (in Morrow's dtypes, by name).
 
@@ -40,26 +46,31 @@ def project(
         frame: the file's rows; columns that the read does not need may be absent.
         where: the name in errors, such as the file.
         zone: the session's zone, for casts of TIMESTAMP_LTZ.
+        schemas: the ids of the schemas of the file and of the read, for errors.
 
     Raises:
         Unsupported: a type changed in a way that Java Paimon cannot read either. (A value that its cast cannot take
             fails when the query runs.)
     """
     by_id = {field.id: field for field in file_fields}
-    columns = [_column(by_id.get(field.id), field, where, zone) for field in read_fields]
+    columns = [_column(by_id.get(field.id), field, where, zone, schemas) for field in read_fields]
     if any(field.id in by_id for field in read_fields):
         return frame.select(columns)
     # Literals alone would yield one row: keep the height of the file.
     return frame.with_columns(columns).select(cols(field.name for field in read_fields))
 
 
-def _column(written: t.DataField | None, field: t.DataField, where: str | None, zone: str) -> pl.Expr:
+def _column(
+    written: t.DataField | None, field: t.DataField, where: str | None, zone: str, schemas: tuple[int, int] | None
+) -> pl.Expr:
     if written is None:
         return pl.lit(None, dtype=polars_dtype(field.type)).alias(field.name)
     column = col(written.name)
     if not same_values(written.type, field.type):
         from morrow.readers.casts import cast_expression
+        from morrow.readers.casts.base import TypeChange
 
-        place = f"{where}, column {field.name}" if where else f"column {field.name}"
-        column = cast_expression(column, written.type, field.type, where=place, zone=zone)
+        change = None if schemas is None else TypeChange((field.name,), *schemas)
+        place = where if change is not None else f"{where}, column {field.name}" if where else f"column {field.name}"
+        column = cast_expression(column, written.type, field.type, where=place, zone=zone, change=change)
     return column if written.name == field.name else column.alias(field.name)

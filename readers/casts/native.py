@@ -6,7 +6,7 @@ import polars as pl
 
 from morrow.engine.format import types as t
 from morrow.engine.format.type_equality import same_values
-from morrow.readers.casts.base import Cast, apply
+from morrow.readers.casts.base import Cast, TypeChange, apply
 from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
 from morrow.readers.casts.rules import require_allowed
 
@@ -55,9 +55,18 @@ def _is_exact(source: t.DataType, target: t.DataType) -> bool:
 
 
 def cast_expression(
-    expr: pl.Expr, source: t.DataType, target: t.DataType, *, where: str | None = None, zone: str = "UTC"
+    expr: pl.Expr,
+    source: t.DataType,
+    target: t.DataType,
+    *,
+    where: str | None = None,
+    zone: str = "UTC",
+    change: TypeChange | None = None,
 ) -> pl.Expr:
     """Returns the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
+
+    Args:
+        change: the change of the column's type, for errors of values.
 
     Raises:
         Unsupported: Java has no such cast. Values that cannot be cast fail when the query runs.
@@ -68,6 +77,7 @@ def cast_expression(
         return native
 
     def cast(series: pl.Series) -> pl.Series:
-        return to_series(series.name, apply(to_arrow_array(series, source), Cast(source, target, zone, where)), target)
+        made = apply(to_arrow_array(series, source), Cast(source, target, zone, where, change))
+        return to_series(series.name, made, target)
 
     return expr.map_batches(cast, return_dtype=polars_dtype(target), is_elementwise=True)

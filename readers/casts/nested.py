@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.engine.schema.nested import ELEMENT, VALUE
 from morrow.engine.values import replace
 from morrow.readers.casts.base import Cast, apply
 from morrow.readers.casts.dtypes import list_offsets, null_mask
@@ -51,20 +52,19 @@ def row_to_row(array: pa.Array, cast: Cast) -> pa.Array:
         if at is None:
             members.append(pa.nulls(len(array), field.type.arrow()))
             continue
-        inner = replace(cast, source=cast.source.fields[at].type, target=field.type)
-        members.append(apply(array.field(at), inner))
+        members.append(apply(array.field(at), cast.inside(field.name, cast.source.fields[at].type, field.type)))
     fields = list(cast.target.arrow())
     return pa.StructArray.from_arrays(members, fields=fields, mask=null_mask(array))
 
 
 def array_to_array(array: pa.Array, cast: Cast) -> pa.Array:
-    values = apply(array.values, replace(cast, source=cast.source.element, target=cast.target.element))
+    values = apply(array.values, cast.inside(ELEMENT, cast.source.element, cast.target.element))
     return pa.ListArray.from_arrays(list_offsets(array), values, cast.target.arrow(), mask=null_mask(array))
 
 
 def map_to_map(array: pa.Array, cast: Cast) -> pa.Array:
     """Casts the values; Java refuses a change of the key type."""
-    values = apply(array.items, replace(cast, source=cast.source.value, target=cast.target.value))
+    values = apply(array.items, cast.inside(VALUE, cast.source.value, cast.target.value))
     return pa.MapArray.from_arrays(
         list_offsets(array), array.keys, values, type=cast.target.arrow(), mask=null_mask(array)
     )

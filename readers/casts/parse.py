@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
 from morrow.engine.units import MILLIS_PER_DAY
+from morrow.engine.values import replace
 from morrow.readers.casts.base import Cast, Ints, like, numbers, over_distinct
 from morrow.readers.casts.numeric import MAX_DECIMAL128, fit
 from morrow.readers.casts.temporal import PER_SECOND, in_unit, instants
@@ -175,7 +176,7 @@ def text_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
         clock = _clock_times(array, unit, cast)
         return instants(clock, cast) if zoned else clock
     null = pa.scalar(None, array.type)
-    counts = text_to_integer(pc.if_else(epoch, array, null), Cast(cast.source, t.BigIntType(), where=cast.where))
+    counts = text_to_integer(pc.if_else(epoch, array, null), replace(cast, target=t.BigIntType()))
     if unit == "s":
         # Java holds milliseconds, which wrap.
         counts = like(numbers(counts) * PER_SECOND["ms"] // PER_SECOND["ms"], counts, pa.int64())

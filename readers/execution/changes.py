@@ -139,7 +139,7 @@ def _differing(part: Difference, store: FileStore) -> pl.DataFrame:
     rows = pl.concat([before, after]).with_columns(kinds)
     key = cols(part.key)
     keys = [frame.select(key).with_row_index(number) for frame, number in ((before, OLD_ROW), (after, NEW_ROW))]
-    both = keys[0].join(keys[1], on=key, how="full", coalesce=True).sort(key)
+    both = keys[0].join(keys[1], on=key, how="full", coalesce=True, nulls_equal=True).sort(key)
     old, new = (both[name].cast(pl.Int64).fill_null(NO_ROW).to_numpy().copy() for name in (OLD_ROW, NEW_ROW))
     new[new >= 0] += before.height
     comparison = Comparison(part.after.schema.fields, by_bits=True)

@@ -1,17 +1,19 @@
 """Data evolution: files that hold different columns of the same row ids, put side by side.
 
 Every file of a STITCH section covers the same range of row ids; for a column written several times, the file with the
-largest sequence number wins. Blob columns may be cut into several files along the range.
+largest sequence number wins. Columns with files of their own, BLOBs and vectors, may be cut into several files along
+the range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from posixpath import basename
 
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.file_formats import BLOB
+from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
@@ -64,18 +66,23 @@ def _sources(
 def _holding(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
     """Returns the files that hold the column; row ids and snapshot numbers come from the newest data file."""
     if virtual_columns(plan, (field,)):
-        return [file for file in newest_first if file.format != BLOB][:1]
+        return [file for file in newest_first if not _is_dedicated(file)][:1]
     return [file for file in newest_first if field.id in _field_ids(plan, file)]
 
 
+def _is_dedicated(file: DataFile) -> bool:
+    """Returns whether a file holds a column of BLOBs, or the vectors alone."""
+    return file.format == BLOB or VECTOR_INFIX in basename(file.path)
+
+
 def _row_range(section: Section) -> tuple[int, int]:
-    """Returns first row id and number of rows, taken from the files that are not blobs."""
-    whole = [file for file in section.files if file.format != BLOB] or list(section.files)
+    """Returns first row id and number of rows, taken from the files that no column has of its own."""
+    whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
     return whole[0].first_row_id or 0, whole[0].row_count
 
 
 def _covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
-    """Returns the newest file when it spans the range, else blob files one after another."""
+    """Returns the newest file when it spans the range, else dedicated files one after another."""
     newest = holding[0]
     if (newest.first_row_id or 0, newest.row_count) == (first, rows):
         return (newest,)
@@ -83,8 +90,8 @@ def _covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataF
     reached = first
     for piece in pieces:
         if piece.first_row_id != reached:
-            if piece.format == BLOB and len({p.max_sequence for p in pieces}) > 1:
-                raise Unsupported("blob files that were rewritten in parts", where=piece.path)
+            if _is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
+                raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
             break
         reached += piece.row_count
     if reached != first + rows:

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from morrow.engine.errors import StorageError, Unsupported
+from morrow.engine.errors import MorrowError, StorageError, Unsupported
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution.plain_sql import plain_sql
-from morrow.readers.expressions.library import check_duckdb
+from morrow.readers.expressions.library import check_duckdb, query_errors, read_stream, run_query
 from morrow.readers.files.file_errors import fail_alone
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.files.source import first_line
 
 if TYPE_CHECKING:
     import duckdb
+
+IO_ERRORS = ("IO Error", "Out of Memory Error")
+"""How messages of a stream begin for which the machine is to blame: Arrow passes on no class."""
 
 
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -34,7 +37,8 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa
     schema = arrow_schema(plan.fields)
     text = _statement(plan, store)
     with _running(plan, store) as connection:
-        for batch in connection.sql(text).to_arrow_reader(batch_rows):
+        stream = run_query(connection, lambda: connection.sql(text).to_arrow_reader(batch_rows))
+        for batch in read_stream(connection, stream):
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
 
 
@@ -42,7 +46,8 @@ def count(plan: ScanPlan, store: FileStore) -> int:
     """Returns the number of rows of a plan. Raises as `to_batches`."""
     text = _statement(plan, store)
     with _running(plan, store) as connection:
-        return int(connection.sql(f"SELECT count(*) FROM (\n{text}\n)").fetchall()[0][0])
+        counted = connection.sql(f"SELECT count(*) FROM (\n{text}\n)")
+        return int(run_query(connection, counted.fetchall)[0][0])
 
 
 def _statement(plan: ScanPlan, store: FileStore) -> str:
@@ -62,10 +67,12 @@ def _running(plan: ScanPlan, store: FileStore) -> Iterator[duckdb.DuckDBPyConnec
         try:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
-        except duckdb.Error as error:
+        except query_errors() as error:
+            if isinstance(error, MorrowError):
+                raise
             if not isinstance(error, _of_the_statement()):
                 _check_files(plan, store)
-            if isinstance(error, duckdb.OperationalError):
+            if isinstance(error, duckdb.OperationalError) or str(error).startswith(IO_ERRORS):
                 raise StorageError(f"{plan.table}: DuckDB cannot read it: {first_line(error)}") from error
             raise Unsupported(f"this read by DuckDB ({first_line(error)})", where=plan.table) from error
         finally:

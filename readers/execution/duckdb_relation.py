@@ -15,7 +15,7 @@ import inspect
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_own import ALLOWED, own_scan, reads_files, told_to_read
 from morrow.readers.execution.duckdb_stream import view_reader
 from morrow.readers.expressions.duckdb_names import field_apart, is_apart, rows_apart, told_apart, values_apart
-from morrow.readers.expressions.library import check_duckdb
+from morrow.readers.expressions.library import check_duckdb, for_others
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,13 +72,7 @@ class _Rows:
     reader: pa.RecordBatchReader
 
     def to_reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.reader.schema, self._batches())
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self.reader
-        except MorrowError as error:  # Arrow and DuckDB would show the trace, and those of all causes
-            raise error.with_traceback(None) from None
+        return for_others(self.reader)
 
 
 def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
@@ -90,9 +84,11 @@ def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
 
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """Returns a relation over `source` on `connection` (DuckDB's default connection when None)."""
+    from morrow.readers.execution.relation_errors import typed
+
     connection = checked_connection(connection)
     text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
-    return connection.from_arrow(handed(source)) if text is None else connection.sql(text)
+    return typed(connection.from_arrow(handed(source)) if text is None else connection.sql(text))
 
 
 def variable(

@@ -12,6 +12,7 @@ from typing import Literal
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.forks import in_one_process
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
@@ -246,8 +247,12 @@ def _pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yields record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
 
-    A limit stops reading as soon as it is reached.
+    A limit stops reading as soon as it is reached. A forked process cannot go on with it: see `check_process`.
     """
+    yield from in_one_process(_to_batches(plan, store, batch_rows))
+
+
+def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
     if not plan.columns:
         yield from to_arrow(plan, store).to_batches(max_chunksize=batch_rows)
         return

@@ -43,7 +43,7 @@ from morrow.engine.names import apart
 from morrow.engine.plan.filter.terms import Residual, shortened
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 from morrow.readers.expressions.duckdb_names import rows_apart
-from morrow.readers.expressions.library import check_duckdb
+from morrow.readers.expressions.library import check_duckdb, run_query
 
 if TYPE_CHECKING:
     import duckdb
@@ -221,9 +221,14 @@ def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[n
     for name, column in zip(rows.column_names, rows_apart(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
     cursor = _session().cursor()
-    try:
+
+    def run() -> dict[str, npt.NDArray[np.int64]]:
         cursor.register(view, numbered)
-        found = cursor.execute(f"SELECT {number} FROM {view} WHERE (\n{residual.expression}\n)").fetchnumpy()
+        query = f"SELECT {number} FROM {view} WHERE (\n{residual.expression}\n)"
+        return cursor.execute(query).fetchnumpy()
+
+    try:
+        found = run_query(cursor, run)
         return np.asarray(found[number], dtype=np.int64)
     except duckdb.Error as error:
         problem = shortened(str(error).partition("\n")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from morrow.engine.errors import CorruptFile, MorrowError, StorageError
+from morrow.engine.errors import CorruptFile, MorrowError, StorageError, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.in_flight import in_flight
@@ -34,6 +34,10 @@ def reading_files(
                 yield
         except CorruptFile as error:
             if error.path not in paths:
+                fail_alone(plan, sections, fields, store)
+            raise
+        except Unsupported as error:
+            if str(error).startswith(f"{plan.table}: "):  # a value of one of the files; Polars drops `where`
                 fail_alone(plan, sections, fields, store)
             raise
         except StorageError as error:

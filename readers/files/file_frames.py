@@ -75,7 +75,7 @@ def _stored_frame(
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
-    frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
+    frame = _evolved(plan, files, frame, (*read, _POSITION_FIELD) if counted else read, kept)
     literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
@@ -104,7 +104,20 @@ def files_at_once(
         rows = pl.DataFrame(height=sum(heights))
         absent = [pl.lit(None, dtype=polars_dtype(field.type)).alias(field.name) for field in fields]
         return rows.with_columns(absent), heights
-    return project(rows.lazy(), read, fields, where=files[0].path).collect(), heights
+    return _evolved(plan, files, rows.lazy(), read, fields).collect(), heights
+
+
+def _evolved(
+    plan: ScanPlan,
+    files: Sequence[DataFile],
+    frame: pl.LazyFrame,
+    read: Sequence[DataField],
+    fields: Sequence[DataField],
+) -> pl.LazyFrame:
+    """Returns columns of the files, which are of one schema, as those of the plan; see `project`."""
+    # Of several files nobody knows which one a value is from: `reading_files` finds it.
+    where = files[0].path if len(files) == 1 else plan.table
+    return project(frame, read, fields, where=where, schemas=(files[0].schema_id, plan.schema.id))
 
 
 def constant_of(value: Value | None, field: DataField) -> pl.Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from itertools import accumulate, chain
 
@@ -94,6 +95,10 @@ def explained(error: BaseException, where: str) -> MorrowError:
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
+    if isinstance(error, OTHER_TYPES):
+        return Unsupported(
+            f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER
+        )
     return CorruptFile(where, first_line(error))
 
 
@@ -102,7 +107,9 @@ def _own(error: MorrowError) -> MorrowError:
     message = str(error.args[0]) if error.args else ""
     if IN_EXPRESSION not in message:
         return error
-    return type(error)(message.partition(IN_EXPRESSION)[0].rstrip())
+    told = copy(error)
+    told.args = (message.partition(IN_EXPRESSION)[0].rstrip(), *error.args[1:])
+    return told
 
 
 CORRUPTION: tuple[type[BaseException], ...] = (
@@ -118,6 +125,9 @@ CORRUPTION: tuple[type[BaseException], ...] = (
     UnicodeDecodeError,
 )
 """Errors of Polars and Arrow for damaged bytes."""
+OTHER_TYPES = (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError)
+"""Errors of Polars for files that are sound, and hold columns in another form: shredded variants are structs."""
+OTHER_READER = "read it by the program that wrote it, and write it with the types of the table"
 IN_EXPRESSION = "This error occurred in the following expression"
 FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
 ZONE_FILES = "Time zone file"

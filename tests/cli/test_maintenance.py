@@ -58,6 +58,15 @@ def test_expire_by_number(run: Run, table: morrow.Table) -> None:
     assert ids(table) == [3, 4]
 
 
+def test_what_is_left_and_why(run: Run, table: morrow.Table) -> None:
+    assert run("expire", table.path).err == "4 snapshots left: retain_min keeps 10\n"
+    table.consumers.record("job", 3)
+    for more, removed in ((["--dry-run"], "would remove 2 snapshots"), ([], "2 snapshots removed")):
+        done = run("expire", table.path, "--retain-max", 1, *more)
+        assert done.out.startswith(removed)
+        assert done.err == "2 snapshots left: consumer 'job' needs 3\n"
+
+
 def test_expire_by_age_or_time(run: Run, table: morrow.Table) -> None:
     def expire(older_than: object) -> str:
         return run("expire", table.path, "--retain-min", 1, "--older-than", older_than).out

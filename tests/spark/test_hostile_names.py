@@ -11,6 +11,7 @@ import pytest
 import morrow
 from tests.support.hostile_names import NAMES
 from tests.support.hostile_names import quoted as in_sql
+from tests.support.written import new_table, renamed_by_others
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def test_a_key_and_a_partition(spark: SparkSession, tmp_path: Path, name: str) -
 
 
 def test_columns_that_differ_in_case_only(spark: SparkSession, tmp_path: Path) -> None:
-    table = morrow.Catalog(str(tmp_path)).create_table("db.t", schema="id INT, a INT, A INT")
+    table = renamed_by_others(new_table(tmp_path, "id INT, a INT, other INT"), {"other": "A"})
     table.append(pa.table({"id": [1, 2], "a": [1, 2], "A": [10, 20]}))
     assert morrow.spark.read(spark, table.path, columns=["A"], filter='"A" = 20').collect() == [(20,)]
     with pytest.raises(Exception, match="AMBIGUOUS_REFERENCE"):

@@ -201,3 +201,24 @@ def test_what_is_refused_changes_nothing(catalog: morrow.Catalog, text: str, err
     assert "sqlglot" not in str(raised.value) and "<class" not in str(raised.value) and "\n" not in str(raised.value)
     assert len(catalog.table("db.t").snapshots()) == 1
     assert catalog.tables("db") == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "found"),
+    [
+        ("DATE", "(NULL), ('2024-01-01'), (DATE '2024-02-29')", ["NULL", "2024-01-01", "2024-02-29"]),
+        ("TIME", "('01:02:03'), (TIME '04:05:06')", ["01:02:03", "04:05:06"]),
+        ("TIMESTAMP", "('2024-01-01 00:00:00'), (DATE '2024-01-02')", ["2024-01-01 00:00:00", "2024-01-02 00:00:00"]),
+        ("STRING", "('01'), (2)", ["01", "2"]),
+        ("DECIMAL(10, 2)", "(1), ('2.50')", ["1.00", "2.50"]),
+        ("INT", "(1), ('2'), (DEFAULT)", ["1", "2", "NULL"]),
+    ],
+)
+def test_values_spell_a_column_in_several_ways(tmp_path: Path, kind: str, values: str, found: list[str]) -> None:
+    catalog = morrow.Catalog(tmp_path / "new")
+    catalog.sql("CREATE DATABASE IF NOT EXISTS d")
+    catalog.sql(f"CREATE TABLE d.t (v {kind})")
+    catalog.sql(f"INSERT INTO d.t VALUES {values}")
+    assert sorted(catalog.sql("SELECT coalesce(v::VARCHAR, 'NULL') FROM d.t").fetchall()) == [
+        (v,) for v in sorted(found)
+    ]

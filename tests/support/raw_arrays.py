@@ -1,4 +1,4 @@
-"""Arrow arrays of every layout from raw buffers: sound ones, and ones that do not hold what their types promise."""
+"""Arrow arrays of every layout, made from raw buffers: valid ones, and ones that break what their types promise."""
 
 from __future__ import annotations
 

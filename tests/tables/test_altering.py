@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import AlreadyExists, ColumnNotFound, InvalidArgument
+from morrow.engine.errors import AlreadyExists, ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.schema.changes import DropColumn, RenameColumn
 from morrow.tables.altering import Alteration
+from tests.support.written import new_table, renamed_by_others
 
 
 @pytest.fixture
@@ -132,3 +133,87 @@ def test_rows_there_are_are_read_with_the_new_schema(table: morrow.Table) -> Non
     assert table.scan().to_arrow().to_pylist() == [
         {"n": None, "id": 1, "amount": "5", "place": {"town": "Rome", "tags": [1]}}
     ]
+
+
+ALIKE: list[tuple[str, Callable[[Alteration], object]]] = [
+    ("'amount' and 'Amount'", lambda a: a.add_column("Amount", "INT")),
+    ("'id' and 'ID'", lambda a: a.rename_column("amount", "ID")),
+    ("'place.city' and 'place.CITY'", lambda a: a.add_column("place.CITY", "INT")),
+    ("'place.Tags' and 'place.tags'", lambda a: a.rename_column("place.city", "Tags")),
+    ("'new.element.x' and 'new.element.X'", lambda a: a.add_column("new", "ARRAY<ROW<x INT, X INT>>")),
+]
+
+
+@pytest.mark.parametrize(("names", "change"), ALIKE)
+def test_names_that_differ_in_case_alone_are_refused(
+    table: morrow.Table, names: str, change: Callable[[Alteration], object]
+) -> None:
+    with pytest.raises(InvalidArgument, match=f"the columns {names} differ in case alone"):
+        change(table.alter)
+    assert len(table.schemas()) == 1
+
+
+def test_such_names_of_another_writer_stay(tmp_path: Path) -> None:
+    made = new_table(tmp_path, "a INT, other STRING, r ROW<x INT, y INT>")
+    table = renamed_by_others(made, {"other": "A", "y": "X"})
+    table.append(pa.table({"a": [1], "A": ["x"], "r": [{"x": 2, "X": 3}]}))
+    table.alter.add_column("b", "INT")
+    assert table.scan(["A", "r"], filter="\"A\" = 'x'").to_polars().rows() == [("x", {"x": 2, "X": 3})]
+    with pytest.raises(InvalidArgument, match="'b' and 'B'"):
+        table.alter.add_column("B", "INT")
+    table.alter.rename_column("A", "c")
+    assert table.schema.names == ["a", "c", "r", "b"]
+
+
+# --- types that lose values ---
+
+NARROWER = [("v", "INT"), ("r.a", "DECIMAL(3, 0)"), ("l.element", "DOUBLE")]
+
+
+@pytest.fixture(params=[{}, {"metadata.stats-mode": "none"}], ids=["statistics", "none"])
+def numbers(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
+    options = {"bucket": 1, **request.param}
+    made = new_table(tmp_path, "id INT, v BIGINT, r ROW<a BIGINT>, l ARRAY<BIGINT>", keys=["id"], options=options)
+    made.upsert({"id": [1, 2], "v": [5, None], "r": [{"a": 5}, None], "l": [[5, None], None]})
+    return made
+
+
+@pytest.mark.parametrize(("path", "kind"), NARROWER)
+def test_a_type_that_loses_values_is_set_only_by_name(numbers: morrow.Table, path: str, kind: str) -> None:
+    great = 2**60 + 1
+    numbers.alter.set_type(path, kind)  # as long as it loses none
+    numbers.alter.set_type(path, "BIGINT")
+    numbers.upsert({"id": [2], "v": [great], "r": [{"a": great}], "l": [[great]]})
+    known = len(numbers.schemas())
+    with pytest.raises(InvalidArgument, match=rf"'{path}' is BIGINT, and {great} would become .* lossy=True"):
+        numbers.alter.set_type(path, kind)
+    with pytest.raises(InvalidArgument, match="would become"), numbers.alter() as batch:
+        batch.rename_column("id", "key").set_type(path, kind)
+    assert len(numbers.schemas()) == known
+    numbers.alter.set_type(path, kind, lossy=True)
+    assert len(numbers.schemas()) == known + 1
+    numbers.alter.set_type(path, "BIGINT", lossy=True)
+    assert numbers.to_polars()["v"].to_list() == [5, great]
+    numbers.upsert({"id": [2], "v": [7], "r": [{"a": 7}], "l": [[7]]})
+    numbers.compact(full=True)
+    numbers.alter.set_type(path, kind)
+
+
+@pytest.mark.parametrize("path", ["v", "r.a", "r.x.y", "l.element", "m.value"])
+def test_a_read_that_fails_at_a_value_of_before_says_how_to_set_the_type_back(tmp_path: Path, path: str) -> None:
+    kinds = "v STRING, r ROW<a STRING, `x.y` STRING>, l ARRAY<STRING>, m MAP<STRING, STRING>"
+    table = new_table(tmp_path, f"id INT, {kinds}")
+    before = [{"id": 1, "v": "a", "r": {"a": "a", "x.y": "a"}, "l": ["a"], "m": {"k": "a"}}]
+    table.append(before)
+    table.append(before)
+    column = tuple(path.split(".", 1))
+    table.alter.set_type(column, "INT")
+    with pytest.raises(Unsupported, match="is not a whole number") as refused:
+        table.to_polars()
+    text = str(refused.value)
+    assert f"the value 'a' of the column {path!r}, written as STRING by schema 0, as INT of schema 1" in text
+    assert text.count("is not supported") == 1
+    assert ".parquet: the value" in text
+    call = text.partition("set the type back: table.")[2].partition(", or ")[0]
+    eval(f"table.{call}", {"table": table})
+    assert table.to_polars().height == 2

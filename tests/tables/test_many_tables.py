@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,6 +61,28 @@ def test_a_table_is_copied(tmp_path: Path) -> None:
         catalog.copy_table("db.none", "db.third")
     assert catalog.tables("db") == ["plain", "t"]
     assert rows(catalog.copy_table(plain, "db.empty")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "copied"),
+    [
+        (lambda alter: alter.drop_column("v"), [(1,), (2,)]),
+        (lambda alter: alter.add_column("w", "INT"), [(1, "a", None), (2, "b", None)]),
+        (lambda alter: alter.rename_column("v", "w"), [(1, "a"), (2, "b")]),
+        (lambda alter: alter.set_type("id", "BIGINT"), [(1, "a"), (2, "b")]),
+        (lambda alter: alter.set_options({"scan.snapshot-id": "1"}), [(1, "a"), (2, "b")]),
+    ],
+)
+def test_a_table_is_copied_with_its_newest_columns(
+    tmp_path: Path, change: Callable[[Any], object], copied: list[tuple[object, ...]]
+) -> None:
+    source = new_table(tmp_path, "id INT, v STRING")
+    source.append({"id": [1], "v": ["a"]})
+    source.append({"id": [2], "v": ["b"]})
+    change(source.alter)
+    copy = morrow.Catalog(tmp_path).copy_table("db.t", "db.copy")
+    assert [field.name for field in copy.schemas()[-1].fields] == [f.name for f in source.schemas()[-1].fields]
+    assert rows(copy, snapshot=1) == copied
 
 
 def test_parquet_files_are_cloned(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class KeyPlaces:
     """The place of each key. Partitions are coded as numbers from 0."""
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
-        self.key_names = list(target.schema.trimmed_primary_keys)
+        self.key_names = list(target.schema.primary_keys)
         self._fields = target.partition_fields
         self._room = target.write.dynamic_bucket_rows
         self._codes: dict[bytes, int] = {}

@@ -54,7 +54,7 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     if not target.keyed:
         return serially(target, filter, partial(_delete_rows, target))
     check_deletable(target)
-    columns = target.schema.primary_keys if needs_key_alone(target) else None
+    columns = columns_of_deletion(target)
     return serially(
         target, filter, lambda premise: _retract(target, rows_where(target, premise.read, filter, columns), premise)
     )
@@ -93,21 +93,27 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
 
 
 def needs_key_alone(target: WriteTarget) -> bool:
-    """Returns whether a ``-D`` row is complete without the values of the row it deletes.
+    """Return whether a ``-D`` row needs the primary key alone, so that no row has to be read."""
+    return columns_of_deletion(target) == target.schema.primary_keys
+
+
+def columns_of_deletion(target: WriteTarget) -> tuple[str, ...] | None:
+    """Return the columns that a ``-D`` row needs: those that identify the row, or None: all.
 
     Merge engines that combine versions should not get them: a deleted row starts anew from its ``-D``, and a row
     inserted later with that key is not expected to have the old values.
     """
-    others = (f for f in target.schema.fields if f.name not in target.schema.primary_keys)
-    return (
+    keys = target.schema.row_keys
+    others = (f for f in target.schema.fields if f.name not in keys)
+    enough = (
         not target.options.sequence_fields
         and not (target.merge is not None and target.merge.groups)
-        and not target.schema.cross_partition
         and target.write.changelog_producer is not ChangelogProducer.INPUT
         and target.write.rowkind_field is None
         and all(f.type.nullable for f in others)
-        and not any(name not in target.schema.primary_keys for name in target.options.bucket_key)
+        and not any(name not in keys for name in target.options.bucket_key)
     )
+    return keys if enough else None
 
 
 def _holding(keys: pl.DataFrame) -> Filter:
@@ -118,7 +124,7 @@ def _holding(keys: pl.DataFrame) -> Filter:
 
 def _rows_of(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
     """Yields the rows with these keys."""
-    for rows in rows_where(target, premise.read, premise.filter):
+    for rows in rows_where(target, premise.read, premise.filter, columns_of_deletion(target)):
         found = (
             checked(target, rows)
             .with_row_index(ROW)

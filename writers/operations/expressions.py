@@ -25,6 +25,7 @@ from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.telling import did_you_mean, the_columns
 from morrow.readers.expressions.duckdb_names import rows_apart
+from morrow.readers.expressions.library import run_query
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless
@@ -227,10 +228,14 @@ def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expressio
 
 def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
     cursor = session().cursor()
-    try:
+
+    def run() -> pa.Table:
         cursor.register("rows", rows_apart(rows))
         selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
-        return list(cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table().columns)
+        return cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table()
+
+    try:
+        return list(run_query(cursor, run).columns)
     except duckdb_error() as error:
         raise _unusable(expressions, error) from error
     finally:

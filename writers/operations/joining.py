@@ -9,6 +9,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.names import ROW, apart
 from morrow.readers.expressions.duckdb_names import rows_apart
+from morrow.readers.expressions.library import run_query
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.writers.operations.expressions import duckdb_error, session
 
@@ -32,13 +33,16 @@ def matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tu
     else:
         condition = on
     cursor = session().cursor()
-    try:
+
+    def run() -> pa.Table:
         row = apart(ROW, [*target.column_names, *source.column_names])
         cursor.register("target", _numbered(rows_apart(target), row))
         cursor.register("source", _numbered(rows_apart(source), row))
         numbers = f"target.{quote_identifier(row)} AS here, source.{quote_identifier(row)} AS there"
-        joined = cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL")
-        pairs = joined.to_arrow_table()
+        return cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL").to_arrow_table()
+
+    try:
+        pairs = run_query(cursor, run)
     except duckdb_error() as error:
         raise InvalidArgument(f"merge on {on!r}: {str(error).splitlines()[0]}") from error
     finally:

@@ -16,6 +16,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
 from morrow.engine.names import col, own
 from morrow.readers.masks.ordering import sortable
+from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.target import WriteTarget
 
 REPLACING = ("last_value", "last_non_null_value")
@@ -78,11 +79,22 @@ def check_assignable(target: WriteTarget, columns: Collection[str], operation: s
             )
     moved = [name for name in target.schema.partition_keys if name in columns]
     if moved and target.schema.cross_partition:
-        raise Unsupported(
-            f"{operation} of the partition column {moved[0]!r}: {spec.engine} keeps a row in its partition",
-            where=target.where,
-            hint="delete the row and insert another",
-        )
+        raise stays_in_partition(target, moved[0], operation)
+
+
+def moves_rows(target: WriteTarget) -> bool:
+    """Return whether a new version of a row removes the row of its key from another partition."""
+    folds = target.merge is not None and target.merge.folds
+    return bucket_mode(target) is BucketMode.CROSS_PARTITION and not folds
+
+
+def stays_in_partition(target: WriteTarget, column: str, operation: str) -> Unsupported:
+    """Return the error for an update of a partition column that would leave the old row in its partition."""
+    return Unsupported(
+        f"{operation} of the partition column {column!r}, which would not move the row,",
+        where=target.where,
+        hint="delete the row and insert another",
+    )
 
 
 def new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
@@ -98,6 +110,10 @@ def new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Col
     if spec is None or not old.num_rows:
         return new
     _check_sequence(target, spec.sequence, old, new, columns, descending=spec.descending)
+    if not moves_rows(target):
+        for name in target.schema.partition_keys:
+            if name in columns and bool(_series(old, name).ne_missing(_series(new, name)).any()):
+                raise stays_in_partition(target, name, "an update")
     if not spec.folds:
         return new
     for column in spec.columns:

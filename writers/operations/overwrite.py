@@ -13,6 +13,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
 from morrow.engine.telling import shown
+from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.key_places import KeyPlaces
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.overwriting import Partitions
@@ -156,7 +157,8 @@ def keys_stay(
     Raises:
         InvalidArgument: one has: the key would be in two partitions.
     """
-    keys = list(_keys_of(target, messages)) if target.schema.cross_partition and partitions != "all" else []
+    moves = bucket_mode(target) is BucketMode.CROSS_PARTITION
+    keys = list(_keys_of(target, messages)) if moves and partitions != "all" else []
     if not keys:
         return premise
     newest = target.metadata.latest_snapshot() if premise is None else premise.read
@@ -180,7 +182,7 @@ def _keys_of(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator
     for message in messages:
         stored = StoredFiles(target, Placement.of(message), message.new_files)
         for rows in stored.batches(message.new_files, KEY_ROWS):
-            yield rows.select(cols(target.schema.trimmed_primary_keys)).unique()
+            yield rows.select(cols(target.schema.primary_keys)).unique()
 
 
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:

@@ -75,6 +75,10 @@ def _source(data: object, types: Mapping[str, t.DataType], first_row: int = 0) -
         return Source(columns, _of_frames(batches(data), first_row))
     if isinstance(data, pa.Table):
         return _of_table(data, first_row)
+    if isinstance(data, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([data]), first_row)
+    if isinstance(data, pa.RecordBatchReader):  # by Arrow's C interface the sizes of buffers would be lost
+        return _of_reader(data, first_row)
     if is_of_pandas(data):
         return _of_table(_built(lambda frame: table_of_pandas(frame, types), data), first_row)
     if hasattr(data, "__arrow_c_stream__"):
@@ -82,7 +86,10 @@ def _source(data: object, types: Mapping[str, t.DataType], first_row: int = 0) -
     if hasattr(data, "__arrow_c_array__"):
         return _of_table(pa.Table.from_batches([pa.record_batch(data)]), first_row)
     if hasattr(data, "scanner"):  # an Arrow dataset
-        return _of_reader(data.scanner().to_reader(), first_row)
+        from morrow.writers.rows.arrow_datasets import exact_dataset
+
+        source = _of_reader(_built(lambda dataset: exact_dataset(dataset).scanner().to_reader(), data), first_row)
+        return Source(source.names, _of_files(source.pieces))
     if isinstance(data, Mapping):
         return _of_table(_of_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows
@@ -208,6 +215,14 @@ def _of_frames(frames: Iterable[pl.DataFrame], first_row: int) -> Iterator[pl.Da
     for frame in frames:
         yield from _sliced(frame, row)
         row += frame.height
+
+
+def _of_files(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Yield the pieces of a dataset. Raises `InvalidArgument` if Arrow cannot read a file, such as ORC of year 9999."""
+    try:
+        yield from pieces
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"the dataset cannot be read: {error}") from error
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:

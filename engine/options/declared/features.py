@@ -192,14 +192,10 @@ VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = idle(
     "Share of rows that keep a column",
 )
 VECTOR_FIELD = refused(
-    unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
-    "vector-field",
-    TEXT,
-    None,
-    "Columns of arrays that are vectors",
+    unless("declare such columns as VECTOR"), "vector-field", TEXT, None, "Columns of arrays that are vectors"
 )
 VECTOR_FILE_FORMAT = refused(
-    unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
+    unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
 )
 VECTOR_TARGET_FILE_SIZE = idle(
     beside("vector-field"), "vector.target-file-size", MEMORY, None, "Size at which a file of vectors is closed"

@@ -20,7 +20,9 @@ SNAPSHOT_EXPIRE_EXECUTION_MODE = idle(
     "sync",
     "Whether a commit waits for expiry",
 )
-SNAPSHOT_EXPIRE_LIMIT = honoured("snapshot.expire.limit", INT, 50, "Most snapshots that one expiry removes")
+SNAPSHOT_EXPIRE_LIMIT = honoured(
+    "snapshot.expire.limit", INT, 50, "Most snapshots that a writer removes after a commit"
+)
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = honoured(
     "snapshot.clean-empty-directories",
     BOOL,
@@ -57,7 +59,7 @@ PARTITION_EXPIRATION_CHECK_INTERVAL = honoured(
     "partition.expiration-check-interval", DURATION, timedelta(hours=1), "How often writers look for expired partitions"
 )
 PARTITION_EXPIRATION_MAX_NUM = honoured(
-    "partition.expiration-max-num", INT, 100, "Most partitions that are dropped at a time"
+    "partition.expiration-max-num", INT, 100, "Most partitions that a writer drops at a time"
 )
 PARTITION_EXPIRATION_BATCH_SIZE = honoured(
     "partition.expiration-batch-size", INT, None, "Partitions that one commit drops; all if not set"

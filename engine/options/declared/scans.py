@@ -153,7 +153,7 @@ INCREMENTAL_TO_AUTO_TAG = refused(
 INCREMENTAL_BETWEEN_SCAN_MODE = idle(
     beside("incremental-between"),
     "incremental-between-scan-mode",
-    words("auto", "delta", "changelog", "diff"),
+    words("auto", "delta", "changelog", "diff", "raw"),
     "auto",
     "Where such changes are taken from",
 )

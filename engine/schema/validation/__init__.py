@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from morrow.engine.errors import MorrowError
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import Options
 from morrow.engine.options.declared.history import PARTITION_EXPIRATION_TIME
@@ -35,7 +36,8 @@ def validate_schema(
 
     Args:
         where: the table, for errors.
-        before: the schema that it changes; None for a new table.
+        before: the schema that it changes; None for a new table. A change may keep what broke a rule before: other
+            writers have other rules.
         options_set: the options being set now; None for all of them. Options that another writer has stored are not
             refused again.
 
@@ -48,5 +50,27 @@ def validate_schema(
         parse_partition_expiry(schema.options, where=where)
     proposal = Proposal.of(schema, where)
     for rule in RULES:
-        rule(proposal)
+        _check(rule, proposal, before)
+    columns.check_cases(schema, where, before)
     features.check_indexes(schema, where, before)
+
+
+def _check(rule: Callable[[Proposal], None], proposal: Proposal, before: TableSchema | None) -> None:
+    """Raises for a broken rule, unless the schema before it broke the rule in the same way."""
+    try:
+        rule(proposal)
+    except MorrowError as error:
+        if before is None or _problem(rule, Proposal.of(before, proposal.where)) != _without_hint(error):
+            raise
+
+
+def _problem(rule: Callable[[Proposal], None], proposal: Proposal) -> str | None:
+    try:
+        rule(proposal)
+    except MorrowError as error:
+        return _without_hint(error)
+    return None
+
+
+def _without_hint(error: MorrowError) -> str:
+    return str(error).partition("; ")[0]

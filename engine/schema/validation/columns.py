@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from morrow.engine.arguments import text
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.file_formats import written_format
-from morrow.engine.format.schema import SYSTEM_NAMES
+from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
     MAX_LENGTH,
     ArrayType,
     BinaryType,
     BlobType,
     CharType,
+    DataField,
     DataType,
     MapType,
     MultisetType,
@@ -44,7 +46,7 @@ def names(proposal: Proposal) -> None:
 
 def types(proposal: Proposal) -> None:
     """Checks that types have a size, and that names inside rows are distinct."""
-    for path, kind in _all_types(proposal):
+    for path, kind in _all_types(proposal.schema):
         text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
@@ -78,13 +80,46 @@ def file_formats(proposal: Proposal) -> None:
     for name in sorted(found):
         lacks = written_format(name, where).lacks
         assert lacks is not None  # formats that are written say which types they have
-        for path, kind in _all_types(proposal):
+        for path, kind in _all_types(proposal.schema):
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
 
 
-def _all_types(proposal: Proposal) -> Iterator[tuple[str, DataType]]:
-    for field in proposal.schema.fields:
+def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
+    """Checks that no names of columns, or of members of one row, have become equal but for their case.
+
+    Paimon allows such names, but DuckDB and Spark cannot tell the columns apart: neither can be named any more. Pairs
+    that another writer has made stay.
+
+    Raises:
+        InvalidArgument: there is such a pair which `before` does not have.
+    """
+    there = {} if before is None else _alike(before)
+    for ids, (first, second) in _alike(schema).items():
+        if ids not in there:
+            raise InvalidArgument(
+                f"{where}: the columns {first!r} and {second!r} differ in case alone, and SQL could name neither; "
+                "rename one of them"
+            )
+
+
+def _alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
+    """Returns the paths of the pairs of columns or members whose names differ in case alone, by the ids of the two."""
+    rows = [("", schema.fields)]
+    rows += [(f"{path}.", kind.fields) for path, kind in _all_types(schema) if isinstance(kind, RowType)]
+    found: dict[frozenset[int], tuple[str, str]] = {}
+    for parent, members in rows:
+        folded: dict[str, list[DataField]] = {}
+        for member in members:
+            folded.setdefault(member.name.casefold(), []).append(member)
+        for alike in folded.values():
+            for one, other in combinations(alike, 2):
+                found[frozenset((one.id, other.id))] = f"{parent}{one.name}", f"{parent}{other.name}"
+    return found
+
+
+def _all_types(schema: TableSchema) -> Iterator[tuple[str, DataType]]:
+    for field in schema.fields:
         yield from _types_inside(field.name, field.type)
 
 

@@ -30,8 +30,7 @@ def field_options(proposal: Proposal) -> None:
 
 def sequence_field(proposal: Proposal) -> None:
     """Checks for distinct columns without a function of their own, and no keys that move between partitions."""
-    text = proposal.given.text(SEQUENCE_FIELD)
-    names = [] if text is None else [name.strip() for name in text.split(",")]
+    names = proposal.given.get(SEQUENCE_FIELD)
     proposal.require_columns(names, "sequence field")
     for name in names:
         proposal.require(names.count(name) == 1, f"{SEQUENCE_FIELD} names {name!r} twice")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.table import PRIMARY_KEY
 from morrow.scans.table_scan import Scan
-from morrow.spark.reading.hidden import PLACES, hidden_fields
+from morrow.spark.reading.hidden import PLACES, hidden_fields, row_id
 from morrow.spark.types.to_paimon import COMMENT
 from morrow.spark.types.to_spark import default_sql, spark_schema, spark_type, with_nullable_members
 from morrow.tables.format_table import FormatTable
@@ -42,7 +42,7 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: Sequen
         "schema": columns(scan.fields).json(),
         "state": packed(table.path, request, set=set),
         "version": str((table.path, table.branch, request.schema.id, request.schema.time_millis, state)),
-        "keys": list(request.schema.primary_keys),
+        "keys": list(row_id(request.schema, request.options)),
         "partitions": list(request.schema.partition_keys),
         "hidden": hidden(request),
         "places": list(PLACES),

@@ -193,7 +193,9 @@ def changed(place: Opens, question: Question) -> DataFrame:
         raise Unsupported(f"hidden columns of changes ({', '.join(sorted(unknown))})")
     wanted = columns or table.schema.names[:1]
     asked = question["state"][CHANGES]
-    found = table.changes(1, 1, columns=wanted) if asked is None else table.changes(**asked, columns=wanted)
+    found = (
+        table.changes(1, 1, mode="diff", columns=wanted) if asked is None else table.changes(**asked, columns=wanted)
+    )
     return changed_rows(found, place.spark, with_kinds=False).select(*map(quoted, columns))
 
 

@@ -72,7 +72,7 @@ def changes_of(table: Table, name: str, options: Mapping[str, str]) -> dict[str,
     found = changes(table, options)
     if found is None or "from_snapshot" not in found:
         raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
-    return {key: value for key, value in found.items() if key != "mode"}
+    return found
 
 
 def scan(place: Place, name: str, state: Mapping[str, object]) -> SystemScan:

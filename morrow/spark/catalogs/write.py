@@ -17,14 +17,13 @@ from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.format_tables.writing import write as write_folder
 from morrow.spark.types.told import column_of, partition_value_of, predicates
 from morrow.spark.writing.changes import insert
+from morrow.spark.writing.write import by_position
 from morrow.spark.writing.write import write as write_rows
 from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.operations.format_table import Replaced, empty_partitions, replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from morrow.tables.table import Table
 
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
@@ -43,7 +42,7 @@ def write_table(place: Opens, question: Question, rows: DataFrame | Derivation) 
         return
     sink = sink_of(place, question, overwrite=question["mode"] != "append")
     if question.get("takes") == "position":
-        rows = _by_position(rows, table)
+        rows = by_position(rows, table._newest, table.path)
     arguments: dict[str, Any] = {}
     if "condition" in question:
         arguments = {"replace_where": _condition(question["condition"], table._newest.fields, table.path)}
@@ -80,15 +79,6 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
         dynamic = question["mode"] == "dynamic"
         replaced = replacing(table._table, _partition(question["partition"]), None, dynamic=dynamic)
     write_folder(table._table, rows, replaced)
-
-
-def _by_position(rows: DataFrame, table: Table) -> DataFrame:
-    """Returns rows whose first columns have the names of the table's. Raises `InvalidArgument` for a name twice."""
-    names, given = table.schema.names, rows.columns
-    wanted = [*names[: len(given)], *given[len(names) :]]
-    if len({name.casefold() for name in wanted}) < len(wanted):
-        raise InvalidArgument(f"{table.path}: the columns {', '.join(given[len(names) :])} are there already")
-    return rows.toDF(*wanted)
 
 
 def _condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:

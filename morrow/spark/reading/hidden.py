@@ -26,6 +26,7 @@ from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import distributed
 from morrow.spark.reading.manifests import ManifestTasks
 from morrow.spark.types.to_spark import spark_schema, without_not_null
+from morrow.writers.buckets.modes import DYNAMIC_BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,12 +37,21 @@ PLACES = (FILE_PATH, ROW_INDEX)
 """Those that tell a row from all others, of tables whose rows lie in one place each."""
 
 
+def row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
+    """Return the columns by which Spark changes rows of a keyed table: the key, and the partition if it tells rows
+    of one key apart. Spark takes no columns that may be null, which the struct of the partition never is.
+    """
+    is_apart = schema.cross_partition and options.bucket != DYNAMIC_BUCKET
+    return (*schema.primary_keys, *((ROW_PARTITION,) if is_apart else ()))
+
+
 def hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
     """Returns the hidden columns of a table: a name that is one of its own columns, in whatever case, stands for that.
 
-    All are nullable but `PLACES` where Spark changes rows by them: row ids are null in files older than the tracking.
+    All are nullable but those by which Spark changes rows: row ids are null in files older than the tracking.
     """
     is_nullable = bool(schema.primary_keys)
+    is_id = ROW_PARTITION in row_id(schema, options)
     keys = tuple(schema.by_name[name] for name in schema.partition_keys)
     found = [
         DataField(-1, FILE_PATH, VarCharType(nullable=is_nullable)),
@@ -53,6 +63,8 @@ def hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField
         found += [ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD]
     taken = {name.casefold() for name in schema.by_name}
     nullable = [*found[:2], *without_not_null(found[2:])]
+    if is_id:
+        nullable[2] = replace(nullable[2], type=nullable[2].type.with_nullable(False))
     return tuple(field for field in nullable if field.name.casefold() not in taken)
 
 

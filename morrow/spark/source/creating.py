@@ -68,11 +68,7 @@ def ensure_table(
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
-    """Adds the columns of the rows to the table, where the option ``write.merge-schema`` says so. Raises as `evolve`.
-
-    Raises:
-        InvalidArgument: a column that differs from one of the table in case alone.
-    """
+    """Adds the columns of the rows to the table, if the option ``write.merge-schema`` says so. Raises as `evolve`."""
     options = Options(given)
     sink = options.sink()
     if sink.replace_where is not None:
@@ -80,12 +76,6 @@ def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
     if sink.evolution is None:
         return
     metadata, columns = metadata_of(options.place()), _columns(schema, sink.kinds)
-    known = metadata.latest_schema().by_name
-    folded = {name.casefold(): name for name in known}
-    for column in columns:
-        if column.name not in known and column.name.casefold() in folded:
-            same = folded[column.name.casefold()]
-            raise InvalidArgument(f"{metadata.where}: the data's column {column.name!r} is {same!r} there; rename it")
     evolve(metadata, columns, sink.evolution)
 
 

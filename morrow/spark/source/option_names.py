@@ -32,12 +32,15 @@ SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp"
 OF_STATES = ("versionasof", "timestampasof")
 """Spark's own options of a state, which no stream takes, whatever they are called here."""
 MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
+RAW = "raw"
+"""The option of a stream that asks for rows as they were written, where they are no whole rows."""
 OF_STREAMS = (
     SNAPSHOTS[0],
     TIMESTAMPS[0],
     MODE,
     CONSUMER_ID,
     KINDS,
+    RAW,
     "max-snapshots-per-trigger",
     *LIMITS.values(),
     LEAST_ROWS,

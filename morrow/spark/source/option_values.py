@@ -53,6 +53,8 @@ class StreamOptions:
     most_snapshots: int | None
     limit: Limit | None
     least_rows: LeastRows | None
+    raw: bool = False
+    """Whether rows as they were written are asked for, where they are no whole rows."""
 
 
 @dataclass(frozen=True)

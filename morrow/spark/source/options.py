@@ -47,6 +47,7 @@ from morrow.spark.source.option_names import (
     OVERWRITE_MODE,
     PATH,
     PUSH_FILTERS,
+    RAW,
     REPLACE_WHERE,
     SNAPSHOTS,
     SOURCES_OF_CHANGES,
@@ -163,6 +164,7 @@ class Options:
             most_snapshots=self._get("max-snapshots-per-trigger", positive),
             limit=next(limits, None),
             least_rows=self._least_rows(),
+            raw=self._get(RAW, boolean) or False,
         )
 
     def _is_of_spark(self, name: str) -> bool:

@@ -31,7 +31,7 @@ from morrow.engine.options.streaming import parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
-from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.consumers import Consumers, ReadCommit
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.values import replace
 from morrow.scans.changes import make_request, start_of
@@ -62,7 +62,8 @@ class StreamPlanner:
     def __init__(self, options: Options) -> None:
         asked = options.stream()
         self._metadata = metadata_of(options.place())
-        self._request = make_request(self._metadata, asked.columns, asked.filter)
+        self._request = make_request(self._metadata, asked.columns, asked.filter, raw=asked.raw)
+        _ = self._request.followed_mode  # what cannot be followed is said at once
         said = parse_stream_options(self._request.options.given, begins=not asked.begins)
         _refuse_ends(said, self._metadata.where)
         self._begins_anew = said.begins_anew and asked.consumer_id is None
@@ -98,9 +99,10 @@ class StreamPlanner:
         asked = self._asked
         recorded = None
         if asked.consumer_id is not None and not self._begins_anew:
-            recorded = self._consumers.next_snapshot(asked.consumer_id)
+            recorded = self._consumers.progress(asked.consumer_id)
         if recorded is not None:
-            return {"snapshot": recorded - 1, "begin": "changes"}
+            at = {} if recorded.read is None else {AT: recorded.read.time_millis}
+            return {"snapshot": recorded.next_snapshot - 1, "begin": "changes", **at}
         if asked.start == FULL:
             return self._all_rows(asked.starting_snapshot)
         if asked.starting_snapshot is not None:
@@ -137,10 +139,10 @@ class StreamPlanner:
         if start.get("begin") == FULL:
             return self._ends({"snapshot": since, "since": since, "full": True})
         newest = self._newest() if self._last is None else self._last
-        is_ahead = newest < since and ("begin" in start or start.get(AHEAD, False))
+        is_ahead = newest < since and AT not in start and ("begin" in start or start.get(AHEAD, False))
         if newest < since and not is_ahead:
             raise self._made_anew(f"the newest snapshot is {newest}, and the stream has read {since}")
-        if newest > since:
+        if newest >= since:
             self._check_same(since, start.get(AT))
         if "begin" not in start:
             self.processed(start)
@@ -166,7 +168,8 @@ class StreamPlanner:
         """
         following = int(end["snapshot"]) + 1
         if self._asked.consumer_id is not None and following != self._recorded:
-            self._consumers.record(self._asked.consumer_id, following)
+            read = self._commit_of(following - 1)
+            self._consumers.record(self._asked.consumer_id, following, None if read is None else ReadCommit.of(read))
             self._recorded = following
 
     def _ends(self, end: Offset) -> Offset:
@@ -176,8 +179,12 @@ class StreamPlanner:
 
     def _committed_at(self, snapshot: int) -> int | None:
         """Returns when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
+        commit = self._commit_of(snapshot)
+        return None if commit is None else commit.time_millis
+
+    def _commit_of(self, snapshot: int) -> Snapshot | None:
         try:
-            return None if snapshot == NOTHING else snapshot_or_changelog(self._metadata, snapshot).time_millis
+            return None if snapshot == NOTHING else snapshot_or_changelog(self._metadata, snapshot)
         except SnapshotNotFound:
             return None
 

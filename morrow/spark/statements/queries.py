@@ -187,7 +187,7 @@ def _at(given: Mapping[str, str], clock: Clock) -> TravelArguments:
 
 def _between(session: Session, table: Table, given: Mapping[str, str]) -> DataFrame:
     asked = changes(table, given)
-    found = table.changes(1, 1) if asked is None else table.changes(**asked)
+    found = table.changes(1, 1, mode="diff") if asked is None else table.changes(**asked)
     return changed_rows(found, session.spark, with_kinds=False)
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import FAILED, KIND, SPARKS_OLD_KEY
+from morrow.engine.names import FAILED, KIND, ROW_PARTITION, SPARKS_OLD_KEY
 from morrow.spark.job.registry import Work
 from morrow.spark.job.run import mapped
 from morrow.spark.job.table import TableAccess
 from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.reading.hidden import row_id
 from morrow.spark.writing.delete import check_exact, rows_to_delete
 from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.row_changes import change_places
 from morrow.spark.writing.version_work import VersionJob, new_name, old_name
 from morrow.writers.commit.premise import ADVICE, Premise
-from morrow.writers.operations.delete import needs_key_alone
-from morrow.writers.operations.new_versions import check_deletable, check_updatable
+from morrow.writers.operations.delete import columns_of_deletion
+from morrow.writers.operations.new_versions import check_deletable, check_updatable, moves_rows, stays_in_partition
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import check_alone, hidden_places, readable
 from morrow.writers.target import WriteTarget
@@ -66,8 +67,12 @@ def change(
         return change_places(rows, target, premise, properties)
     commit = Commit(properties=properties, premise=premise)
     if command == DELETE:
-        keys = rows.toDF(KIND, *target.schema.primary_keys).drop(KIND)
-        found = rows_to_delete(keys, target, None, None if needs_key_alone(target) else premise)
+        given = row_id(target.schema, target.options)
+        numbered = {name: f"k{at}" for at, name in enumerate(given)}
+        identified = _identified(target, numbered)
+        keys = rows.toDF(KIND, *numbered.values()).select(*(column.alias(name) for name, column in identified.items()))
+        is_enough = columns_of_deletion(target) == tuple(identified)
+        found = rows_to_delete(keys, target, None, None if is_enough else premise, tuple(identified))
         return write_job(found, target, "-D", commit)
     return write_job(_of_kinds(rows, target, command, premise), target, KIND, commit)
 
@@ -95,20 +100,24 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     from pyspark.sql import functions
 
     names = tuple(target.schema.by_name)
-    olds = [name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :]]
+    olds = tuple(name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :])
     number = {name: new_name(at) for at, name in enumerate(names)}
-    old_key = {name: f"k{at}" for at, name in enumerate(olds)}
-    changed = rows.toDF(KIND, *number.values(), *old_key.values())
+    numbered = {name: f"k{at}" for at, name in enumerate(olds)}
+    changed = rows.toDF(KIND, *number.values(), *numbered.values())
     operation = functions.col(KIND)
-    for name, old in old_key.items():
-        new = functions.col(number[name])
-        fixed = functions.when(functions.col(old).eqNullSafe(new), functions.col(old)).otherwise(
-            functions.raise_error(functions.lit(_of_key(target, command, name)))
-        )
-        changed = changed.withColumn(number[name], functions.when(operation == UPDATED, fixed).otherwise(new))
+    identified = _identified(target, numbered)
+    for name, old in identified.items():
+        new = updated = functions.col(number[name])
+        if name in target.schema.primary_keys or not moves_rows(target):
+            failed = functions.raise_error(functions.lit(_of_key(target, command, name)))
+            updated = functions.when(old.eqNullSafe(new), old).otherwise(failed)
+        deleted = functions.coalesce(new, old)  # Spark gives either
+        fixed = functions.when(operation == UPDATED, updated).when(operation == DELETED, deleted).otherwise(new)
+        changed = changed.withColumn(number[name], fixed)
     folds = target.merge is not None and target.merge.folds
-    if folds or not needs_key_alone(target):
-        changed = _with_old(changed, target, number, premise)
+    needed = columns_of_deletion(target) or names
+    if folds or not {*needed} <= {*target.schema.primary_keys, *identified}:
+        changed = _with_old(changed, target, number, premise, identified)
     kind = functions.when(operation == DELETED, _deleted_kind(target))
     for value in (UPDATED, INSERTED):
         kind = kind.when(operation == value, functions.lit(OPERATIONS[value]))
@@ -121,7 +130,22 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     return changed.select(KIND, *number.values()).toDF(KIND, *names)
 
 
+def _identified(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Column]:
+    """Returns the old values of row keys, by name, of columns that hold them, or the partition as a struct."""
+    from pyspark.sql import functions
+
+    found: dict[str, Column] = {}
+    for name, column in columns.items():
+        if name == ROW_PARTITION:
+            found |= {key: functions.col(column).getField(key) for key in target.schema.partition_keys}
+        else:
+            found[name] = functions.col(column)
+    return found
+
+
 def _of_key(target: WriteTarget, command: str, name: str) -> str:
+    if name not in target.schema.primary_keys:
+        return f"Unsupported: {stays_in_partition(target, name, command)}"
     return (
         f"InvalidArgument: {target.where}: {command} would change {name!r}, which is part of the primary key; delete "
         "the row and insert another"
@@ -139,7 +163,9 @@ def _deleted_kind(target: WriteTarget) -> Column:
     return functions.lit(OPERATIONS[DELETED])
 
 
-def _with_old(changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise) -> DataFrame:
+def _with_old(
+    changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise, identified: Collection[str]
+) -> DataFrame:
     """Returns the rows, and beside them those they were; deleted ones with all their values, where their engine needs
     them; and an error for versions older than those they should replace.
     """
@@ -148,13 +174,14 @@ def _with_old(changed: DataFrame, target: WriteTarget, number: Mapping[str, str]
     plan = plan_where(target, premise.read, premise.filter)
     old = {name: old_name(at) for at, name in enumerate(number)}
     stored = to_dataframe(plan, target.store, changed.sparkSession).toDF(*old.values())
-    same = [functions.col(number[key]) == functions.col(old[key]) for key in target.schema.primary_keys]
+    keys = (key for key in target.schema.row_keys if key in target.schema.primary_keys or key in identified)
+    same = [functions.col(number[key]).eqNullSafe(functions.col(old[key])) for key in keys]
     joined = changed.join(stored, reduce(lambda left, right: left & right, same), "left")
     operation = functions.col(KIND)
     complete = {name: functions.col(c) for name, c in number.items()}
-    if not needs_key_alone(target):
-        deleted = {name: functions.when(operation == DELETED, functions.col(c)) for name, c in old.items()}
-        complete = {name: deleted[name].otherwise(column) for name, column in complete.items()}
+    for name in columns_of_deletion(target) or old:
+        deleted = functions.when(operation == DELETED, functions.col(old[name]))
+        complete[name] = deleted.otherwise(complete[name])
     sequence = target.options.sequence_fields
     if sequence:
         error = (

@@ -11,6 +11,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
+from morrow.engine.names import own
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import quoted
@@ -19,7 +20,13 @@ from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import Place, check_numbered, metadata_at
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
+from morrow.writers.operations.delete import (
+    columns_of_deletion,
+    delete_matching,
+    is_condition,
+    needs_key_alone,
+    of_partitions,
+)
 from morrow.writers.operations.new_versions import check_deletable, not_deleted, removing_groups
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import check_alone, serially
@@ -87,7 +94,8 @@ def delete(
             assert premise is not None  # a condition needs rows
             every = to_dataframe(plan_where(into, premise.read, NO_FILTER), into.store, _session(session))
             keys = every.where(cast("Column", given))
-        found = rows_to_delete(keys, into, session, premise)
+        names = into.schema.row_keys if is_column(given) else into.schema.primary_keys
+        found = rows_to_delete(keys, into, session, premise, names)
         commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
         return write_job(found, into, "-D", commit)
 
@@ -122,16 +130,22 @@ def _session(spark: SparkSession | None) -> SparkSession:
 
 
 def rows_to_delete(
-    given: DataFrame | FilterLike, target: WriteTarget, spark: SparkSession | None, premise: Premise | None
+    given: DataFrame | FilterLike,
+    target: WriteTarget,
+    spark: SparkSession | None,
+    premise: Premise | None,
+    names: Sequence[str],
 ) -> DataFrame:
-    """Returns the rows to delete: their keys, or whole rows where the merge engine needs the deleted values.
+    """Returns the rows to delete: what identifies them, or whole rows where the merge engine needs the deleted values.
 
     Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
+
+    Args:
+        names: the columns of `given` by which rows are found, some of them null.
     """
     from pyspark.sql import functions
 
-    names = list(target.schema.primary_keys)
-    columns = names if needs_key_alone(target) else None
+    columns = columns_of_deletion(target)
     check_exact(target, columns or list(target.schema.by_name))
     if is_condition(given):
         assert premise is not None  # a condition needs rows
@@ -141,8 +155,11 @@ def rows_to_delete(
         if premise is None:
             rows = keys
         else:
-            plan = plan_where(target, premise.read, NO_FILTER)
-            rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, on=names, how="left_semi")
+            plan = plan_where(target, premise.read, NO_FILTER, columns)
+            wanted = {name: own("key", number) for number, name in enumerate(names)}
+            same = [functions.col(quoted(name)).eqNullSafe(functions.col(key)) for name, key in wanted.items()]
+            keys = keys.toDF(*wanted.values())
+            rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, reduce(and_, same), "left_semi")
     rows = _removable(target, rows)
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows

@@ -62,10 +62,15 @@ def evolve(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evoluti
 def _merged(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> Iterator[SchemaChange]:
     if isinstance(stored, t.RowType) and isinstance(data, t.RowType):
         members = {field.name: field.type for field in stored.fields}
-        for field in data.fields:
+        for number, field in enumerate(data.fields, 1):
             inner = (*path, field.name)
             if field.name in members:
                 yield from _merged(inner, members[field.name], field.type, how, where)
+            elif field.name == f"col{number}":
+                raise InvalidArgument(
+                    f"{where}: {shown(inner)} is a name that Spark has made up for a value of struct(...); name the "
+                    "members by named_struct(...)"
+                )
             else:
                 yield AddColumn(inner, field.type, field.description)
     elif isinstance(stored, t.ArrayType) and isinstance(data, t.ArrayType):

@@ -98,10 +98,7 @@ def _decided(merge: Prepared, premise: Premise) -> DataFrame:
     return rows.select(
         operation.alias(KIND),
         *(column.alias(name) for name, column in columns.items()),
-        *(
-            functions.col(quoted(_old(name))).alias(f"{SPARKS_OLD_KEY}{name}")
-            for name in merge.target.schema.primary_keys
-        ),
+        *(functions.col(quoted(_old(name))).alias(f"{SPARKS_OLD_KEY}{name}") for name in merge.target.schema.row_keys),
     )
 
 
@@ -201,7 +198,7 @@ def _changed(rows: DataFrame, merge: Prepared) -> DataFrame:
     # Rows without a match are no group: each has a number of its own.
     number = functions.when(functions.coalesce(pair, functions.lit(False)), None)
     rows = rows.select("*", number.otherwise(functions.monotonically_increasing_id()).alias(PAIR)).where(pair | applies)
-    keys = [functions.col(quoted(_old(name))) for name in merge.target.schema.primary_keys]
+    keys = [functions.col(quoted(_old(name))) for name in merge.target.schema.row_keys]
     several = functions.count(functions.lit(1)).over(Window.partitionBy(*keys, PAIR)) > 1
     failed = functions.raise_error(functions.lit(_twice(merge.target)))
     clause = functions.when(several, failed.cast("int")).otherwise(functions.col(CLAUSE))

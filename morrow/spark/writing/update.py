@@ -94,7 +94,7 @@ def update(
         changed = rows.select(
             functions.lit(UPDATED).alias(KIND),
             *(functions.col(quoted(own("set", n) if n in values else c)).alias(n) for n, c in old.items()),
-            *(functions.col(quoted(old[k])).alias(f"{SPARKS_OLD_KEY}{k}") for k in into.schema.primary_keys),
+            *(functions.col(quoted(old[k])).alias(f"{SPARKS_OLD_KEY}{k}") for k in into.schema.row_keys),
         )
         return change(changed, into, "UPDATE", premise, dict(properties or {}))
 

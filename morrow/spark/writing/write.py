@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import ArrayType, DataType, MapType, RowType
 from morrow.engine.io.resolve import Roots, given_roots, resolve
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.changes import Path
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
+from morrow.engine.schema.nested import ELEMENT, KEY, VALUE, shown
 from morrow.engine.values import replace
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.evolving import Evolution, evolve
@@ -32,6 +36,8 @@ Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 MODES = get_args(Mode)
 Place: TypeAlias = str | os.PathLike[str] | Table
 """A table that is written: its folder or URL, or the table as `morrow.open` returns it."""
+Naming: TypeAlias = Callable[[Sequence[str], Sequence[str], Path], list[str]]
+"""Names in the data, names in the table, and the path of the column whose members have them -> names for the data."""
 NEW_ONLY = ("error", "errorifexists")
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -223,13 +229,70 @@ def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | Non
 
 
 def _as_table_names(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
-    """Renames columns that differ from the table's in case alone."""
+    """Renames columns, and members of columns, that differ from the table's in case alone."""
     if is_case_sensitive(rows.sparkSession):
         return rows
-    known = schema.by_name
-    free = {name.casefold(): name for name in known if name not in rows.columns}
-    names = [old if old in known or old == kinds else free.get(old.casefold(), old) for old in rows.columns]
-    return rows if names == rows.columns else rows.toDF(*names)
+
+    def in_case(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
+        free = {name.casefold(): name for name in known if name not in given}
+        kept = {*known, *([] if path or kinds is None else [kinds])}
+        return [old if old in kept else free.get(old.casefold(), old) for old in given]
+
+    return with_names(rows, schema, in_case)
+
+
+def by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
+    """Returns rows whose first columns have the names of the table's, and their members those of the table's.
+
+    Raises:
+        InvalidArgument: a name twice, or a ROW with another number of members than the table's.
+    """
+
+    def in_order(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
+        if path and len(given) != len(known):
+            raise InvalidArgument(
+                f"{where}: {len(given)} values for the {len(known)} members of {shown(path)}, {', '.join(known)}; "
+                "give one for each, or insert BY NAME with named_struct(...)"
+            )
+        folded, more = {name.casefold() for name in known}, given[len(known) :]
+        if len(folded | {name.casefold() for name in more}) < len(folded) + len(more):
+            raise InvalidArgument(f"{where}: the columns {', '.join(more)} are there already")
+        return [*known[: len(given)], *more]
+
+    return with_names(rows, schema, in_order)
+
+
+def with_names(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
+    """Renames the columns of rows, and the members inside of those that the table has; values stay as they are."""
+    from pyspark.sql import functions
+
+    before = rows.schema
+    after = _named(before, RowType(fields=schema.fields), naming, ())
+    if after.names != before.names:
+        rows = rows.toDF(*after.names)
+    if all(new.dataType == old.dataType for new, old in zip(after.fields, before.fields, strict=True)):
+        return rows
+    columns = (functions.col(quoted(field.name)).cast(field.dataType) for field in after.fields)
+    return rows.select(*(made.alias(name) for made, name in zip(columns, after.names, strict=True)))
+
+
+def _named(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
+    """Returns the type of the data with other names of members: Spark casts a struct to it member by member."""
+    from pyspark.sql import types as s
+
+    if isinstance(data, s.StructType) and isinstance(stored, RowType):
+        known = {field.name: field.type for field in stored.fields}
+        members = []
+        for name, field in zip(naming(data.names, [*known], path), data.fields, strict=True):
+            kind = field.dataType if name not in known else _named(field.dataType, known[name], naming, (*path, name))
+            members.append(s.StructField(name, kind, field.nullable, field.metadata))
+        return s.StructType(members)
+    if isinstance(data, s.ArrayType) and isinstance(stored, ArrayType):
+        return s.ArrayType(_named(data.elementType, stored.element, naming, (*path, ELEMENT)), data.containsNull)
+    if isinstance(data, s.MapType) and isinstance(stored, MapType):
+        key = _named(data.keyType, stored.key, naming, (*path, KEY))
+        return s.MapType(key, _named(data.valueType, stored.value, naming, (*path, VALUE)), data.valueContainsNull)
+    return data
 
 
 def _with_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:

@@ -7,4 +7,5 @@
 | `contents` | aggregates of a file's columns while it is read: nulls, bounds, order of keys |
 | `bounds` | checks of statistics against the values, with Java's adjustments |
 | `indexes` | checks that a file index leaves out no matching rows |
+| `retyped` | columns whose type is another one now: values that it does not read, or does not keep |
 """

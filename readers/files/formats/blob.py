@@ -6,7 +6,7 @@ Layout (little-endian)::
         magic      4 bytes  CF 11 4E 58
         value
         length     8 bytes  of the whole record
-        CRC-32     4 bytes  of all the bytes before it
+        CRC-32     4 bytes  of all the bytes before it; pypaimon 1.3 to 2.0: of those before the length
     index                   zigzag varints: the first record's length, then differences from one to the next;
                             -1 is null, -2 a placeholder (the value is in another file)
     index length   4 bytes
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -127,8 +128,10 @@ def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:
         raise CorruptFile(where, "a blob record ends with another length than the index has")
     stored = records.bin.tail(CRC_BYTES).bin.reinterpret(dtype=pl.UInt32, endianness="little")
     # One call per value, not per byte: blobs are large, and the checksum has to touch each byte anyway.
-    computed = pl.Series([zlib.crc32(memoryview(r)[:-CRC_BYTES]) for r in records], dtype=pl.UInt32)
-    if not (stored == computed).all():
+    content = [zlib.crc32(memoryview(r)[: -LENGTH_BYTES - CRC_BYTES]) for r in records]
+    whole = [zlib.crc32(length, crc) for length, crc in zip(lengths, content)]
+    of = partial(pl.Series, dtype=pl.UInt32)
+    if not ((stored == of(values=whole)) | (stored == of(values=content))).all():
         raise CorruptFile(where, "the checksum of a blob is wrong")
 
 

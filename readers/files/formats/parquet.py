@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
+from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType, VectorType
 from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import has_urls, url_options
@@ -45,6 +46,11 @@ def scan_parquet(
 
     With `file` a last column of that name holds the URL of the row's file.
     """
+    dtypes = {each.name: polars_dtype(each.type) for each in fields}
+    vectors = [each for each in fields if isinstance(each.type, VectorType)]
+    if vectors and len(sources) > 1:
+        return _scan_each(sources, fields, position, file)
+    lists = _lists(sources[0], vectors) if vectors else {}
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong one would move the positions of all files after it.
@@ -52,7 +58,7 @@ def scan_parquet(
             check_rows(source, row_count(source))
     frame = pl.scan_parquet(
         _places(sources),
-        schema={each.name: polars_dtype(each.type) for each in fields},
+        schema=dtypes | lists,
         cast_options=CONVERSIONS,
         extra_columns="ignore",
         row_index_name=position,
@@ -66,7 +72,36 @@ def scan_parquet(
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_checked(each, where) for each in fields if _has_nanos(each.type)]
+    checked += [col(name).cast(dtypes[name]) for name in lists]
     return frame.with_columns(checked) if checked else frame
+
+
+def _lists(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
+    """Returns dtypes for the vectors that are lists in this file, as Java writes them; pypaimon's have a fixed size."""
+    import pyarrow.parquet as pq
+
+    with reading(source.path), source.store.open(source.path) as stream:
+        stored = {each.name: each.type for each in pq.read_schema(stream)}
+    return {
+        each.name: pl.List(polars_dtype(each.type.element))
+        for each in vectors
+        if isinstance(each.type, VectorType) and pa.types.is_list(stored.get(each.name))
+    }
+
+
+def _scan_each(
+    sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None, file: str | None
+) -> pl.LazyFrame:
+    """Scans files one by one, since their vectors may be stored differently."""
+    frames, first = [], 0
+    for source in sources:
+        frame = scan_parquet([source], fields, position, file=file)
+        if position is not None:
+            frame = frame.with_columns(col(position) + first)
+            first += row_count(source)
+            check_rows(source, row_count(source))
+        frames.append(frame)
+    return pl.concat(frames)
 
 
 def _places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:

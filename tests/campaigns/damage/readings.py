@@ -37,7 +37,7 @@ def is_same(one: Answer, other: Answer) -> bool:
         return one == other
     if one.schema != other.schema or one.num_rows != other.num_rows:
         return False
-    return one.equals(other) or _lines(one) == _lines(other)
+    return one.equals(other) or lines(one) == lines(other)
 
 
 def is_renamed(one: Answer, other: Answer) -> bool:
@@ -47,7 +47,7 @@ def is_renamed(one: Answer, other: Answer) -> bool:
     return is_same(one.rename_columns(other.schema.names), other)
 
 
-def _lines(table: pa.Table) -> list[str]:
+def lines(table: pa.Table) -> list[str]:
     """Returns the rows as sorted text, with numbers for times and dates: a damaged one may be none that Python has."""
     numbers = table.cast(pa.schema([field.with_type(_as_numbers(field.type)) for field in table.schema]))
     return sorted(map(repr, zip(*(column.to_pylist() for column in numbers.columns))))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
@@ -49,10 +49,23 @@ def test_a_table_by_name(catalog: FilesystemCatalog) -> None:
     assert list(table.latest_schema().by_name) == ["id"]
 
 
-def test_a_warehouse_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
-    assert FilesystemCatalog(LocalStore(), str(tmp_path)).databases() == []
-    with pytest.raises(DatabaseNotFound, match="nope: there is no such warehouse folder"):
-        FilesystemCatalog(LocalStore(), str(tmp_path / "nope")).databases()
+def test_a_warehouse_whose_folder_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
+    new = FilesystemCatalog(LocalStore(), str(tmp_path / "new" / "er"))
+    assert new.databases() == []
+    with pytest.raises(DatabaseNotFound, match="the databases are: none; the warehouse's folder does not exist"):
+        new.tables("db")
+    with pytest.raises(DatabaseNotFound, match=r"new/er: the warehouse's folder does not exist; correct the path"):
+        check_warehouse(new)
+    new.drop_database("db", ignore_if_not_exists=True)
+    new.create_database("db", ignore_if_exists=True)
+    assert (new.databases(), new.tables("db")) == (["db"], [])
+    check_warehouse(new)
+
+
+def test_a_file_is_no_warehouse(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="file: a warehouse is a folder, this is a file"):
+        FilesystemCatalog(LocalStore(), str(tmp_path / "file")).databases()
 
 
 def test_what_is_not_there_is_named_with_what_is(catalog: FilesystemCatalog) -> None:

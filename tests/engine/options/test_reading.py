@@ -82,7 +82,7 @@ def test_what_changes_the_rows_of_a_read() -> None:
         deletion-vectors.merge-on-read incremental-between incremental-between-timestamp incremental-to-auto-tag
         pk-clustering-override postpone.merge-on-read primary-key.nullable query-auth.enabled scan.bucket
         scan.creation-time-millis scan.file-creation-time-millis scan.mode
-        sequence.snapshot-ordering type vector-field vector.file.format"""
+        sequence.snapshot-ordering type"""
     assert set(keys.split()) == REFUSED.keys()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.consumers import Consumers, Progress, ReadCommit
 from morrow.engine.plan.metadata import TableMetadata
 
 
@@ -18,15 +18,22 @@ def consumers(folder: Path, branch: str = "main") -> Consumers:
 
 def test_progress_is_recorded_in_the_form_of_paimon(tmp_path: Path) -> None:
     found = consumers(tmp_path)
-    assert (found.next_snapshot("a"), found.all(), found.least()) == (None, {}, None)
+    assert (found.next_snapshot("a"), found.all(), found.slowest()) == (None, {}, None)
 
     found.record("a", 7)
     found.record("b", 3)
     found.record("a", 9)
 
     assert (tmp_path / "consumer" / "consumer-a").read_bytes() == b'{\n  "nextSnapshot" : 9\n}'
-    assert (found.all(), found.least()) == ({"a": 9, "b": 3}, 3)
-    assert [found.delete("b"), found.delete("b"), found.least()] == [True, False, 9]
+    assert (found.all(), found.slowest()) == ({"a": 9, "b": 3}, ("b", 3))
+    assert [found.delete("b"), found.delete("b"), found.slowest()] == [True, False, ("a", 9)]
+
+
+def test_the_commit_that_was_read_is_recorded_beside_it(tmp_path: Path) -> None:
+    found, read = consumers(tmp_path), ReadCommit("me", 7, 1_000)
+    found.record("a", 5, read)
+    assert (found.progress("a"), found.all()) == (Progress(5, read), {"a": 5})
+    assert found.slowest() == ("a", 4)
 
 
 def test_branches_have_consumers_of_their_own(tmp_path: Path) -> None:
@@ -41,7 +48,9 @@ def test_names_stay_in_their_folder(tmp_path: Path, name: str) -> None:
         consumers(tmp_path).record(name, 1)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nextSnapshot": "x"}', '{"nextSnapshot": true}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"nextSnapshot": "x"}', '{"nextSnapshot": true}', '{"nextSnapshot": 1, "readCommit": 1}']
+)
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     found = consumers(tmp_path)
     found.record("a", 1)

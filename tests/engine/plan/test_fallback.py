@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, TagNotFound, Unsupported
+from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, SnapshotNotFound, Unsupported
 from tests.support.table_factory import TableFactory
 from tests.support.written import new_table
 from tests.support.written import rows as rows_of
@@ -101,13 +103,59 @@ def test_time_travel_reads_the_branch_as_it_was(tmp_path: Path) -> None:
     assert table.rows(snapshot=2) == [("a", "main7"), ("b", "main8"), ("c", "stream2")]
 
 
-def test_a_branch_that_is_younger_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_branch_that_is_younger_had_no_rows(tmp_path: Path) -> None:
+    """Java reads it from its beginning."""
     table = Branched(tmp_path)
     table.commit(MAIN, "a", [7], at=1_000)
     table.commit(BRANCH, "b", [1], at=2_000)
     table.commit(BRANCH, "c", [2], at=3_000)
 
-    assert table.rows(snapshot=1) == [("a", "main7"), ("b", "stream1")]
+    assert table.rows(snapshot=1) == table.rows(timestamp=1_999) == [("a", "main7")]
+    assert table.rows(timestamp=2_000) == [("a", "main7"), ("b", "stream1")]
+
+
+def test_a_branch_whose_snapshots_of_then_have_expired(tmp_path: Path) -> None:
+    table = Branched(tmp_path)
+    for day, at in (("b", 1_000), ("c", 3_000)):
+        table.commit(BRANCH, day, [1], at=at)
+    table.commit(MAIN, "a", [7], at=2_000)
+    (table.path / f"branch/branch-{BRANCH}/snapshot/snapshot-1").unlink()
+
+    with pytest.raises(SnapshotNotFound, match=r"branch stream\): no snapshot or tag is at or before"):
+        table.rows(snapshot=1)
+
+
+@pytest.mark.parametrize("option", ["scan.fallback-branch", "scan.primary-branch"])
+def test_a_state_of_main_is_what_the_table_showed_then(tmp_path: Path, option: str) -> None:
+    """Ids of two branches have nothing to do with each other, and a tag is of one branch."""
+    table = new_table(tmp_path, "day STRING NOT NULL, n INT", by=["day"])
+    table.branches.create("live")
+    live = table.on_branch("live")
+    table.alter.set_options({option: "live"})
+
+    def commit(branch: morrow.Table, day: str) -> None:
+        branch.append([{"day": day, "n": 1}])
+        time.sleep(0.002)  # so that times tell the commits apart
+
+    for day in ("mon", "tue"):
+        commit(live, day)
+    commit(table, "sun")
+    table.tags.create("sunday")
+    for branch, day in ((live, "wed"), (live, "thu"), (table, "fri"), (live, "sat")):
+        commit(branch, day)
+    live.tags.create("sunday")  # of other rows
+
+    def days(**at: Any) -> set[str]:
+        return set(table.scan(["day"], **at).to_polars()["day"])
+
+    then, moment = {"mon", "tue", "sun"}, table.snapshots()[0].time
+    for at in ({"snapshot": 1}, {"as_of": 1}, {"version": "1"}, {"version": "snapshot.1"}, {"tag": "sunday"},
+               {"as_of": "sunday"}, {"timestamp": moment}, {"version": str(moment)}):  # fmt: skip
+        assert days(**at) == then, at
+    assert days(snapshot=2) == {*then, "wed", "thu", "fri"}
+    assert days() == {*then, "wed", "thu", "fri", "sat"}
+    between = live.snapshots()[2].time  # later than main's first snapshot
+    assert days(timestamp=between) == days(version=str(between)) == {*then, "wed"}
 
 
 def test_the_branch_itself_falls_back_to_nothing(tmp_path: Path) -> None:
@@ -173,10 +221,11 @@ def test_columns_are_nullable_where_either_branch_has_them_so(tmp_path: Path, fo
     assert table.scan(["dt"], "v IS NULL").to_polars().rows() == [("b",)]
 
 
-def test_a_snapshot_id_is_one_of_the_branch_too_in_the_columns_of_then(tmp_path: Path) -> None:
+def test_a_past_state_has_the_columns_of_then(tmp_path: Path) -> None:
     table, branch = branched(tmp_path)
-    table.append({"dt": ["b"], "v": ["main2"], "r": [{"a": 2}]})
     branch.append({"dt": ["c"], "v": ["branch2"], "r": [{"a": 2}]})
+    time.sleep(0.002)
+    table.append({"dt": ["b"], "v": ["main2"], "r": [{"a": 2}]})
     for one in (table, branch):
         one.alter.add_column("w", "INT")
     branch.append({"dt": ["d"], "v": ["branch3"], "r": [{"a": 2}], "w": [3]})
@@ -185,15 +234,6 @@ def test_a_snapshot_id_is_one_of_the_branch_too_in_the_columns_of_then(tmp_path:
     assert sorted(table.scan(["v"], snapshot=2).to_polars().rows()) == [("branch2",), ("main1",), ("main2",)]
     assert sorted(table.scan(["v"], as_of="2").to_polars().rows()) == [("branch2",), ("main1",), ("main2",)]
     assert table.scan().count() == 4
-
-
-def test_a_tag_is_one_of_the_branch_too(tmp_path: Path) -> None:
-    table, branch = branched(tmp_path)
-    branch.append({"dt": ["c"], "v": ["branch2"], "r": [{"a": 2}]})
-    assert table.scan(["v"], tag="t1").to_polars().rows() == [("main1",)]
-    table.tags.create("t2")
-    with pytest.raises(TagNotFound, match="t2"):
-        table.scan(tag="t2")
 
 
 def test_a_time_is_asked_of_both(tmp_path: Path) -> None:
@@ -245,7 +285,7 @@ def test_a_primary_branch_is_read_before_main(tmp_path: Path) -> None:
     assert rows_of(table) == [(2, "y"), (11, "x"), (12, "x")]
     assert rows_of(table, filter="id < 10") == [(2, "y")]
     assert table.scan().count() == 3
-    assert rows_of(table, snapshot=1) == [(2, "y"), (11, "x"), (12, "x")]
+    assert rows_of(table, snapshot=1) == [(1, "x"), (2, "y")]  # the branch had no rows then
     assert rows_of(table.on_branch("b")) == [(11, "x"), (12, "x")]
     table.append({"id": [3, 4], "day": ["x", "z"]})  # writes are of main
     assert rows_of(table) == [(2, "y"), (4, "z"), (11, "x"), (12, "x")]

@@ -301,3 +301,19 @@ def test_options_of_another_writer_are_not_refused_again() -> None:
 def test_changes_that_change_nothing_make_no_version(changes: tuple[c.SchemaChange, ...]) -> None:
     schema = table()
     assert after(schema, *changes) is schema
+
+
+# Tables of other writers, which break rules of ours
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"fields": (t.DataField(0, "id", INT), t.DataField(1, "v", t.VectorType(True, t.FloatType(), 2)))},
+        {"options": {"bucket": "-1", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}},
+    ],
+)
+def test_a_change_keeps_what_broke_a_rule_before(odd: dict[str, Any]) -> None:
+    before = table("id INT, v INT", primary_keys=[], partition_keys=[], options={"bucket": -1})
+    changed = after(replace(before, **odd), c.AddColumn(("n",), INT))
+    assert names(changed) == "id v n"

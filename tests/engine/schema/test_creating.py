@@ -61,6 +61,8 @@ def test_keys_may_stand_in_sql_or_in_options() -> None:
         ({"primary_keys": "id", "options": {"primary-key": "id"}}, r"the primary key is given twice, as \(id\) and as"),
         ({"schema": "a INT PRIMARY KEY", "primary_keys": "a"}, "the primary key is given twice"),
         ({"schema": "a INT, A INT, a STRING"}, "the column 'a' is named more than once"),
+        ({"schema": "id INT, dt INT, Straße INT, STRASSE INT"}, "'Straße' and 'STRASSE' differ in case alone"),
+        ({"schema": "id INT, dt INT, m MAP<INT, ROW<a INT, A INT>>"}, "'m.value.a' and 'm.value.A' differ in case"),
         ({"primary_keys": ["id", "id"]}, "the primary key 'id' is named more than once"),
         ({"options": {"bucket": [4]}}, r"'bucket' has the value \[4\]; give text, a number, True or False"),
         ({"options": {5: "x"}}, "5 is no name of an option"),

@@ -13,7 +13,7 @@ import pytest
 
 import morrow
 import morrow.duckdb
-from morrow.engine.errors import CorruptFile, FileMissing, StorageError
+from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.readers.execution import duckdb_own
 from morrow.readers.execution.duckdb_own import own_scan
 from morrow.readers.execution.duckdb_relation import handed, relation
@@ -55,7 +55,7 @@ def test_errors_of_damaged_files_name_them_without_traces(tmp_path: Path, con: d
             con.sql(query).fetchall()
         assert "file_errors.py" not in str(caught.value)  # none of the traces of its causes
     catalog.create_table("db.copy", schema="id BIGINT")
-    with pytest.raises(StorageError, match=rf"^the query: .*{file.name}: .*restore the file") as told:
+    with pytest.raises(CorruptFile, match=rf"{file.name}: .*restore the file") as told:
         catalog.sql("INSERT INTO db.copy SELECT * FROM db.t")
     assert "\n" not in str(told.value) and "Traceback" not in str(told.value)
 

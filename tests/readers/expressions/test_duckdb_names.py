@@ -14,6 +14,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.readers.execution.duckdb_relation import relation
 from morrow.readers.expressions.duckdb_names import told_apart, values_apart
 from morrow.writers.operations.joining import matches
+from tests.support.written import new_table, renamed_by_others
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_names_that_duckdb_takes_for_one_get_numbers(names: list[str], apart: li
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
-    table = morrow.Catalog(str(tmp_path)).create_table("db.t", schema='"a" INT, "A" STRING, b INT'.replace('"', "`"))
+    table = renamed_by_others(new_table(tmp_path, "a INT, other STRING, b INT"), {"other": "A"})
     table.append(pa.table({"a": [1, 2], "A": ["x", "y"], "b": [3, 4]}))
     return tmp_path
 
@@ -74,7 +75,8 @@ def test_relations(warehouse: Path, limit: int | None) -> None:
 
 # --- members of rows ---
 
-MEMBERS = "id INT, `r` ROW<`a` INT, `A` STRING, x BIGINT>, l ARRAY<ROW<k INT, K INT>>, m MAP<STRING, ROW<z INT, Z INT>>"
+MEMBERS = "id INT, r ROW<a INT, u STRING, x BIGINT>, l ARRAY<ROW<k INT, v INT>>, m MAP<STRING, ROW<z INT, w INT>>"
+OTHERS = {"u": "A", "v": "K", "w": "Z"}
 MEMBER_ROWS = [
     {"id": 1, "r": {"a": 1, "A": "x", "x": 7}, "l": [{"k": 1, "K": 2}], "m": [("y", {"z": 5, "Z": 6})]},
     {"id": 2, "r": {"a": 2, "A": "y", "x": None}, "l": [], "m": None},
@@ -104,7 +106,7 @@ MEMBER_WRONG = [
 
 @pytest.fixture
 def members(tmp_path: Path) -> morrow.Table:
-    table = morrow.Catalog(str(tmp_path)).create_table("db.t", schema=MEMBERS)
+    table = renamed_by_others(new_table(tmp_path, MEMBERS), OTHERS)
     table.append(pa.Table.from_pylist(MEMBER_ROWS, schema=table.scan().to_arrow().schema))
     return table
 

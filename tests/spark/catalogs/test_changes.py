@@ -9,6 +9,7 @@ import pytest
 
 import morrow
 from tests.spark.catalogs.conftest import Sql
+from tests.support.written import new_table
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "v": [10, 20, None, 40], "s": ["a", "b", "c", None]})
 SCHEMA = "id BIGINT, v BIGINT, s STRING"
@@ -69,6 +70,27 @@ def test_update(sql: Sql, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="CAST_OVERFLOW_IN_TABLE_INSERT"):
         sql("UPDATE pm.db.t SET v = v / (id - 1)")
     assert len(table.snapshots()) == 3
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_rows_of_one_key_in_several_partitions(sql: Sql, tmp_path: Path, engine: str) -> None:
+    """With fixed buckets, each partition may have a row of one key; its partition may be null."""
+    options = {"bucket": 2, "merge-engine": engine}
+    if engine == "partial-update":
+        options["partial-update.remove-record-on-delete"] = True
+    rows = {"id": [1, 1, 1, 2], "v": [0, 0, 0, 0], "s": ["a", "b", None, "a"]}
+    table = new_table(tmp_path, SCHEMA, keys=["id"], by=["s"], options=options)
+    table.upsert(rows)
+    sql("DELETE FROM pm.db.t WHERE id = 1 AND s IS NULL AND v < 5")
+    sql("UPDATE pm.db.t SET v = 7 WHERE id = 1 AND s = 'a'")
+    assert sorted(left(sql)) == [(1, 0, "b"), (1, 7, "a"), (2, 0, "a")]
+    with pytest.raises(Exception, match="UPDATE of the partition column 's', which would not move the row,"):
+        sql("UPDATE pm.db.t SET s = 'z' WHERE id = 1")
+    sql(
+        "MERGE INTO pm.db.t t USING (SELECT 1L id) x ON t.id = x.id WHEN MATCHED AND t.s = 'b' THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET id = x.id, v = 8"
+    )
+    assert sorted(left(sql)) == [(1, 8, "a"), (2, 0, "a")]
 
 
 MERGE = "MERGE INTO pm.db.t t USING (SELECT * FROM VALUES {} AS x(id, v)) s ON {} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import morrow
 import morrow.spark
 from tests.spark.catalogs.conftest import Sql
+from tests.support.spark_rows import lines_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +63,27 @@ def test_aggregates_that_metadata_tells_read_no_files(sql: Sql, spark: SparkSess
     }
     for statement, rows in read.items():
         assert (sql(statement), reads(spark, statement)) == (rows, True), statement
+
+
+@pytest.mark.usefixtures("table")
+def test_an_aggregate_of_all_rows_is_a_row_if_no_column_of_it_is_used(spark: SparkSession) -> None:
+    relations = (
+        "SELECT sum(v) FROM pm.db.t",
+        "SELECT max(v), count(*) FROM pm.db.t WHERE `p.q` = 'none'",
+        "SELECT count(*) FROM pm.db.t VERSION AS OF 1",
+    )
+    forms = ("SELECT count(*) FROM ({})", "SELECT count(*) FROM pm.db.t WHERE EXISTS ({})")
+    frames = [spark.sql(form.format(relation)) for relation in relations for form in forms]
+    frames += [spark.sql(f"SELECT count(*) FROM ({relations[0]}) CROSS JOIN ({relations[1]})")]
+    assert [lines.popitem()[0] for lines in lines_of(frames) if isinstance(lines, Counter)] == [
+        '{"c0":1}',
+        '{"c0":6}',
+        '{"c0":1}',
+        '{"c0":6}',
+        '{"c0":1}',
+        '{"c0":6}',
+        '{"c0":1}',
+    ]
 
 
 def test_a_limit_leaves_files_unread(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:

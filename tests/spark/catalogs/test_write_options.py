@@ -46,6 +46,30 @@ def test_new_columns(sql: Sql, spark: SparkSession) -> None:
     assert sql("SELECT count(*) FROM pm.db.t") == [(5,)]
 
 
+def test_members_by_position_and_in_any_case(sql: Sql, spark: SparkSession) -> None:
+    nested = "r STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>, m MAP<INT, STRUCT<y: INT>>"
+    sql(f"CREATE TABLE pm.db.t (id INT, {nested})")
+    with settings(spark, {"spark.paimon.write.merge-schema": "true"}):
+        sql("INSERT INTO pm.db.t VALUES (1, struct(10, 'p'), array(struct(1)), map(1, struct(2)))")
+        with pytest.raises(Exception, match="3 values for the 2 members of 'r', a, b"):
+            sql("INSERT INTO pm.db.t VALUES (2, struct(10, 'p', 5), NULL, NULL)")
+        data = (
+            "named_struct('B', 'q', 'c', 3) AS R, array(named_struct('X', 4)) AS l, map(1, named_struct('Y', 5)) AS M"
+        )
+        sql(f"INSERT INTO pm.db.t BY NAME SELECT 2 AS ID, {data}")
+        with pytest.raises(Exception, match=r"'r\.col2' is a name that Spark has made up"):
+            sql("INSERT INTO pm.db.t BY NAME SELECT 3 AS id, struct(id, 'q') AS r FROM (SELECT 1 AS a, 3 AS id)")
+        with settings(spark, {"spark.sql.caseSensitive": "true"}), pytest.raises(Exception, match="in case alone"):
+            sql("INSERT INTO pm.db.t BY NAME SELECT 3 AS id, named_struct('A', 1) AS r")
+    assert sql("SELECT id, r.a, r.b, r.c, l[0].x, m[1].y FROM pm.db.t ORDER BY id") == [
+        (1, 10, "p", None, 1, 2),
+        (2, None, "q", 3, 4, 5),
+    ]
+    sql("INSERT INTO pm.db.t SELECT 16777217, NULL, NULL, NULL")
+    with pytest.raises(Exception, match=r"16777217 would become 16777216\.0 as FLOAT"):
+        sql("ALTER TABLE pm.db.t ALTER COLUMN id TYPE FLOAT")
+
+
 def test_overwrites_by_condition(sql: Sql, spark: SparkSession) -> None:
     sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
     sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b''x'), (3, 'c')")

@@ -342,10 +342,11 @@ def test_a_divided_sort_tells_of_a_file_that_is_gone(tmp_path: Path) -> None:
 # --- orphans ---
 
 ORPHANS = (
-    *("manifest/manifest-x", "index/index-x", "dt=a/bucket-0/data-x.parquet", "dt=a/bucket-7/x", "dt=gone/bucket-0/x"),
-    *("snapshot/old", "branch/branch-b/snapshot/x", "schema/.schema-1.0123456789abcdef0123456789abcdef.tmp"),
+    *("manifest/manifest-x", "index/index-x", "dt=a/bucket-0/data-x.parquet", "dt=a/bucket-7/x.orc"),
+    *("dt=gone/bucket-0/x.orc", "snapshot/.old", "branch/branch-b/snapshot/.x"),
+    "schema/.schema-1.0123456789abcdef0123456789abcdef.tmp",
 )
-OTHERS = ("dt=a/x", "notes/bucket-0/x", "x", "dt=a/bucket-0/deep/x")
+OTHERS = ("dt=a/x", "notes/bucket-0/x", "x", "dt=a/bucket-0/deep/x", "dt=a/bucket-0/x-0.managed.blob")
 EMPTY = ("dt=e/bucket-0", "dt=f", "dt=a/bucket-9")
 
 

@@ -134,12 +134,16 @@ def test_rolling_back_to_a_watermark(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_snapshots_expire(spark: SparkSession, table: morrow.Table) -> None:
-    gone = [{"deleted_snapshots_count": 1}]
-    assert called(spark, "expire_snapshots", table) == [{"deleted_snapshots_count": 0}]
+    def gone(count: int, left: int, kept_by: str) -> list[dict[str, object]]:
+        return [{"deleted_snapshots_count": count, "left_snapshots_count": left, "kept_by": kept_by}]
+
+    assert called(spark, "expire_snapshots", table) == gone(0, 3, "retain_min keeps 10")
     options = "snapshot.num-retained.max=1, snapshot.num-retained.min=1"
-    assert called(spark, "expire_snapshots", table, options=options, max_deletes=1) == gone
+    limited = called(spark, "expire_snapshots", table, options=options, max_deletes=1)
+    assert limited == gone(1, 2, "max_deletes is 1")
     later = dt.datetime.now() + dt.timedelta(seconds=1)
-    assert called(spark, "expire_snapshots", table, retain_min=1, older_than=str(later)) == gone
+    expired = called(spark, "expire_snapshots", table, retain_min=1, older_than=str(later))
+    assert expired == gone(1, 1, "retain_min keeps 1")
     assert [snapshot.id for snapshot in table.snapshots()] == [3]
     with pytest.raises(Unsupported, match=r"file\.format"):
         call(spark, "expire_snapshots", table=table.path, options="file.format=orc")

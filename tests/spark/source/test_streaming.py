@@ -18,6 +18,7 @@ from pyspark.sql.functions import expr
 
 import morrow
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
+from morrow.engine.plan.consumers import ReadCommit
 from morrow.spark import register
 from morrow.spark.source.foreach import sink
 from morrow.spark.source.limits import Limit
@@ -256,6 +257,10 @@ def test_a_table_that_was_rolled_back_ends_the_stream(table: morrow.Table) -> No
         table.append({"id": [number]})
     with pytest.raises(SnapshotNotFound, match="snapshot 4 is another than the one that the stream has read"):
         planner(table, **{"starting-snapshot": 1}).latest(end, None)
+    table.consumers.record("c", 5, ReadCommit("me", 1, 1))
+    with pytest.raises(SnapshotNotFound, match="snapshot 4 is another"):
+        resumed = planner(table, **{"consumer-id": "c"})
+        resumed.latest(resumed.initial(), None)
     written_before = {name: value for name, value in end.items() if name != "at"}
     assert stream.latest(written_before, None)["snapshot"] == table.snapshots()[-1].id
 

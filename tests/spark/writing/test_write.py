@@ -32,7 +32,7 @@ from morrow.spark.writing import job
 from morrow.spark.writing.delete import delete
 from morrow.spark.writing.write import upsert, write
 from morrow.writers.target import WriteTarget
-from tests.support.written import data_files, new_table
+from tests.support.written import data_files, new_table, renamed_by_others
 from tests.support.written import rows as rows_of
 
 if TYPE_CHECKING:
@@ -332,7 +332,8 @@ def test_columns_in_any_order_with_default_values(spark: SparkSession, tmp_path:
 
 def test_columns_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
     """As Spark has it: they are the table's, unless ``spark.sql.caseSensitive`` is set."""
-    table = new_table(tmp_path, "id BIGINT, v INT, V INT", keys=["id"], options={"bucket": 1})
+    made = new_table(tmp_path, "id BIGINT, v INT, other INT", keys=["id"], options={"bucket": 1})
+    table = renamed_by_others(made, {"other": "V"})
     data = spark.range(1).selectExpr("5 AS V", "id AS ID", "4 AS v")
     write(data, table.path)
     assert rows_of(table) == [(0, 4, 5)]

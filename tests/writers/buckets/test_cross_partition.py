@@ -77,6 +77,18 @@ def test_keys_that_stay_since_deletions_are_ignored(tmp_path: Path) -> None:
     assert [row for row in rows(table) if row[0] == 1] == [(1, "a", 0), (1, "b", 2), (1, "c", 3)]
 
 
+def test_a_deleted_key_starts_anew(tmp_path: Path) -> None:
+    """Its deletion holds the key and the partition alone, and no values to add to."""
+    options = {"fields.v.aggregate-function": "sum", "aggregation.remove-record-on-delete": True}
+    table = new(tmp_path, "aggregation", **options)
+    table.upsert({"id": [1], "p": ["a"], "v": [5]})
+    table.delete("v = 5")
+    table.upsert({"id": [1], "p": ["a"], "v": [3]})
+    table.delete({"id": [1]})
+    table.upsert({"id": [1], "p": ["a"], "v": [2]})
+    assert rows(table) == [(1, "a", 2)]
+
+
 def test_a_key_that_moves_within_one_write(tmp_path: Path) -> None:
     table = new(tmp_path, "deduplicate")
     table.upsert({"id": [1, 1, 1, 1], "p": ["a", "b", "b", "a"], "v": [1, 2, 3, 4]})

@@ -39,3 +39,12 @@ def test_what_does_not_become_a_column(tmp_path: Path) -> None:
         table.append({"id": [1]}, schema_mode="overwrite")  # type: ignore[arg-type]
     assert table.schema.names == ["id"]
     assert table.count() == 0
+
+
+@pytest.mark.parametrize("write", ["append", "upsert", "overwrite"])
+def test_a_column_that_differs_in_case_alone_is_not_added(tmp_path: Path, write: str) -> None:
+    keys = ["id"] if write == "upsert" else []
+    table = new_table(tmp_path, "id BIGINT, amount DOUBLE", keys=keys, options={"bucket": 1} if keys else {})
+    with pytest.raises(InvalidArgument, match="'amount' and 'Amount' differ in case alone"):
+        getattr(table, write)([{"id": 2, "Amount": 3.0, "new": 1}], schema_mode="merge")
+    assert table.schema.names == ["id", "amount"]

@@ -97,6 +97,18 @@ def test_engines_that_update_no_rows(tmp_path: Path, engine: str) -> None:
         table.update({"v": 1})
 
 
+@pytest.mark.parametrize("bucket", [1, -2])
+def test_rows_that_a_new_version_would_not_move(tmp_path: Path, bucket: int) -> None:
+    """With fixed buckets, each partition has rows of its own: the old one would stay."""
+    table = new_table(tmp_path, "id INT, p STRING, v INT", keys=["id"], by=["p"], options={"bucket": bucket})
+    table.append({"id": [1, 1], "p": ["a", "b"], "v": [1, 2]})
+    with pytest.raises(Unsupported, match="the partition column 'p', which would not move the row, is not supported"):
+        table.update({"p": "'z'"}, "v = 1")
+    table.update({"p": "p", "v": "v + 1"})
+    table.compact()
+    assert rows(table) == [(1, "a", 2), (1, "b", 3)]
+
+
 def test_not_null_columns(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, v INT NOT NULL")
     table.append({"id": [1], "v": [1]})

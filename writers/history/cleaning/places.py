@@ -2,11 +2,13 @@
 
     manifest/*  index/*  statistics/*                             files that no root names
     [<data dir>/][k=v/...]bucket-<n>/*  in the table, and below the external paths: the same
-    [branch/branch-*/]snapshot/*  changelog/*                     files other than snapshots, changelogs and hints
+    [branch/branch-*/]snapshot/*  changelog/*                     hidden files of killed writers
     [branch/branch-*/]schema/*  tag/*  consumer/*                 hidden temporary files of killed writers
 
-All other files are left alone; `LocalOrphanFilesClean` of Paimon cleans the same places except the last. Partition
-folders count only with the partition keys of the table in their order.
+Only files of kinds that roots, manifests or index manifests name when they are in use are orphans, told by their names:
+data files and what lies beside them (`BESIDE`), manifests, indexes, statistics. All other files are left alone. So are
+packs of blobs (`PACK`), although they lie among data files: descriptors in rows name them, and no manifest does.
+Partition folders count only with the partition keys of the table in their order.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from morrow.engine.errors import TableNotFound
+from morrow.engine.format.file_formats import BUILT_IN
 from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH, in_store
 from morrow.engine.io.confined import is_inside
@@ -24,16 +27,22 @@ from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
 
-NAMED = r"(?:manifest|index|statistics)/[^/]+"
+TEMPORARY = r"\.[^/]+\.(?:tmp|crc)"
+NAMED = (
+    r"(?:manifest/(?:index-)?manifest-[^/]+|index/(?:index-[^/]+|[^/]*global-index-[^/]+\.index)|statistics/stat-[^/]+"
+    rf"|(?:manifest|index|statistics)/{TEMPORARY})"
+)
 BRANCH = "(?:branch/branch-[^/]+/)?"
 STRAYS = (
-    rf"{BRANCH}snapshot/(?:[^/]+)",
-    rf"{BRANCH}changelog/(?:[^/]+)",
+    rf"{BRANCH}(?:snapshot|changelog)/\.[^/]+",
     rf"{BRANCH}(?:schema|tag|consumer)/\.[^/]+\.[0-9a-f]{{32}}\.tmp",
 )
-NO_STRAY = r"/(?:snapshot/snapshot-|changelog/changelog-|(?:snapshot|changelog)/(?:(?:EARLIEST|LATEST)$|retired-))"
-"""Matches roots, hints, and retired files, by which maintenance completes killed runs."""
-FILE = "[^/]+"
+FORMATS = (*BUILT_IN, "lance", "vortex", "mosaic")
+"""The formats of data files: their names end so, or so and with a codec. Morrow does not read all of them."""
+BESIDE = ("index", "blobref", "lookup", "row")
+"""The ends of names of files that lie beside a data file, whose entry names them."""
+PACK = ".managed.blob"
+"""The end of names of files with the blobs of tables with a primary key."""
 BUCKET = r"bucket-(?:[0-9]+|postpone)"
 
 PATH, NAME, SIZE, MODIFIED, IS_FOLDER = "path", "name", "size", "modified", "folder"
@@ -62,13 +71,14 @@ class Place:
 
     @property
     def is_file(self) -> pl.Expr:
-        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.files)
+        packs = pl.col(PATH).str.ends_with(PACK)
+        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.files) & ~packs
 
     @property
     def is_stray(self) -> pl.Expr:
         if self.strays is None:
             return pl.lit(False)
-        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.strays) & ~pl.col(PATH).str.contains(NO_STRAY)
+        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.strays)
 
     @property
     def is_data_folder(self) -> pl.Expr:
@@ -102,12 +112,14 @@ def places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]]:
         inside = [pl.escape_regex(part) for part in (options.data_directory or "").split("/") if part]
         levels = [f"{pl.escape_regex(escape_path_name(key))}=[^/]+" for key in schema.partition_keys]
         bucket = "/".join([*levels, BUCKET])
-        data.add("/".join([*inside, bucket, FILE]))
+        ends = "|".join(map(pl.escape_regex, (*FORMATS, *BESIDE, options.file_format)))
+        file = rf"(?:[^/]+\.(?:{ends})(?:\.[a-z0-9]+)?|{TEMPORARY})"
+        data.add("/".join([*inside, bucket, file]))
         folders |= {"/".join([*inside, *levels[:depth]]) for depth in range(1, len(levels) + 1)}
         folders.add("/".join([*inside, bucket]))
         for path in filter(None, options.external_roots):
             if (root := _named_by_caller(table, path)) is not None:
-                external.setdefault(root, set()).add(f"{bucket}/{FILE}")
+                external.setdefault(root, set()).add(f"{bucket}/{file}")
             else:
                 left.add(path)
     root = found[0].root

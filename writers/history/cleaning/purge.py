@@ -25,8 +25,6 @@ from morrow.writers.history.tags.deletion import delete_tags
 from morrow.writers.history.tombstones import finish_removals, retire
 from morrow.writers.target import WriteTarget
 
-ALL = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class Purged:
@@ -66,7 +64,7 @@ def purge(metadata: TableMetadata, *, older_than_millis: int | None = None) -> P
     if metadata.latest_snapshot() is not None:
         TableCommit(target).truncate()
     now = time.time_ns() // 1_000_000
-    snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now, max_deletes=ALL)
+    snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now)
     changelogs = _remove_changelogs(metadata)  # including those that expiry made of snapshots
     orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
     return Purged(tuple(branches), tuple(tags), tuple(consumers), changelogs, snapshots, orphans)

@@ -103,9 +103,9 @@ def _consumers(target: WriteTarget) -> Iterator[Action]:
 
 def _snapshots(target: WriteTarget) -> Iterator[Action]:
     options = parse_expire_options(target.schema.options, where=target.where)
-    yield _Expiry(options.snapshots, _Snapshots(target.metadata))
+    yield _Expiry(options.snapshots, _Snapshots(target.metadata, options.limit))
     if options.decoupled:
-        yield _Expiry(options.changelogs, _Changelogs(target.metadata))
+        yield _Expiry(options.changelogs, _Changelogs(target.metadata, options.limit))
 
 
 _ACTIONS: tuple[Callable[[WriteTarget], Iterable[Action]], ...] = (
@@ -143,25 +143,27 @@ class _Partitions:
 @dataclass(frozen=True)
 class _Snapshots:
     metadata: TableMetadata
+    limit: int
 
     def earliest(self) -> Snapshot | None:
         earliest = self.metadata.earliest_snapshot_id()
         return None if earliest is None else self.metadata.snapshot_or_none(earliest)
 
     def expire(self) -> int:
-        return expire_snapshots(self.metadata)
+        return expire_snapshots(self.metadata, max_deletes=self.limit)
 
 
 @dataclass(frozen=True)
 class _Changelogs:
     metadata: TableMetadata
+    limit: int
 
     def earliest(self) -> Snapshot | None:
         ids = living_changelog_ids(self.metadata)
         return changelog_or_none(self.metadata, ids[0]) if ids else None
 
     def expire(self) -> int:
-        return expire_changelogs(self.metadata)
+        return expire_changelogs(self.metadata, max_deletes=self.limit)
 
 
 class _Expiry:

@@ -21,9 +21,11 @@ from morrow.engine.plan.changelogs import (
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Root, RootKind, lines
-from morrow.writers.history.expiry.snapshots import AT_ONCE, at_most, due_until, now_millis, retained
+from morrow.writers.history.expiry.snapshots import AT_ONCE, Expired, at_most, due_until, now_millis, retained
 from morrow.writers.history.tombstones import finish_removals, retire
 from morrow.writers.history.unreferenced import MOST_TRIES, remove_expired_changelogs
+
+NEWEST_STAYS = "the newest changelog stays"
 
 
 def expire_changelogs(
@@ -33,12 +35,12 @@ def expire_changelogs(
     retain_min: int | None = None,
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
-) -> int:
-    """Removes old changelogs of a branch. Arguments that are not given are taken from the options of the table.
+) -> Expired:
+    """Removes old changelogs of a branch. Retention that is not given is taken from the options of the table.
 
     Args, as those of `expire_snapshots`: changelogs are counted together with the snapshots after them.
 
-    Returns: how many changelogs were removed.
+    Returns: how many changelogs were removed, how many are left, and why.
 
     Raises: as `expire_snapshots`.
     """
@@ -46,14 +48,20 @@ def expire_changelogs(
     options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
     retention = retained(options.changelogs, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
-    limit = at_most(max_deletes, options.limit, metadata.where)
+    limit = at_most(max_deletes, metadata.where)
+    left, kept_by = 0, ""
 
     def due(ids: Sequence[int], latest: int) -> list[int]:
-        pinned = Consumers(metadata).least()
-        found = due_until(lambda some: each_changelog(metadata, some), retention, young, limit, ids[0], latest, pinned)
-        return [changelog_id for changelog_id in ids[:-1] if changelog_id < found]
+        nonlocal left, kept_by
+        pinned = Consumers(metadata).slowest()
+        found, why = due_until(
+            lambda some: each_changelog(metadata, some), retention, young, limit, ids[0], latest, pinned
+        )
+        gone = [changelog_id for changelog_id in ids[:-1] if changelog_id < found]
+        left, kept_by = len(ids) - len(gone), NEWEST_STAYS if found > ids[-1] else why
+        return gone
 
-    return _expire(metadata, due)
+    return Expired(_expire(metadata, due), left, kept_by)
 
 
 def expire_all_changelogs(metadata: TableMetadata) -> int:

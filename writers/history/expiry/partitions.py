@@ -22,12 +22,14 @@ from morrow.engine.format.partition_path import partition_path, unescape_path_na
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.options.declared import history
 from morrow.engine.options.declaring import AnyOption
+from morrow.engine.options.expiring import UNLIMITED
 from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
 from morrow.engine.options.words import ExpireStrategy
 from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
 from morrow.engine.units import NANOS_PER_MICRO
+from morrow.engine.values import replace
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -62,10 +64,10 @@ def expire_partitions(
     batch_size: int | None = None,
     now: dt.datetime | None = None,
 ) -> list[dict[str, Any]]:
-    """Drops expired partitions, the first `max_expires` of them by their values.
+    """Drops expired partitions, the first `max_expires` of them by their values; None: all.
 
-    Arguments that are not given are taken from the options of the table: ``partition.expiration-time``, ``-strategy``,
-    ``-max-num`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
+    Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
+    ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
 
     Args:
         now: the time at which ages are computed, local unless it has a zone; None is now.
@@ -95,6 +97,8 @@ def expire_partitions(
             f"{target.where}: say how old partitions may be, with expiration_time or the option "
             f"{history.PARTITION_EXPIRATION_TIME}"
         )
+    if max_expires is None:  # the option is a limit for writers
+        options = replace(options, max_num=UNLIMITED)
     if now is not None and not isinstance(now, dt.datetime):
         raise InvalidArgument(f"now must be a datetime, not {now!r}")
     return PartitionExpiry(target, options).run(now if now is None or now.tzinfo is None else _local(now))
@@ -134,7 +138,10 @@ class PartitionExpiry:
         if snapshot is None:
             return []
         self._warn(snapshot)
-        old = self._too_old(snapshot, self._checked)[: max(self._options.max_num, 0)]
+        due = self._too_old(snapshot, self._checked)
+        old = due[: max(self._options.max_num, 0)]
+        if len(old) < len(due):
+            log.info("%s: %d more partitions are due: at most %d go", self._target.where, len(due) - len(old), len(old))
         size = self._options.batch_size if self._options.batch_size > 0 else len(old)
         committer = Committer(self._target)
         dropped = [one for i in range(0, len(old), size or 1) for one in self._drop(committer, old[i : i + size])]

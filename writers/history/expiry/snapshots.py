@@ -1,6 +1,6 @@
 """Expiry of snapshots, with the files that only they need.
 
-    1. choose them: as many as the retention allows, none that a consumer has not read, at most a number at a time
+    1. choose them: as many as the retention allows, none that a consumer has not read, for writers at most a number
     2. move the hint EARLIEST behind them: for readers, writers and creators of tags they are gone now
     3. read tags and branches, for files that they need
     4. from old to new, in batches: make changelogs of them, if those live longer; remove files, snapshot files last
@@ -14,21 +14,23 @@ twice: files that are already gone are no error.
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, Self
 
 from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
 from morrow.engine.format.paths import EARLIEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.io.system_errors import if_there_is_room, is_full
-from morrow.engine.options.expiring import ExpireOptions, Retention, parse_expire_options
+from morrow.engine.options.expiring import UNLIMITED, ExpireOptions, Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.telling import logger
-from morrow.engine.units import NANOS_PER_MILLI
+from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 from morrow.engine.values import replace
 from morrow.engine.wording import plural
 from morrow.writers.commit.commit_lock import commit_locked
@@ -41,6 +43,30 @@ AT_ONCE = 200
 log = logger(__name__)
 
 
+class Expired(int):
+    """The number of snapshots or changelogs that were removed, how many are left, and what keeps them."""
+
+    left: int
+    kept_by: str
+
+    def __new__(cls, removed: int, left: int, kept_by: str) -> Self:
+        """Make the result of an expiry.
+
+        Args:
+            left: how many there are now.
+            kept_by: the reason why the oldest of these stays: an argument, an option, or a consumer.
+        """
+        made = super().__new__(cls, removed)
+        made.left, made.kept_by = left, kept_by
+        return made
+
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
+    def __repr__(self) -> str:
+        return f"{int(self)} removed, {self.left} left" + (f" ({self.kept_by})" if self.kept_by else "")
+
+
 def expire_snapshots(
     metadata: TableMetadata,
     *,
@@ -49,14 +75,14 @@ def expire_snapshots(
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
     dry_run: bool = False,
-) -> int:
-    """Removes old snapshots of a branch. Arguments that are not given are taken from the options of the table.
+) -> Expired:
+    """Removes old snapshots of a branch. Retention that is not given is taken from the options of the table.
 
     Args:
         retain_max: how many stay at most, whatever their age.
         retain_min: how many stay at least; not more than `retain_max` unless both are given.
         older_than_millis: snapshots committed before this moment are removed (epoch milliseconds).
-        max_deletes: how many are removed at most.
+        max_deletes: how many are removed at most; None: all that are due.
         dry_run: remove nothing.
 
     Returns: how many snapshots were removed (with `dry_run`: would be), including those that an interrupted expiry had
@@ -72,14 +98,16 @@ def expire_snapshots(
     options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
     retention = retained(options.snapshots, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
-    limit = at_most(max_deletes, options.limit, metadata.where)
-    removed = 0
+    limit = at_most(max_deletes, metadata.where)
+    removed, due = 0, None
     for tries in range(1, MOST_TRIES + 1):
         try:
+            due = _due(metadata, options, retention, young, limit)
+            if due is None:
+                break
             if dry_run:
-                due = _due(metadata, options, retention, young, limit)
-                return 0 if due is None else len(due.gone)
-            for count in _expire(metadata, options, retention, young, limit):
+                return Expired(len(due.gone), due.left, due.kept_by)
+            for count in _expire(metadata, options, due):
                 removed += count
             break
         except NotFound:
@@ -88,7 +116,7 @@ def expire_snapshots(
                 raise
     if removed:
         log.info("%s: expired %s", metadata.where, plural(removed, "snapshot"))
-    return removed
+    return Expired(removed, 0, "") if due is None else Expired(removed, due.left, due.kept_by)
 
 
 def retained(default: Retention, most: int | None, least: int | None, where: str) -> Retention:
@@ -106,9 +134,9 @@ def retained(default: Retention, most: int | None, least: int | None, where: str
     return given
 
 
-def at_most(given: int | None, default: int, where: str) -> int:
-    """Returns how many to remove at most. Raises `InvalidArgument` for a number below 0."""
-    limit = default if given is None else given
+def at_most(given: int | None, where: str) -> int:
+    """Return how many to remove at most, `UNLIMITED` if none is given. Raises `InvalidArgument` for a negative one."""
+    limit = UNLIMITED if given is None else given
     if limit < 0:
         raise InvalidArgument(f"{where}: at most {limit} cannot be removed; give 0 or more")
     return limit
@@ -119,11 +147,16 @@ def now_millis() -> int:
 
 
 class _Due(NamedTuple):
-    """Snapshots that are due: those of `gone`, all before `end`; `earliest` is where the table began."""
+    """Snapshots that are due: those of `gone`, all before `end`; `earliest` is where the table began.
+
+    `left` others stay, the first of them for the reason `kept_by`.
+    """
 
     earliest: int
     end: int
     gone: list[int]
+    left: int
+    kept_by: str
 
 
 def _due(metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int) -> _Due | None:
@@ -131,22 +164,18 @@ def _due(metadata: TableMetadata, options: ExpireOptions, retention: Retention, 
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
     if not ids or earliest is None:
         return None
-    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
-    due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
+    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).slowest()
+    due, kept_by = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
     end = next((snapshot_id for snapshot_id in ids if snapshot_id >= due), None)
     if end is None:  # EARLIEST was read after the ids
         raise _overtaken(metadata)
-    return _Due(earliest, end, [snapshot_id for snapshot_id in ids if snapshot_id < end])
+    gone = [snapshot_id for snapshot_id in ids if snapshot_id < end]
+    return _Due(earliest, end, gone, len(ids) - len(gone), kept_by)
 
 
-def _expire(
-    metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
-) -> Iterator[int]:
+def _expire(metadata: TableMetadata, options: ExpireOptions, due: _Due) -> Iterator[int]:
     """Removes the snapshots that are due; yields how many were removed at a time."""
-    due = _due(metadata, options, retention, young, limit)
-    if due is None:
-        return
-    earliest, end, gone = due
+    earliest, end, gone = due.earliest, due.end, due.gone
     try:
         _announce(metadata, earliest, end)
     except StorageError as error:
@@ -172,23 +201,34 @@ def due_until(
     limit: int,
     earliest: int,
     latest: int,
-    pinned: int | None,
-) -> int:
-    """Returns the first id, from `earliest` on, that stays.
+    pinned: tuple[str, int] | None,
+) -> tuple[int, str]:
+    """Returns the first id, from `earliest` on, that stays, and the reason why.
 
     Args:
         read: returns the snapshots with these ids, None for one that is gone.
         young: snapshots committed at this time or later stay, unless they are more than `retention.most`.
         latest: the newest snapshot, from which the others are counted.
-        pinned: the first snapshot that a consumer has not read.
+        pinned: the slowest consumer and the oldest snapshot that it needs.
     """
-    end = min(latest - retention.least + 1, earliest + limit, latest if pinned is None else pinned)
+    ends = [(latest - retention.least + 1, f"retain_min keeps {retention.least}")]
+    if pinned is not None:
+        ends.append((pinned[1], f"consumer {pinned[0]!r} needs {pinned[1]}"))
+    ends.append((earliest + limit, f"max_deletes is {limit}"))
+    end, kept_by = min(ends, key=itemgetter(0))
     old = max(latest - retention.most + 1, earliest)
     ids = range(old, end)
     for snapshot_id, snapshot in zip(ids, read(ids)):
         if snapshot is not None and snapshot.time_millis >= young:
-            return snapshot_id
-    return max(end, earliest)
+            return snapshot_id, f"{snapshot_id} is of {_moment(snapshot.time_millis)}, not older than {_moment(young)}"
+    return max(end, earliest), kept_by
+
+
+def _moment(millis: int) -> str:
+    try:
+        return f"{dt.datetime.fromtimestamp(millis / MILLIS_PER_SECOND, dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):  # no year of a calendar
+        return f"{millis} ms"
 
 
 def _announce(metadata: TableMetadata, earliest: int, end: int) -> None:

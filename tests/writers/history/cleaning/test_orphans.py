@@ -57,17 +57,30 @@ def partitioned(folder: Path) -> morrow.Table:
 
 
 ORPHANS = (
-    *("manifest/manifest-x", "index/index-x", "statistics/stats-x", "dt=a/bucket-0/data-x.parquet"),
-    *("dt=a/bucket-7/x", "dt=gone/bucket-postpone/x", "snapshot/.snapshot-9.tmp", "snapshot/old", "changelog/x"),
-    *("branch/branch-b/snapshot/x", "branch/branch-b/changelog/x"),
+    *("manifest/manifest-x", "manifest/index-manifest-x", "manifest/manifest-list-x", "manifest/.x.tmp"),
+    *("index/index-x", "index/btree-global-index-x.index", "statistics/stat-x", "dt=a/bucket-0/data-x.parquet"),
+    *("dt=a/bucket-7/x.orc", "dt=gone/bucket-postpone/x.csv.gz", "dt=a/bucket-0/data-x.vector.lance"),
+    *("dt=a/bucket-0/data-x.blob", "dt=a/bucket-0/data-x.parquet.blobref", "dt=a/bucket-0/data-x.parquet.index"),
+    *("dt=a/bucket-0/.data-x.parquet.crc", "snapshot/.snapshot-9.tmp", "changelog/.x"),
+    *("branch/branch-b/snapshot/.x", "branch/branch-b/changelog/.x"),
     *("schema/.schema-1.0123456789abcdef0123456789abcdef.tmp", "tag/.tag-x.0123456789abcdef0123456789abcdef.tmp"),
 )
 
 NOT_LOOKED_AT = (
-    *("notes.txt", "mine/bucket-0/x", "dt=a/x", "dt=a/bucket-0/sub/x", "dt=a/bucket-x/x", "other=a/bucket-0/x"),
-    *("bucket-0/x", "manifest/sub/x", "schema/x", "tag/x", "consumer/x", "service/x", "snapshot/retired-snapshot-1"),
-    *("snapshot/snapshot-x", "changelog/changelog-x", "snapshot/EARLIEST", "branch/branch-b/tag/x", "branch/x/y"),
+    *("notes.txt", "mine/bucket-0/x.orc", "dt=a/x.orc", "dt=a/bucket-0/sub/x.orc", "dt=a/bucket-x/x.orc"),
+    *("other=a/bucket-0/x.orc", "bucket-0/x.orc", "manifest/sub/manifest-x", "schema/x", "tag/x", "consumer/x"),
+    *("service/x", "snapshot/retired-snapshot-1", "snapshot/snapshot-x", "changelog/changelog-x", "snapshot/EARLIEST"),
+    *("branch/branch-b/tag/x", "branch/x/y", "metadata/v1.metadata.json", "tag-success-file/x_SUCCESS"),
 )
+"""What lies elsewhere in a table's folder, and files by which maintenance completes killed runs."""
+
+OTHER_KINDS = (
+    *("dt=a/bucket-0/data-x-0.managed.blob", "dt=gone/bucket-7/.data-x-0.managed.blob", "dt=a/bucket-0/_SUCCESS"),
+    *("dt=a/bucket-0/data-x", "dt=a/bucket-0/data-x.parquet.of.a.kind", "dt=a/bucket-0/notes.md", "manifest/x"),
+    *("manifest/notes.txt", "index/x", "index/x.index", "statistics/x", "snapshot/old", "changelog/x"),
+    *("branch/branch-b/snapshot/old", "dt=a/bucket-0/.hidden"),
+)
+"""Files of kinds that no manifest names, or that Morrow does not know: they may be in use by what names them."""
 
 
 def test_ledgers_of_killed_jobs_go_when_nothing_in_them_is_young(tmp_path: Path) -> None:
@@ -94,7 +107,7 @@ def test_old_files_that_nothing_names_are_removed(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     root = place(table)
     shutil.copytree(root / "schema", root / "branch/branch-b/schema")
-    for name in (*ORPHANS, *NOT_LOOKED_AT):
+    for name in (*ORPHANS, *NOT_LOOKED_AT, *OTHER_KINDS):
         old(root / name)
     young = root / "dt=a/bucket-0/being-written.parquet"
     young.write_bytes(b"1")
@@ -105,7 +118,7 @@ def test_old_files_that_nothing_names_are_removed(tmp_path: Path) -> None:
     assert found(table, root, dry_run=False) == set(ORPHANS)
     assert not any((root / name).exists() for name in ORPHANS)
     assert young.exists()
-    assert all((root / name).exists() for name in NOT_LOOKED_AT)
+    assert all((root / name).exists() for name in (*NOT_LOOKED_AT, *OTHER_KINDS))
     assert rows(table) == [("a", 1), ("b", 2)]
     assert found(table, root) == set()
 
@@ -113,7 +126,7 @@ def test_old_files_that_nothing_names_are_removed(tmp_path: Path) -> None:
 def test_the_result_prints(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     assert repr(remove_orphan_files(table._metadata)) == "OrphanFiles: 0 files, 0 bytes, found, none removed"
-    path = old(place(table) / "manifest/left", b"x" * 2000)
+    path = old(place(table) / "manifest/manifest-left", b"x" * 2000)
     result = remove_orphan_files(table._metadata, dry_run=False)
     assert repr(result) == f"OrphanFiles: 1 files, 2,000 bytes, removed\n  {path}"
     assert result == OrphanFiles((str(path),), 2000, removed=True)
@@ -144,7 +157,7 @@ def test_what_java_leaves_after_a_rollback_is_found(golden_root: Path, tmp_path:
 def test_folders_left_empty_go_and_so_do_old_empty_ones(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     root = place(table)
-    old(root / "dt=orphan/bucket-0/x")
+    old(root / "dt=orphan/bucket-0/x.orc")
     for folder in ("dt=old/bucket-0", "dt=none", "mine/empty"):
         (root / folder).mkdir(parents=True)
         aged(root / folder.partition("/")[0])
@@ -161,9 +174,9 @@ def test_data_folders_and_external_paths_are_looked_at(tmp_path: Path) -> None:
     table = new_table(tmp_path, "dt STRING", by=["dt"], options={"data-file.path-directory": "data"})
     table.alter.set_options({"data-file.external-paths": f"file://{outside},s3://elsewhere/x"})
     root = place(table)
-    inside, external = old(root / "data/dt=a/bucket-0/x"), old(outside / "dt=a/bucket-0/x")
-    old(root / "dt=a/bucket-0/x")
-    old(outside / "manifest/x")
+    inside, external = old(root / "data/dt=a/bucket-0/x.orc"), old(outside / "dt=a/bucket-0/x.orc")
+    old(root / "dt=a/bucket-0/x.orc")
+    old(outside / "manifest/manifest-x")
     alone = remove_orphan_files(table._metadata)
     assert alone.paths == (str(inside),)
     assert alone.not_looked_at == (f"file://{outside}", "s3://elsewhere/x")
@@ -175,7 +188,7 @@ def test_data_folders_and_external_paths_are_looked_at(tmp_path: Path) -> None:
 
 def test_younger_files_on_demand_but_none_of_the_future(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
-    (place(table) / "manifest/x").write_bytes(b"1")
+    (place(table) / "manifest/manifest-x").write_bytes(b"1")
     assert remove_orphan_files(table._metadata).count == 0
     in_a_second = int(time.time() * 1000) + 1000
     with pytest.raises(InvalidArgument, match="must be past"):
@@ -193,7 +206,7 @@ def test_nothing_is_removed_when_metadata_cannot_be_read(
 ) -> None:
     table = partitioned(tmp_path)
     root = place(table)
-    orphan = old(root / "manifest/x")
+    orphan = old(root / "manifest/manifest-x")
     match damaged:
         case "snapshot":
             (root / "snapshot/snapshot-1").write_text("{}")
@@ -249,7 +262,7 @@ def test_a_file_that_is_committed_during_the_run_stays(tmp_path: Path) -> None:
 def test_a_snapshot_that_expires_while_it_is_read_is_no_damage(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     table.append(pl.DataFrame({"dt": ["a"], "v": [3]}, schema_overrides={"v": pl.Int32}))
-    orphan = old(place(table) / "manifest/x")
+    orphan = old(place(table) / "manifest/manifest-x")
 
     class Store(LocalStore):
         def read(self, path: str) -> bytes:
@@ -266,7 +279,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_no_damage(tmp_path: Path) -
 
 def test_an_interrupted_run_is_completed_by_the_next(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
-    orphans = [old(place(table) / "manifest" / name) for name in "abcdef"]
+    orphans = [old(place(table) / f"manifest/manifest-{name}") for name in "abcdef"]
 
     class Store(LocalStore):
         def delete_many(self, paths: Sequence[str]) -> None:
@@ -284,13 +297,15 @@ def test_an_object_store_is_cleaned_alike() -> None:
         catalog = morrow.Catalog("s3://lake/house", storage_options=options)
         table = catalog.create_table("db.t", schema="dt STRING, v INT", partition_keys=["dt"])
         table.append(pl.DataFrame({"dt": ["a"], "v": [1]}, schema_overrides={"v": pl.Int32}))
-        for name in ("dt=a/bucket-0/left", "manifest/left", "notes"):
+        for name in ("dt=a/bucket-0/left.orc", "manifest/manifest-left", "notes"):
             client_of(options).put_object(Bucket="lake", Key=f"house/db.db/t/{name}", Body=b"123")
         assert remove_orphan_files(table._metadata).count == 0
         time.sleep(1.1)  # S3 tells whole seconds
         now = int(time.time() * 1000)
         result = remove_orphan_files(table._metadata, older_than_millis=now, dry_run=False)
-        assert result.paths == tuple(f"{table.path}/{left}" for left in ("dt=a/bucket-0/left", "manifest/left"))
+        assert result.paths == tuple(
+            f"{table.path}/{left}" for left in ("dt=a/bucket-0/left.orc", "manifest/manifest-left")
+        )
         assert rows(table) == [("a", 1)]
         assert table._metadata.store.exists("house/db.db/t/notes")
 
@@ -299,7 +314,7 @@ def test_more_files_than_are_removed_at_once(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     root = place(table)
     for number in range(1500):
-        old(root / f"dt=a/bucket-0/left-{number}")
+        old(root / f"dt=a/bucket-0/left-{number}.orc")
     result = remove_orphan_files(table._metadata, dry_run=False)
     assert (result.count, result.bytes) == (1500, 4500)
     assert rows(table) == [("a", 1), ("b", 2)]
@@ -313,8 +328,8 @@ def test_a_file_that_is_committed_between_deletions_stays(tmp_path: Path, monkey
     messages = writer.prepare()
     aged(place(table) / "dt=a")
     for number in range(5):
-        old(place(table) / f"dt=a/bucket-0/a-{number}")  # before data-...
-        old(place(table) / f"dt=b/bucket-0/a-{number}")
+        old(place(table) / f"dt=a/bucket-0/a-{number}.orc")  # before data-...
+        old(place(table) / f"dt=b/bucket-0/a-{number}.orc")
     deleted: list[int] = []
 
     class Store(LocalStore):
@@ -331,7 +346,7 @@ def test_a_file_that_is_committed_between_deletions_stays(tmp_path: Path, monkey
     assert rows(table) == [("a", 1), ("a", 9), ("b", 2)]
 
     for number in range(5):
-        old(place(table) / f"dt=a/bucket-0/a-{number}")
+        old(place(table) / f"dt=a/bucket-0/a-{number}.orc")
     asked: list[object] = []
     monkeypatch.setattr(orphans, "roots_of", lambda of: asked.append(of) or roots_of(of))
     monkeypatch.setattr(orphans, "FRESH_SECONDS", 60)

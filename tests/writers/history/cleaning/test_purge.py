@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,12 +62,38 @@ def test_changelogs_go_too(tmp_path: Path) -> None:
 
 def test_a_writer_that_has_not_committed_keeps_its_files(tmp_path: Path) -> None:
     table = full(tmp_path)
-    old, young = (Path(table._metadata.root) / "bucket-0" / name for name in ("old", "young"))
+    old, young = (Path(table._metadata.root) / "bucket-0" / name for name in ("old.orc", "young.orc"))
     for path in (old, young):
         path.write_bytes(b"1")
     os.utime(old, (0, 0))
     assert purge(table._metadata).orphans.paths == (str(old),)
     assert young.exists()
+
+
+def test_packs_of_blobs_stay_and_rows_that_name_them_are_not_read(tmp_path: Path) -> None:
+    """As Paimon 2.0 writes tables with a key: rows hold descriptors of blobs in packs, which no manifest names."""
+    table = new_table(tmp_path, "k INT NOT NULL, v INT, photo BYTES", keys=["k"], options={"bucket": 1})
+    table.append([{"k": 1, "v": 1, "photo": b"\1descriptor"}])
+    table.tags.create("t")
+    schema = Path(table.path) / "schema/schema-0"
+    schema.write_text(schema.read_text().replace("BYTES", "BLOB"))
+    pack = Path(table.path) / "bucket-0/data-0d4d3b4c-8dbb-4fdc-b5b9-6f2b5b7b3d52-0.managed.blob"
+    pack.write_bytes(b"a photo")
+    os.utime(pack, (0, 0))
+    table = morrow.open(table.path)
+    reads: tuple[Callable[[], object], ...] = (
+        table.scan().to_arrow,
+        table.scan(["photo"], "k = 1", tag="t").to_polars,
+        lambda: table.changes(0, 1).to_arrow(),
+        lambda: next(table.stream(wait=0)),
+        lambda: table.system("audit_log").to_arrow(),
+    )
+    for read in reads:
+        with pytest.raises(Unsupported, match="the BLOB column 'photo' of a table with a primary key"):
+            read()
+    assert table.remove_orphan_files(dt.timedelta(0), dry_run=False).paths == ()
+    assert purge(table._metadata, older_than_millis=int(time.time() * 1000)).orphans.paths == ()
+    assert pack.exists()
 
 
 def test_twice_and_on_an_empty_table(tmp_path: Path) -> None:

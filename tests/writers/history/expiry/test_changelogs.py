@@ -60,7 +60,8 @@ def test_changelogs_are_counted_together_with_snapshots(tmp_path: Path) -> None:
 
 def test_the_newest_stays(tmp_path: Path) -> None:
     life = with_changelogs(tmp_path)
-    assert expire_changelogs(life.metadata, retain_max=1) == 4
+    result = expire_changelogs(life.metadata, retain_max=1)
+    assert (result, result.left, result.kept_by) == (4, 1, "the newest changelog stays")
     assert changelog_ids(life.metadata) == [5]
     assert expire_changelogs(life.metadata, retain_max=1) == 0
 
@@ -77,7 +78,8 @@ def test_unless_all_are_removed(tmp_path: Path) -> None:
 def test_consumers_keep_changelogs(tmp_path: Path) -> None:
     life = with_changelogs(tmp_path)
     Consumers(life.metadata).record("job", 3)
-    assert expire_changelogs(life.metadata, retain_max=1) == 2
+    result = expire_changelogs(life.metadata, retain_max=1)
+    assert (result, result.left, result.kept_by) == (2, 3, "consumer 'job' needs 3")
     assert expire_changelogs(life.metadata, retain_max=1, max_deletes=1) == 0
 
 

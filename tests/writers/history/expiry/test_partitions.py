@@ -93,6 +93,13 @@ def test_the_first_by_their_values_go_first_in_commits_of_a_batch_each(tmp_path:
     assert [s.commit_kind for s in metadata(table).snapshots()] == ["APPEND", "OVERWRITE", "OVERWRITE"]
 
 
+def test_the_limit_of_writers_does_not_stop_a_call(tmp_path: Path) -> None:
+    days_of_may = [f"2023-05-{day:02}" for day in range(1, 6)]
+    table = days(tmp_path, days_of_may, {**WEEK, "partition.expiration-max-num": "2"})
+    assert [one["dt"] for one in expire_partitions(metadata(table), now=NOON)] == days_of_may
+    assert [s.commit_kind for s in metadata(table).snapshots()] == ["APPEND", *["OVERWRITE"] * 3]
+
+
 def test_by_update_time_the_newest_file_counts(tmp_path: Path) -> None:
     table = days(tmp_path, ["a", None], {})
     now = dt.datetime.now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -69,7 +70,8 @@ def test_the_same_snapshots_are_due_as_in_java(
     retention = Retention(least + more, least, timedelta())
     all_of_them = {i: snapshot(i, millis) for i, millis in enumerate(times, 1)}
 
-    found = due_until(lambda some: map(all_of_them.get, some), retention, young, limit, 1, len(times), pinned)
+    consumer = None if pinned is None else ("job", pinned)
+    found, _ = due_until(lambda some: map(all_of_them.get, some), retention, young, limit, 1, len(times), consumer)
 
     assert found == as_java(retention, young, limit, times, pinned)
 
@@ -85,15 +87,39 @@ def test_what_is_kept_by_number_and_age(tmp_path: Path) -> None:
     assert hint(life) == "5"
 
 
-def test_the_limit_counts_from_the_first(tmp_path: Path) -> None:
+def test_the_limit_of_writers_does_not_stop_a_call(tmp_path: Path) -> None:
     life = Life(tmp_path, {"snapshot.expire.limit": "3"})
     for name in "abcdefgh":
         life.write(name)
 
-    assert expire_snapshots(life.metadata, retain_max=1) == 3
-    assert expire_snapshots(life.metadata, retain_max=1, max_deletes=1) == 1
+    assert expire_snapshots(life.metadata, retain_max=1, max_deletes=2) == 2
     assert expire_snapshots(life.metadata, retain_max=1, max_deletes=0) == 0
-    assert ids(life) == [5, 6, 7, 8]
+    assert expire_snapshots(life.metadata, retain_max=1) == 5
+    assert ids(life) == [8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left", "kept_by"),
+    [
+        ({"retain_max": 2}, 2, "retain_min keeps 2"),
+        ({"retain_max": 4, "retain_min": 1, "older_than_millis": 0}, 4, r"3 is of .* UTC, not older than 1970-01-01"),
+        ({"retain_max": 1, "max_deletes": 2}, 4, "max_deletes is 2"),
+        ({"retain_max": 1, "consumer": 3}, 4, "consumer 'job' needs 3"),
+    ],
+)
+def test_what_is_left_and_why(tmp_path: Path, arguments: dict[str, int], left: int, kept_by: str) -> None:
+    life = Life(tmp_path)
+    for name in "abcdef":
+        life.write(name)
+    if consumer := arguments.pop("consumer", None):
+        Consumers(life.metadata).record("job", consumer)
+
+    for dry_run in (True, False):
+        result = expire_snapshots(life.metadata, **arguments, dry_run=dry_run)
+        assert (int(result), result.left, str(result)) == (6 - left, left, str(6 - left))
+        assert re.match(kept_by, result.kept_by)
+    assert repr(result).startswith(f"{6 - left} removed, {left} left (")
+    assert len(ids(life)) == left
 
 
 def test_consumers_keep_what_they_have_not_read(tmp_path: Path) -> None:

@@ -1,0 +1,200 @@
+"""Reads of pypaimon repeated by Morrow, and Morrow's appends and upserts to copies of the tables."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import morrow
+from morrow.engine.errors import MorrowError
+from tests.campaigns.damage.readings import lines
+from tests.campaigns.peers.filters import to_polars
+
+EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED = "equal", "wrong", "refused", "peer failed", "not compared"
+AS_JAVA = "as Java"
+OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
+"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon
+cannot read what it wrote itself, or a copy
+that Morrow wrote to; a read that is no scan of one snapshot."""
+DIFFERENCES = {
+    "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
+    "test_schema_evolution_type_lossy_old_file_only": "Java rounds decimals that lose digits",
+    "test_schema_evolution_type_promotion_unpartitioned": "Java rounds decimals that lose digits",
+}
+"""Tests by part of their id in which pypaimon reads other rows than Java, which Morrow follows."""
+READ, APPEND, UPSERT = "read", "append", "upsert"
+OPERATIONS = (READ, APPEND, UPSERT)
+WRITTEN_ROWS = 3
+"""Rows of an append or upsert."""
+SHOWN_ROWS = 3
+
+Message = Mapping[str, Any]
+
+
+@dataclass
+class Case:
+    """One comparison: what was done, with what outcome."""
+
+    test: str
+    operation: str
+    outcome: str
+    path: str = ""
+    error: str = ""
+    text: str = ""
+
+
+@dataclass
+class Answers:
+    """The cases so far, and the folder of the copies."""
+
+    folder: Path
+    cases: list[Case] = field(default_factory=list)
+    number: int = 0
+    waiting: dict[str, tuple[Case, pa.Table, pa.Table]] = field(default_factory=dict)
+    """The copies that pypaimon has yet to read, with the rows expected and those that Morrow reads."""
+
+    def answer(self, message: Message) -> list[str]:
+        """Takes in a message of `hook`. Returns the folders of copies that are to be read back."""
+        if message["op"] == "skip":
+            self.cases.append(Case(message["test"], READ, SKIPPED, text=message["reason"]))
+            return []
+        if message["op"] == "readback":
+            self.cases.append(_read_back(message, *self.waiting.pop(message["path"])))
+            shutil.rmtree(message["path"])
+            return []
+        case = _repeat(message)
+        self.cases.append(case)
+        return self._written(message) if message["write"] and case.outcome == EQUAL else []
+
+    def _written(self, message: Message) -> list[str]:
+        """Writes some of the table's own rows to a copy: appends them, or upserts them with the values of others."""
+        self.number += 1
+        copy = self.folder / f"{self.number}.db" / "t"
+        shutil.copytree(message["path"], copy)
+        rows = _rows(message)
+        some = rows.slice(0, WRITTEN_ROWS)
+        table = morrow.open(copy)
+        keys = (*table.primary_keys, *table.partition_keys)
+        if table.primary_keys:
+            moved = some.take(pa.array([*range(1, some.num_rows), *range(min(1, some.num_rows))], pa.int64()))
+            some = pa.table({n: (some if n in keys else moved)[n] for n in some.column_names})
+        operation = UPSERT if table.primary_keys else APPEND
+        case = Case(message["test"], operation, EQUAL, message["path"])
+        if not some.num_rows:
+            shutil.rmtree(copy)
+            return []
+        try:
+            getattr(table, operation)(some)
+            mine = table.to_arrow()
+        except Exception as error:  # noqa: BLE001  # counted by its class
+            shutil.rmtree(copy)
+            self.cases.append(_refused(case, error))
+            return []
+        expected = _expected(table, rows, some, keys) if operation == APPEND or _replaces(table) else mine
+        self.waiting[str(copy)] = case, _alike(expected, mine), mine
+        return [str(copy)]
+
+
+def _replaces(table: morrow.Table) -> bool:
+    """Returns whether an upsert shows its rows whatever was there."""
+    options = table.options
+    is_plain = options.get("merge-engine", "deduplicate") == "deduplicate" and options.get("bucket") != "-2"
+    return is_plain and not any(name in options for name in ("sequence.field", "rowkind.field", "record-level"))
+
+
+def _expected(table: morrow.Table, rows: pa.Table, some: pa.Table, keys: Iterable[str]) -> pa.Table:
+    if not table.primary_keys:
+        return pa.concat_tables([rows, some])
+    names = list(dict.fromkeys(keys))
+    return pa.concat_tables([rows.slice(some.num_rows) if names else rows, some])
+
+
+def _read_back(message: Message, case: Case, expected: pa.Table, mine: pa.Table) -> Case:
+    if "error" in message:
+        error, _, text = message["error"].partition(": ")
+        return Case(case.test, case.operation, PEER_FAILED, case.path, error, text)
+    for what, rows in (("read by Morrow", mine), ("read by pypaimon", _alike(_rows(message), mine))):
+        if lines(rows) != lines(expected):
+            text = f"{what}: {_difference(lines(rows), lines(expected))}"
+            return Case(case.test, case.operation, WRONG, case.path, text=text)
+    return case
+
+
+def _repeat(message: Message) -> Case:
+    case = Case(message["test"], READ, EQUAL, message["path"])
+    if message["filter"] is not None:
+        try:
+            condition = to_polars(message["filter"])
+        except KeyError as method:
+            return Case(case.test, READ, SKIPPED, case.path, text=f"the filter {method}")
+    else:
+        condition = None
+    morrow.clear_caches()  # tests delete tables, and make others of the same name
+    at = dict(message["at"]) | ({"branch": message["branch"]} if message["branch"] else {})
+    try:
+        mine = morrow.open(message["path"]).scan(message["columns"], condition, **at).to_arrow()
+    except Exception as error:  # noqa: BLE001  # counted by its class
+        return _refused(case, error)
+    try:
+        theirs = lines(_alike(_rows(message), mine))
+    except pa.ArrowException as error:
+        return Case(case.test, READ, WRONG, case.path, text=f"other types: {error}")
+    found = lines(mine)
+    missing = Counter(theirs) - Counter(found)
+    # A limit is satisfied by any rows.
+    if missing or (message["limit"] is None and len(found) != len(theirs)):
+        outcome = AS_JAVA if any(part in case.test for part in DIFFERENCES) else WRONG
+        return Case(case.test, READ, outcome, case.path, text=f"{_difference(found, theirs)}; {dict(message) | HIDDEN}")
+    return case
+
+
+HIDDEN = {"rows": "...", "test": "...", "op": READ}
+
+
+def _refused(case: Case, error: Exception) -> Case:
+    outcome = REFUSED if isinstance(error, MorrowError) else WRONG
+    return Case(case.test, case.operation, outcome, case.path, type(error).__name__, str(error))
+
+
+def _rows(message: Message) -> pa.Table:
+    with pa.ipc.open_stream(message["rows"]) as reader:
+        return reader.read_all()
+
+
+def _alike(rows: pa.Table, other: pa.Table) -> pa.Table:
+    """Casts rows to the types of others, with nulls in any column."""
+    schema = pa.schema([each.with_nullable(True) for each in other.schema])
+    return rows.select(schema.names).cast(schema)
+
+
+def _difference(found: list[str], expected: list[str]) -> str:
+    missing, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+    counts = f"{len(found)} rows for {len(expected)}"
+    shown = [f"{sign} {row[:300]}" for sign, rows in (("-", missing), ("+", extra)) for row in list(rows)[:SHOWN_ROWS]]
+    return "\n    ".join([counts, *shown])
+
+
+def table_of(cases: Iterable[Case]) -> str:
+    """Shows a line for each operation and a column for each outcome, and the refusals by class of error."""
+    counts = Counter((case.operation, case.outcome) for case in cases)
+    rows = [f"{'':8}" + "".join(f"{outcome:>14}" for outcome in OUTCOMES)]
+    rows += [f"{o:8}" + "".join(f"{counts[o, outcome]:14}" for outcome in OUTCOMES) for o in OPERATIONS]
+    return "\n".join(rows)
+
+
+def reasons(cases: Iterable[Case], outcome: str) -> list[tuple[str, int]]:
+    """Returns the reasons of an outcome, paths and numbers left out, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for case in cases:
+        if case.outcome == outcome:
+            text = re.sub(r"\S*/\S*", "...", case.text.splitlines()[0] if case.text else "")
+            text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]+|\d+", "N", text)
+            counts[f"{case.operation} {case.error} {text[:160]}".replace("  ", " ")] += 1
+    return counts.most_common()

@@ -1,0 +1,96 @@
+"""The files of pypaimon's test suite, each in a pytest of its own whose reads are answered by this process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+
+from tests.campaigns.peers import hook
+from tests.campaigns.peers.answering import Answers, Case
+
+TESTS = Path("pypaimon", "tests")
+PATTERNS = ("*_test.py", "test_*.py")
+PASSED, FAILED = (0, 5), (1,)
+"""Exit codes of pytest: no test failed, or none was there; some failed."""
+
+
+@dataclass
+class FileRun:
+    """One file of the suite: how its pytest ended, with the cases that it made."""
+
+    file: str
+    ended: str
+    cases: list[Case]
+
+
+def files_of(suite: Path, patterns: Sequence[str] = PATTERNS) -> list[Path]:
+    """Returns the test files, relative to the suite."""
+    found = {path.relative_to(suite) for pattern in patterns for path in (suite / TESTS).rglob(pattern)}
+    return sorted(found)
+
+
+def run(suite: Path, python: str, files: Sequence[Path], *, workers: int, patience: float) -> Iterator[FileRun]:
+    """Runs the files, `workers` at a time, each for at most `patience` seconds."""
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda file: _run_file(suite, python, file, patience), files)
+
+
+def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
+    with tempfile.TemporaryDirectory(prefix="peers-") as folder:
+        answers = Answers(Path(folder))
+        with Listener(f"{folder}/socket", "AF_UNIX") as listener:
+            server = threading.Thread(target=_answer, args=(listener, answers), daemon=True)
+            server.start()
+            process = subprocess.Popen(
+                [python, "-m", "pytest", "-q", "-p", "hook", "-p", "no:cacheprovider", str(file)],
+                cwd=suite,
+                env={
+                    **os.environ,
+                    hook.ADDRESS: f"{folder}/socket",
+                    "PYTHONPATH": str(Path(hook.__file__).parent),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "TMPDIR": folder,
+                },
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(patience)
+                ended = "passed" if code in PASSED else "failed" if code in FAILED else f"exit code {code}"
+            except subprocess.TimeoutExpired:
+                ended = "stopped"
+            finally:
+                _kill_group(process)
+                with Client(f"{folder}/socket", "AF_UNIX") as last:
+                    last.send(None)
+                server.join()
+        return FileRun(str(file.relative_to(TESTS)), ended, answers.cases)
+
+
+def _answer(listener: Listener, answers: Answers) -> None:
+    """Answers messages until one is None."""
+    while True:
+        with listener.accept() as connection:
+            try:
+                while (message := connection.recv()) is not None:
+                    connection.send(answers.answer(message))
+            except (EOFError, OSError):  # pytest has ended
+                continue
+            return
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a pytest and the processes that its tests started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

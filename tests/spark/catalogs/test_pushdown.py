@@ -1,0 +1,200 @@
+"""Random queries over random tables: the rows are those that Spark has over Parquet files of the same rows.
+
+Morrow answers a part of such queries itself: aggregates, limits, filters and the columns that are used, down to none.
+A failure names its seed and its query.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import morrow
+import morrow.spark
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.spark.catalogs.place import Place
+from morrow.spark.reading.expressions import quoted
+from morrow.spark.statements.queries import Session
+from morrow.spark.statements.running import run
+from morrow.spark.views import Access
+from tests.faces.tables import NESTED, ROW_ID, Column, make
+from tests.support.profile import IS_LONG
+from tests.support.spark_rows import handed_over, lines_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES, QUERIES = (300, 20) if IS_LONG else (1, 10)
+"""Per test, and per table: in `make test` as many as are compared in two seconds."""
+FIRST_SEED = random.SystemRandom().randrange(10**6) if IS_LONG else 0
+NAMES = (*"abcdefg" * 3, "p.q", "Ü x", "count")
+WHOLE = ("TINYINT", "SMALLINT", "INT")
+REAL = ("FLOAT", "DOUBLE")
+UNORDERED = ("MAP<STRING, INT>", "MULTISET<STRING>")
+"""Types that Spark neither compares nor groups by."""
+
+Made = Callable[[str], "DataFrame"]
+"""Makes the DataFrame of a query whose table is written ``{t}``."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Random queries over the columns of a table."""
+
+    columns: Sequence[Column]
+    chance: random.Random
+
+    def query(self) -> str:
+        """Writes a query whose rows are the same in any plan."""
+        relation = self.relation()
+        other = self.relation()
+        number = self.chance.randrange(4)
+        forms = [
+            relation,
+            f"SELECT count(*) FROM ({relation})",
+            f"SELECT 'x' AS x FROM ({relation})",
+            f"SELECT 1 AS one WHERE {self.negation()}EXISTS ({relation})",
+            f"SELECT {ROW_ID} FROM {{t}} WHERE {self.negation()}EXISTS ({relation})",
+            f"SELECT count(*) FROM ({relation}) CROSS JOIN ({other})",
+            f"SELECT 1 AS one FROM ({relation}) CROSS JOIN ({other})",
+            f"SELECT (SELECT count(*) FROM ({relation})) AS n, (SELECT count(*) FROM ({other})) AS m",
+            f"SELECT {ROW_ID}, (SELECT count(*) FROM ({relation})) AS n FROM {{t}} WHERE {self.condition()}",
+            f"SELECT count(*) FROM (SELECT * FROM ({relation}) LIMIT {number})",
+            f"SELECT count(*) FROM (SELECT 1 FROM ({relation}) LIMIT {number} OFFSET 1)",
+            f"SELECT count(*) FROM (SELECT 1 FROM ({relation}) UNION ALL SELECT 2 FROM ({other}))",
+            f"SELECT 1 AS one FROM ({relation}) UNION SELECT 1 FROM ({other})",
+            f"SELECT * FROM {{t}} WHERE {self.condition()} ORDER BY {ROW_ID} {self.order()} LIMIT {number}",
+            f"SELECT {ROW_ID} FROM {{t}} WHERE {ROW_ID} IN (SELECT max({ROW_ID}) FROM {{t}} WHERE {self.condition()})",
+            f"SELECT 1 AS one FROM {{t}} a JOIN {{t}} b ON a.{ROW_ID} = b.{ROW_ID}",
+        ]
+        return self.chance.choice(forms)
+
+    def relation(self) -> str:
+        """Writes rows, distinct rows, an aggregate of all rows, or one of groups."""
+        source = f"{{t}} WHERE {self.condition()}" if self.chance.random() < 0.6 else "{t}"
+        names = ", ".join(quoted(name) for name in self.comparable())
+        aggregates = ", ".join(f"{self.aggregate()} AS s{i}" for i in range(self.chance.randrange(1, 4)))
+        number = self.chance.randrange(3)
+        forms = [
+            f"SELECT {names} FROM {source}",
+            f"SELECT DISTINCT {names} FROM {source}",
+            f"SELECT {names} FROM {source} GROUP BY {names}",
+            f"SELECT {names}, {aggregates} FROM {source} GROUP BY {names}",
+            f"SELECT {aggregates} FROM {source} GROUP BY {names} HAVING count(*) > {number}",
+            *[f"SELECT {aggregates} FROM {source}"] * 4,
+            f"SELECT {aggregates} FROM {source} HAVING count(*) > {number}",
+            f"SELECT {aggregates} FROM (SELECT * FROM {source} ORDER BY {ROW_ID} {self.order()} LIMIT {number})",
+        ]
+        return self.chance.choice(forms)
+
+    def comparable(self) -> list[str]:
+        """Draws columns, partition and row id among them, that Spark compares."""
+        able = [ROW_ID, *(column.name for column in self.columns if column.type not in UNORDERED)]
+        return self.chance.sample(able, self.chance.randrange(1, len(able) + 1))
+
+    def aggregate(self) -> str:
+        column = self.chance.choice([*self.columns, Column(ROW_ID, "INT")])
+        name = quoted(column.name)
+        forms = ["count(*)", "count(1)", f"count({name})", f"count(*) FILTER (WHERE {self.condition()})"]
+        if column.type not in UNORDERED:
+            forms += [f"min({name})", f"max({name})"] * 2 + [f"count(DISTINCT {name})"]
+        if column.type in WHOLE:
+            forms += [f"sum({name})", f"avg({name})"]
+        return self.chance.choice(forms)
+
+    def condition(self) -> str:
+        column = self.chance.choice([*self.columns, Column(ROW_ID, "INT")])
+        name = quoted(column.name)
+        forms = [
+            f"{name} IS NULL",
+            f"{name} IS NOT NULL",
+            f"{ROW_ID} < 0",
+            "false",
+            f"{ROW_ID} > 5",
+            f"{ROW_ID} % 2 = 0",
+        ]
+        if column.type not in NESTED and column.pool:
+            value, more = (literal(self.chance.choice(column.pool), column.type) for _ in range(2))
+            sign = self.chance.choice(("=", "<>", "<", ">=", "<=>"))
+            forms += [f"{name} {sign} {value}"] * 4 + [f"{name} IN ({value}, {more})", f"NOT {name} IN ({value}, NULL)"]
+        first = self.chance.choice(forms)
+        return (
+            f"({first} {self.chance.choice(('AND', 'OR'))} {self.condition()})" if self.chance.random() < 0.3 else first
+        )
+
+    def negation(self) -> str:
+        return self.chance.choice(("", "NOT "))
+
+    def order(self) -> str:
+        return self.chance.choice(("ASC", "DESC"))
+
+
+def literal(value: Any, kind: str) -> str:
+    """Writes a value of a column as SQL of Spark."""
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP_LTZ'{value.isoformat()}'" if value.tzinfo else f"TIMESTAMP_NTZ'{value.isoformat()}'"
+    if isinstance(value, str):
+        escaped = "".join(f"\\u{ord(char):04x}" if char in "'\\\0" else char for char in value)
+        return f"'{escaped}'"
+    if isinstance(value, (float, Decimal)):
+        return f"CAST('{value}' AS {kind})"
+    if isinstance(value, (dt.date, dt.time)):
+        return f"{kind.partition('(')[0]}'{value.isoformat()}'"
+    return str(value)
+
+
+def _faces(spark: SparkSession, warehouse: Path, path: str) -> Mapping[str, Made]:
+    """Returns the ways in which Spark reads the newest state of ``db.t``."""
+    session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(warehouse), Access())})
+    morrow.spark.read(spark, path).createOrReplaceTempView("pushed_read")
+    spark.read.format("morrow").load(path).createOrReplaceTempView("pushed_loaded")
+    return {
+        "catalog": lambda query: spark.sql(query.format(t="pm.db.t")),
+        "read": lambda query: spark.sql(query.format(t="pushed_read")),
+        "load": lambda query: spark.sql(query.format(t="pushed_loaded")),
+        "morrow.spark.sql": lambda query: run(session, query.format(t="pm.db.t")),
+    }
+
+
+def _held(spark: SparkSession, scan: morrow.Scan, folder: Path) -> str:
+    """Writes the rows of a scan as Parquet by Spark, and returns the name of their view."""
+    handed_over(scan, spark).coalesce(1).write.parquet(str(folder))
+    spark.read.parquet(str(folder)).createOrReplaceTempView(f"held_{folder.name}")
+    return f"held_{folder.name}"
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_queries_over_random_tables(spark: SparkSession, tmp_path: Path, part: int) -> None:
+    for seed in range(FIRST_SEED + part * TABLES, FIRST_SEED + (part + 1) * TABLES):
+        _compare(spark, tmp_path / str(seed), seed)
+
+
+def _compare(spark: SparkSession, folder: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    try:
+        made = make(str(folder / "warehouse"), chance, NAMES)
+        held = _held(spark, made.table.scan(), folder / "newest")
+    except (InvalidArgument, Unsupported):
+        return
+    morrow.spark.catalog(spark, "pm", warehouse=folder / "warehouse")
+    states: list[tuple[str, Made, str]] = [
+        (name, face, held) for name, face in _faces(spark, folder / "warehouse", made.table.path).items()
+    ]
+    columns = [*made.columns, *([made.partition] if made.partition else [])]
+    queries = Queries(columns, chance)
+    drawn = [(queries.query(), *chance.choice(states)) for _ in range(QUERIES)]
+    asked = [made for query, _, face, view in drawn for made in (face(query), spark.sql(query.format(t=view)))]
+    lines = lines_of(asked)
+    for (query, name, *_), found, expected in zip(drawn, lines[::2], lines[1::2], strict=True):
+        if isinstance(found, Exception) and isinstance(expected, Exception):
+            continue
+        assert found == expected, f"seed {seed}, {name}: {query}"

@@ -91,9 +91,14 @@ CONVERTED = {"polars", "lazy", "pandas"}
 
 
 def polars_takes(array: pa.Array) -> bool:
-    """Returns whether at most a single value of text, a decimal or a time is wrong."""
+    """Returns whether at most a value of text or a decimal is wrong; times out of range become null in Polars."""
     kind = array.type
-    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+    if (
+        pa.types.is_time(kind)
+        or pa.types.is_nested(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+        or pa.types.is_dictionary(kind)
+    ):
         return False
     stored = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
     try:

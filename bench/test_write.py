@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -29,6 +30,7 @@ from bench.compare import Bound, Limit, Measured, compare, record, timed
 from bench.conftest import Peers
 from bench.tables import HOME
 from morrow.engine.io.durability import fsync_disabled
+from morrow.writers.rows.validation import check_frame, check_table, check_values
 
 SECTION = "Writing"
 ROWS, UPDATE_ROWS, UPDATES = 2_000_000, 100_000, 5
@@ -106,6 +108,30 @@ def test_append(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
     )
 
     assert made[-1].scan().count() == rows.num_rows
+
+
+@pytest.mark.parametrize("form", ["Arrow", "Polars"])
+def test_checks_of_incoming_rows(benchmark: BenchmarkFixture, workshop: Workshop, form: str) -> None:
+    """Compares the checks of all values with the append that they are a part of."""
+    frame = workshop.base()
+    rows = frame.to_arrow() if form == "Arrow" else frame
+    table = workshop.table({}, keyed=False)
+    fields = {field.name: field for field in table._newest.fields}
+
+    def check() -> None:
+        check_table(rows, 0) if isinstance(rows, pa.Table) else check_frame(rows, 0)
+        for name in frame.columns:
+            check_values(rows[name], fields[name], 0)
+
+    compare(
+        benchmark,
+        SECTION,
+        f"checks of {frame.height:,} rows from {form}",
+        check,
+        baseline=("their append", timed(lambda: table.append(rows))),
+        bound=Bound(0.03),
+        rounds=ROUNDS,
+    )
 
 
 def test_upsert_into_empty_table(benchmark: BenchmarkFixture, workshop: Workshop) -> None:

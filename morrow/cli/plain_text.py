@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
@@ -12,10 +13,10 @@ from morrow.engine.format.arrow_buffers import polars_series
 
 TEXT = pa.large_string()
 FRACTION_DIGITS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
-TICKS_PER_SECOND = {"s": 10**3, "ms": 10**3, "us": 10**6}
-"""By the unit of a timestamp, the ticks that Polars counts; it has no seconds."""
+TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS, CYCLE_YEARS, CYCLE_DAYS = 86_400, 400, 146_097
 """The calendar repeats itself every 400 years."""
+HOUR_SECONDS = 3_600
 YEAR_DIGITS, LAST_YEAR = 4, 9999
 """The last year without a sign, as in ISO 8601 and in Java."""
 NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity"}
@@ -32,7 +33,7 @@ def plain_texts(array: pa.Array) -> pa.Array:
     """
     for test, leaf in LEAVES:
         if test(array.type):
-            return leaf(polars_series(array), array.type).to_arrow(compat_level=pl.CompatLevel.oldest())
+            return leaf(polars_series(_counted(array)), array.type).to_arrow(compat_level=pl.CompatLevel.oldest())
     raise Unsupported(
         f"the type {array.type} in a text format", hint="cast the column to VARCHAR, or take --format arrow"
     )
@@ -63,8 +64,18 @@ def _hex(series: pl.Series, _: pa.DataType) -> pl.Series:
     return series.bin.encode("hex")
 
 
+def _counted(array: pa.Array) -> pa.Array:
+    """Returns times as numbers: to DuckDB and PostgreSQL 24:00:00 is a time, to Polars it is null."""
+    if not pa.types.is_time(array.type):
+        return array
+    return array.view(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
+
+
 def _time(series: pl.Series, kind: pa.DataType) -> pl.Series:
-    return series.dt.strftime("%H:%M:%S" + FRACTION_DIGITS[kind.unit])
+    hour = HOUR_SECONDS * TICKS_PER_SECOND[kind.unit]
+    ticks = series.cast(pl.Int64)
+    within = (ticks % hour * (HOUR_SECONDS * TICKS_PER_SECOND["ns"] // hour)).cast(pl.Time)
+    return (ticks // hour).cast(pl.String).str.zfill(2) + within.dt.strftime(":%M:%S" + FRACTION_DIGITS[kind.unit])
 
 
 def _date(series: pl.Series, _: pa.DataType) -> pl.Series:
@@ -76,8 +87,8 @@ def _timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
     utc = series if kind.tz is None else series.dt.convert_time_zone("UTC")
     if kind.unit == "ns":  # they begin in 1677 and end in 2262
         return utc.dt.strftime("%Y-%m-%d" + form)
-    ticks = pl.Datetime("us" if kind.unit == "us" else "ms")  # Polars has no seconds
-    return _dated(utc, ticks, DAY_SECONDS * TICKS_PER_SECOND[kind.unit], form)
+    unit: Literal["us", "ms"] = "us" if kind.unit == "us" else "ms"  # Polars has no seconds
+    return _dated(utc, pl.Datetime(unit), DAY_SECONDS * TICKS_PER_SECOND[unit], form)
 
 
 def _dated(series: pl.Series, kind: pl.DataType, ticks_per_day: int, time: str) -> pl.Series:

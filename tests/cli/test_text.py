@@ -82,3 +82,17 @@ def test_any_text_survives_json(values: list[list[str | None]]) -> None:
 def test_a_type_without_text_is_refused_by_name() -> None:
     with pytest.raises(Unsupported, match=r"interval.*cast the column to VARCHAR"):
         texts(pa.array([(1, 2, 3)], pa.month_day_nano_interval()))
+
+
+def test_dates_and_times_that_polars_does_not_have_are_text() -> None:
+    days = pa.array([0, -719_163, 2_932_897, 2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32())
+    dates = ["1970-01-01", "0000-12-31", "+10000-01-01", "+5881580-07-11", "-5877641-06-23"]
+    assert texts(days).to_pylist() == dates
+    micros = pa.array([2**63 - 1, -1], pa.int64())
+    assert texts(micros.cast(pa.timestamp("us"))).to_pylist() == [
+        "+294247-01-10T04:00:54.775807",
+        "1969-12-31T23:59:59.999999",
+    ]
+    assert bytes(json_lines(pa.record_batch({"d": days[2:3]}))) == b'{"d":"+10000-01-01"}\n'
+    day = pa.array([86_400_000_000, None], pa.int64()).view(pa.time64("us"))
+    assert texts(day).to_pylist() == ["24:00:00.000000", None]

@@ -80,7 +80,8 @@ class Morrow:
 
     def changes(self, snapshot: int) -> list[list[Any]]:
         """Reads what one snapshot did, row kinds first."""
-        changes = self.table.changes(snapshot - 1, snapshot)
+        mode = "raw" if self.case.producer == "none" else "auto"
+        changes = self.table.changes(snapshot - 1, snapshot, mode=mode)
         rows = changes.to_arrow()
         fields = tuple(self.table.schemas()[-1].fields)
         kinds = rows["rowkind"].to_pylist()

@@ -183,9 +183,8 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 def _buffers(array: pa.Array) -> list[pa.Buffer | None]:
     """Returns the array's own buffers, without those of its children."""
-    children = [buffer for child in _children(array) for buffer in child.buffers()]
     buffers = array.buffers()
-    return buffers[: len(buffers) - len(children)] if children else buffers
+    return buffers[: len(buffers) - sum(len(child.buffers()) for child in _children(array))]
 
 
 def _made(array: pa.Array, buffers: list[pa.Buffer | None], children: list[pa.Array], null_count: int = -1) -> pa.Array:

@@ -30,6 +30,7 @@ from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless
 from morrow.writers.rows.sources import column_of
+from morrow.writers.rows.validation import check_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -166,7 +167,9 @@ def values(
         made |= dict(zip(sql, _run(texts, rows, list(sql.values()))))
     for name, one in expressions.items():
         if isinstance(one.value, pl.Expr):
-            made[name] = _polars(one, rows).to_arrow(compat_level=pl.CompatLevel.newest())
+            computed = _polars(one, rows)
+            check_frame(computed.to_frame(name), 0)
+            made[name] = computed.to_arrow(compat_level=pl.CompatLevel.newest())
         elif not one.is_sql:
             made[name] = pa.repeat(constant(one, fields[name]), rows.num_rows)
     return {name: lossless(made[name], fields[name], 0) for name in expressions}

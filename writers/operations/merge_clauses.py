@@ -11,7 +11,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.names import col
 from morrow.writers.operations.expressions import Expression, Value, checked
 from morrow.writers.operations.new_versions import check_deletable, check_updatable
-from morrow.writers.rows.decoded import decoded
+from morrow.writers.rows.decoded import plain
 from morrow.writers.rows.sources import is_of_pandas, source_of
 from morrow.writers.target import WriteTarget
 
@@ -85,11 +85,14 @@ def _source_table(target: WriteTarget, data: object) -> pa.Table:
         return pa.table({name: pa.nulls(0) for name in source.names})
     whole = pa.concat_tables(pieces)
     # Joins and Arrow's `take` do not know all layouts.
-    return pa.table({name: pa.chunked_array(_plain(column)) for name, column in zip(whole.column_names, whole.columns)})
+    return pa.table({name: _plain(column, name) for name, column in zip(whole.column_names, whole.columns)})
 
 
-def _plain(column: pa.ChunkedArray) -> list[pa.Array]:
-    return [decoded(chunk) for chunk in column.chunks] or [decoded(pa.array([], column.type))]
+def _plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    try:
+        return pa.chunked_array([plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"merge, column {name!r} of the source: {column.type} ({error})") from error
 
 
 def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]], on: str | tuple[str, ...]) -> Step:

@@ -10,6 +10,15 @@ import pyarrow.types as kinds
 from morrow.engine.format.arrow_buffers import Ints, fixed_values
 from morrow.readers.casts.dtypes import null_mask
 
+MAX_DIGITS = 38
+"""Decimals of more digits do not fit into 128 bits."""
+PLAIN = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+    pa.date64(): pa.date32(),
+    pa.float16(): pa.float32(),
+}
+
 
 def decoded(array: pa.Array) -> pa.Array:
     """Returns the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
@@ -67,6 +76,32 @@ def narrow(offsets: Ints) -> pa.Array:
 def is_text(kind: pa.DataType) -> bool:
     """Returns whether Arrow's type is text, in any layout."""
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Returns the same values in layouts that all libraries take: `decoded` at all depths, and without views.
+
+    Decimals have 128 bits, dates 32, and floats 32 at least. Raises `pyarrow.ArrowInvalid` for a longer decimal.
+    """
+    array = decoded(array)
+    kind = array.type
+    if kinds.is_struct(kind) and kind.num_fields:
+        members = [plain(array.field(i)) for i in range(kind.num_fields)]
+        fields = [each.with_type(member.type) for each, member in zip(kind, members)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=null_mask(array))
+    if kinds.is_map(kind):
+        offsets, entries = live_values(array)
+        key, item = map(plain, entries.flatten())
+        return pa.MapArray.from_arrays(narrow(offsets), key, item, mask=null_mask(array))
+    if kinds.is_list(kind):
+        offsets, values = live_values(array)
+        return pa.ListArray.from_arrays(narrow(offsets), plain(values), mask=null_mask(array))
+    if kinds.is_fixed_size_list(kind):
+        values = plain(array.values[array.offset * kind.list_size : (array.offset + len(array)) * kind.list_size])
+        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=null_mask(array))
+    if kinds.is_decimal(kind):
+        return array.cast(pa.decimal128(min(kind.precision, MAX_DIGITS), kind.scale))
+    return array.cast(PLAIN.get(kind, kind))
 
 
 def _is_encoded(field: pa.Field) -> bool:

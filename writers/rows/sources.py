@@ -75,6 +75,10 @@ def _source(data: object, types: Mapping[str, t.DataType], first_row: int = 0) -
         return Source(columns, _of_frames(batches(data), first_row))
     if isinstance(data, pa.Table):
         return _of_table(data, first_row)
+    if isinstance(data, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([data]), first_row)
+    if isinstance(data, pa.RecordBatchReader):  # by Arrow's C interface the sizes of buffers would be lost
+        return _of_reader(data, first_row)
     if is_of_pandas(data):
         return _of_table(_built(lambda frame: table_of_pandas(frame, types), data), first_row)
     if hasattr(data, "__arrow_c_stream__"):

@@ -9,8 +9,9 @@ row and the value. Columns of text in ASCII, the most expensive ones, are checke
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,10 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import Ints, polars_series
 from morrow.engine.names import unnamed
+from morrow.readers.casts.dtypes import THREADED_ROWS
 from morrow.writers.rows.decoded import is_text, live_values
+
+T = TypeVar("T", pa.Array, pl.Series)
 
 MAX_SHOWN_CHARACTERS = 80
 """Values in messages are cut off after so many characters: a list may have millions of elements."""
@@ -35,6 +39,7 @@ UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, 
 AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 STORED = {**AS_BYTES, pa.string_view(): pa.binary_view()}
 OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
+VIEW_BYTES, LENGTH_BITS, MAX_LENGTH, MAX_INLINE_BYTES = 16, np.uint64(32), np.uint64(0xFFFFFFFF), 12
 HIGH_BITS = np.uint64(0x8080808080808080)
 """The bits that are 0 in eight bytes of ASCII."""
 
@@ -57,20 +62,37 @@ BROKEN = "the Arrow array is not valid; make it anew, and call its validate(full
 
 def check_table(table: pa.Table, first_row: int) -> None:
     """Checks columns of Arrow; row numbers in messages begin with `first_row`. Raises `InvalidArgument`."""
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        row = first_row
-        for chunk in column.chunks:
-            _check(chunk, name, row)
-            row += len(chunk)
+
+    def check(number: int) -> None:
+        _check_chunks(table.column(number).chunks, _check, table.column_names[number], first_row)
+
+    _check_columns(check, table.num_columns, table.num_rows)
 
 
 def check_frame(frame: pl.DataFrame, first_row: int) -> None:
     """Checks columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
-    for column in frame.get_columns():
-        row = first_row
-        for chunk in unnamed(column).get_chunks() if _is_checked(column.dtype) else ():
-            _check_series(chunk, column.name, row)
-            row += len(chunk)
+    columns = [column for column in frame.get_columns() if _is_checked(column.dtype)]
+
+    def check(number: int) -> None:
+        column = columns[number]
+        _check_chunks(unnamed(column).get_chunks(), _check_series, column.name, first_row)
+
+    _check_columns(check, len(columns), frame.height)
+
+
+def _check_columns(check: Callable[[int], None], columns: int, rows: int) -> None:
+    if rows < THREADED_ROWS:
+        for number in range(columns):
+            check(number)
+    else:
+        with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+            list(threads.map(check, range(columns)))
+
+
+def _check_chunks(chunks: Iterable[T], check: Callable[[T, str, int], None], name: str, first_row: int) -> None:
+    for chunk in chunks:
+        check(chunk, name, first_row)
+        first_row += len(chunk)
 
 
 def _is_checked(dtype: pl.DataType) -> bool:
@@ -80,6 +102,8 @@ def _is_checked(dtype: pl.DataType) -> bool:
 
 def _check_series(series: pl.Series, name: str, first_row: int) -> None:
     if series.dtype == pl.String:
+        if _has_ascii_views(series.to_arrow(compat_level=VIEWS)):
+            return
         try:
             series.cast(pl.Binary).cast(pl.String)  # Polars checks these casts, faster than Arrow checks views
             return
@@ -120,30 +144,54 @@ def _is_ascii(array: pa.Array) -> bool:
     return not len(used[words:]) or bool(used[words:].max() < 0x80)
 
 
+def _has_ascii_views(array: pa.Array) -> bool:
+    """Returns whether all values of text lie in their views (a length of 4 bytes, 12 bytes of text) and are ASCII."""
+    _, views, *others = array.buffers()
+    if others or not len(array):
+        return not len(array)
+    words = np.frombuffer(views, np.uint64, 2 * len(array), VIEW_BYTES * array.offset)
+    first, second = np.bitwise_or.reduce(words[::2]), np.bitwise_or.reduce(words[1::2])
+    if (first & HIGH_BITS) >> LENGTH_BITS or second & HIGH_BITS:
+        return False
+    lengths = words.view(np.uint32)[::4]
+    return bool(first & MAX_LENGTH <= MAX_INLINE_BYTES or lengths.max() <= MAX_INLINE_BYTES)
+
+
 def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoReturn:
-    row = _first_invalid(array)
-    if row is None:
-        raise InvalidArgument(f"column {name!r}: {BROKEN} ({error})") from error
-    path, inner, problem = _innermost(array.slice(row, 1), name, error)
-    hint = next((hint for test, hint in HINTS if test(inner.type) and _is_readable(inner)), None)
+    row, path, inner, problem = _fault(array, name, error)
+    place = f"column {path!r}" if row is None else f"column {path!r}, row {first_row + row}"
+    hint = next((hint for test, hint in HINTS if test(inner.type) and len(inner) == 1 and _is_readable(inner)), None)
     what = BROKEN if hint is None else f"{shown_value(inner, 0)} is no valid {inner.type}: {hint}"
-    raise InvalidArgument(f"column {path!r}, row {first_row + row}: {what} ({problem})") from error
+    raise InvalidArgument(f"{place}: {what} ({problem})") from error
+
+
+def _fault(array: pa.Array, path: str, error: Exception) -> tuple[int | None, str, pa.Array, Exception]:
+    """Returns the row of the first invalid value, its path, the value as an array of one, and Arrow's reason.
+
+    Members are looked at first: Arrow validates all of them whatever the slice. Without a row the fault is in none.
+    """
+    for name, member, row_of in _members(array):
+        try:
+            _validate(member)
+        except pa.ArrowException as reason:
+            at, below, inner, why = _fault(member, f"{path}.{name}" if name else path, reason)
+            return None if at is None else row_of(at), below, inner, why
+    row = _first_invalid(array)
+    return row, path, array if row is None else array.slice(row, 1), error
+
+
+def _first_invalid(array: pa.Array) -> int | None:
+    """Returns the row with the first invalid value, by bisection; None if the fault is in no row."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_valid(array.slice(low, middle - low)) else (low, middle)
+    return None if high == low or _is_valid(array.slice(low, 1)) else low
 
 
 def _is_readable(array: pa.Array) -> bool:
     """Returns whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
     return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
-
-
-def _first_invalid(array: pa.Array) -> int | None:
-    """Returns the row with the first invalid value, by bisection; None if it is not in a row."""
-    if _is_valid(array.slice(0, len(array))):
-        return None
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _is_valid(array.slice(low, middle - low)) else (low, middle)
-    return low if high > low else None
 
 
 def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
@@ -154,40 +202,38 @@ def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
     return True
 
 
-def _innermost(array: pa.Array, path: str, error: Exception) -> tuple[str, pa.Array, Exception]:
-    """Returns the innermost invalid value of an array of one row, its path, and Arrow's reason."""
-    for name, inner in _members(array):
-        try:
-            inner.validate(full=True)
-        except pa.ArrowException as reason:
-            row = _first_invalid(inner)
-            below = f"{path}.{name}"
-            return (below, inner, reason) if row is None else _innermost(inner.slice(row, 1), below, reason)
-    return path, array, error
-
-
-def _members(array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yields the arrays inside an array of one row, cut to this row, if its own offsets are valid."""
+def _members(array: pa.Array) -> Iterator[tuple[str, pa.Array, Callable[[int], int | None]]]:
+    """Yields the names and whole arrays inside an array, with what returns the row of a value, None if in none."""
     kind = array.type
-    try:
-        array.validate()
-    except pa.ArrowException:
+    if not _is_valid(array, full=False):
         return
     if isinstance(kind, pa.BaseExtensionType):
-        yield from _members(array.storage)
+        yield "", array.storage, lambda at: at
     elif kinds.is_struct(kind):
-        yield from ((kind.field(i).name, array.field(i)) for i in range(kind.num_fields))
-    elif kinds.is_map(kind):
-        low, high = array.offsets[0].as_py(), array.offsets[1].as_py()
-        yield "key", array.keys.slice(low, high - low)
-        yield "value", array.items.slice(low, high - low)
-    elif kinds.is_list(kind) or kinds.is_large_list(kind):
-        low, high = array.offsets[0].as_py(), array.offsets[1].as_py()
-        yield "element", array.values.slice(low, high - low)
-    elif kinds.is_fixed_size_list(kind):
-        yield "element", array.values.slice(array.offset * kind.list_size, kind.list_size)
+        yield from ((kind.field(i).name, array.field(i), lambda at: at) for i in range(kind.num_fields))
     elif kinds.is_dictionary(kind):
-        yield "dictionary", array.dictionary
+        yield "", array.dictionary, lambda at: _index_of(pc.equal(array.indices, at))
+    elif kinds.is_run_end_encoded(kind):
+        yield "", array.values, lambda at: max(array.run_ends[at - 1].as_py() - array.offset, 0) if at else 0
+    elif kinds.is_fixed_size_list(kind):
+        yield "element", array.values, lambda at: at // kind.list_size - array.offset
+    elif kind.num_fields:
+        offsets = array.offsets
+        starts = offsets.slice(0, len(array))
+        ends = pc.add(starts, array.sizes) if hasattr(array, "sizes") else offsets.slice(1)
+
+        def row_of(at: int) -> int | None:
+            return _index_of(pc.and_(pc.less_equal(starts, at), pc.greater(ends, at)))
+
+        if kinds.is_map(kind):
+            yield from (("key", array.keys, row_of), ("value", array.items, row_of))
+        else:
+            yield "element", array.values, row_of
+
+
+def _index_of(mask: pa.Array) -> int | None:
+    at = pc.index(mask, True).as_py()
+    return None if at < 0 else at
 
 
 def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_row: int) -> None:

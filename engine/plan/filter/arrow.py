@@ -213,12 +213,23 @@ _COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate |
 
 
 def _value(scalar: pa.Scalar, column: DataField) -> Any:
-    """Returns the literal if Arrow compares it with the column without rounding either, else None."""
+    """Returns the literal if Arrow compares it with the column without rounding either, else None.
+
+    Raises:
+        InvalidArgument: the literal is no value of its type, such as text that is not in UTF-8.
+    """
     kind = scalar.type
     nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
     if not scalar.is_valid or nanos:
         return None
-    value: Any = scalar.as_py()
+    try:
+        scalar.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"filter: the literal for column {column.name!r} is no valid {kind}: {error}") from error
+    try:
+        value: Any = scalar.as_py()
+    except (OverflowError, ValueError):  # Python has no such date; Arrow compares it
+        return None
     if isinstance(column.type, FLOAT_TYPES) and isinstance(value, int) and abs(value) <= EXACT_FLOAT_INTEGERS:
         value = float(value)
     if isinstance(value, float) and math.isnan(value):

@@ -35,7 +35,8 @@ def test_every_column_outside_the_key_has_a_function() -> None:
         ),
         on_delete=OnDelete.RETRACT,
         updatable=False,
-        undeletable="set aggregation.remove-record-on-delete",
+        undeletable="overwrite the table with the rows that stay, or make another table with "
+        "aggregation.remove-record-on-delete",
     )
     assert str(spec) == (
         "aggregation by (k) ordered by _SEQUENCE_NUMBER, retractions by column\n"

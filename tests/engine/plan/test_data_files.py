@@ -167,14 +167,15 @@ def test_vectors_of_the_same_name_in_another_partition_are_others(tmp_path: Path
     assert {s.partition: s.files[0].deletion is not None for s in plan.sections} == {("a",): True, ("b",): False}
 
 
-def test_vectors_that_the_table_does_not_speak_of_are_not_applied(tmp_path: Path) -> None:
+def test_vectors_of_a_table_that_no_longer_has_them_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path, VECTORS)
     file = table.write_file(pa.table({"dt": ["d"], "id": [1]}))
     table.deletion_vector(file, [0])
     table.commit()
     table.alter(options=APPEND)
 
-    assert files(table)[0].deletion is None
+    with pytest.raises(Unsupported, match="rows that they mark as dead would come back"):
+        files(table)
 
 
 def test_a_vector_of_a_file_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:

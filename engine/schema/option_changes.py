@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options import Declared, Options
-from morrow.engine.options.declared import compaction, merging, table
+from morrow.engine.options.declared import columns, compaction, merging, table
 from morrow.engine.options.registry import IMMUTABLE, present_key, resolved
 
 Check = Callable[[Options, Options], None]
@@ -85,7 +85,7 @@ def _clustering(before: Options, _: Options) -> None:
 def _remove_record(before: Options, after: Options) -> None:
     """Accept deletions from now on if the table holds none: it refused them, rather than ignore or retract them."""
     option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
-    groups = any(key.endswith(".sequence-group") for key in before.raw)
+    groups = any(key.endswith(f".{columns.SEQUENCE_GROUP.suffix}") for key in before.raw)
     if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:
         _check_mutable(option.key, before.where)
 

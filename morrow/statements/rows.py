@@ -16,6 +16,7 @@ from morrow.engine.schema.defaults import default_value
 from morrow.engine.telling import did_you_mean
 from morrow.queries.parameters import literal
 from morrow.queries.querying import Prepared, evaluated
+from morrow.readers.expressions.library import of_query, query_errors
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.expressions import sql_of
@@ -76,10 +77,13 @@ class Filling:
         return Source(self.names, self._pieces())
 
     def _pieces(self) -> Iterator[pa.Table]:
-        self.reader = self.relation.to_arrow_reader(BATCH_ROWS)
-        for batch in self.reader:
-            self.rows += batch.num_rows
-            yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
+        try:
+            self.reader = self.relation.to_arrow_reader(BATCH_ROWS)
+            for batch in self.reader:
+                self.rows += batch.num_rows
+                yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
+        except query_errors() as error:
+            raise of_query(error) from error
 
 
 def counted(

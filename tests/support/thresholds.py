@@ -56,6 +56,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.execution.plain_sql": {"MOST_LISTED": (0,)},
     "readers.execution.section_frames": {"PIECE_ROWS": (1, 2), "POSITIONED_ROWS": (1, 3), "SMALL_ROWS": (0,)},
     "readers.execution.verification.files": {"BATCH_ROWS": (1, 2)},
+    "readers.execution.verification.retyped": {"BATCH_ROWS": (1, 2)},
     "readers.expressions.polars": {"AT_ONCE": (1, 2), "MOST_PUSHED": (0, 1)},
     "readers.files.formats.avro": {"BATCH_BYTES": (1, 100)},
     "readers.files.formats.orc_kinds": {"FREE_RUNS": (0, 1)},
@@ -147,6 +148,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "memory that a cache, or a copy of it on disk, may take": {
         "engine.plan.fallback": "PLAN_BYTES",
         "engine.plan.filter": "MOST_KEPT",
+        "engine.plan.metadata_files": "COLUMN_BYTES",
         "engine.plan.manifest_folder": "MOST_FRAME_BYTES",
         "readers.masks.folder": "MOST_FRAME_BYTES",
         "readers.merges.sections": "MOST_CACHED_ROWS",

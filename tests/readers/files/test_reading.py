@@ -16,7 +16,7 @@ from morrow.readers.files import reading
     ("raised", "becomes", "message"),
     [
         (pl.exceptions.ComputeError("bad page\n\nplan: ..."), CorruptFile, "f: bad page; restore"),
-        (pl.exceptions.SchemaError("dtype"), CorruptFile, "f: dtype"),
+        (pl.exceptions.SchemaError("dtype"), Unsupported, r"f: a file whose types are not the table's \(dtype\)"),
         (pa.ArrowInvalid("not ORC"), CorruptFile, "f: not ORC"),
         (OSError("Failed to parse the postscript"), CorruptFile, "f: Failed"),
         (pa.ArrowNotImplementedError("LZO"), Unsupported, "LZO"),

@@ -37,7 +37,7 @@ def text(value: str, what: str) -> str:
 
 def is_name(value: object) -> TypeGuard[str]:
     """Returns whether a value is text that a file, a column or an Arrow field can be called, as `text` checks it."""
-    return isinstance(value, str) and NUL not in value and not any(map(is_surrogate, value))
+    return isinstance(value, str) and NUL not in value and (value.isascii() or not any(map(is_surrogate, value)))
 
 
 def is_surrogate(character: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import CorruptFile, MorrowError, UnsafePath
+from morrow.engine.errors import CorruptFile, MorrowError, UnsafePath, Unsupported
 from tests.support.profile import IS_LONG
 from tests.support.table_factory import AVRO, TableFactory
 
@@ -303,10 +303,11 @@ def test_vectors_of_a_table_that_never_had_them_are_noticed(tmp_path: Path) -> N
         read(tmp_path / "t")
 
 
-def test_vectors_of_a_table_that_had_them_once_count_for_nothing_as_in_java(tmp_path: Path) -> None:
+def test_vectors_of_a_table_that_has_them_no_longer_are_not_ignored(tmp_path: Path) -> None:
     table_with_vectors(tmp_path / "t")
     with_options(tmp_path / "t", {"bucket": "-1"}, schema_id=1)
-    assert len(read(tmp_path / "t")) == 50
+    with pytest.raises(Unsupported, match="rows that they mark as dead would come back"):
+        read(tmp_path / "t")
 
 
 def test_keys_in_no_order_are_noticed(tmp_path: Path) -> None:

@@ -96,19 +96,20 @@ def _check_unwanted(
         raise _other_mode(metadata, snapshot, "disabled", "rows that they mark as dead would come back")
 
 
-def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, visible: pl.DataFrame) -> None:
+def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.DataFrame, visible: pl.Series) -> None:
     """Checks a state of a keyed table that has deletion vectors by now: older states must be compacted fully.
 
     Reads with vectors leave level 0 out and merge nothing. Rows of other states would be missing, or there twice.
 
     Args:
-        visible: the live files of levels that are read.
+        live: the live files of the snapshot.
+        visible: which of them are on levels that are read.
 
     Raises:
         Unsupported: the snapshot was made before vectors were enabled, and needs a merge.
     """
     then = Options(metadata.schema(snapshot.schema_id).options, metadata.where)
-    if not then.get(DELETION_VECTORS_ENABLED) and not one_run_each(visible):
+    if not then.get(DELETION_VECTORS_ENABLED) and not one_run_each(live.filter(visible)):
         raise _other_mode(metadata, snapshot, "enabled", "rows that wait for a compaction would be missing")
 
 

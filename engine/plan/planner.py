@@ -150,8 +150,7 @@ def visible_entries(
         # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
         if request.options.deletion_vectors:
-            seen = frame.filter(visible & (frame["_LEVEL"] >= request.least_level))
-            check_needs_no_merge(metadata, request.snapshot, seen)
+            check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level

@@ -418,9 +418,10 @@ def test_an_object_store_is_kept_alike(spark: SparkSession) -> None:
         assert table.system("files").to_polars().height == 2
         assert rows_of(table) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
-        for name in ("dt=a/bucket-0/left", "manifest/left", "notes"):
+        orphans = ("dt=a/bucket-0/left.parquet", "manifest/manifest-left")
+        for name in (*orphans, "notes"):
             client_of(options).put_object(Bucket="lake", Key=f"house/db.db/t/{name}", Body=b"123")
         time.sleep(1.1)  # S3 tells whole seconds
         found = remove_orphan_files(spark, table.path, dt.timedelta(0), dry_run=False, **there)
-        assert found.paths == tuple(f"{table.path}/{left}" for left in ("dt=a/bucket-0/left", "manifest/left"))
+        assert found.paths == tuple(f"{table.path}/{left}" for left in orphans)
         assert rows_of(table) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

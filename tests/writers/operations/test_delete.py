@@ -120,7 +120,7 @@ def test_append_tables_have_no_keys(tmp_path: Path) -> None:
     [
         ({"merge-engine": "first-row"}, "merge engine first-row is not supported"),
         ({"merge-engine": "partial-update"}, "set partial-update.remove-record-on-delete"),
-        ({"merge-engine": "aggregation"}, "set aggregation.remove-record-on-delete"),
+        ({"merge-engine": "aggregation"}, "make another table with aggregation.remove-record-on-delete"),
         ({"ignore-delete": True}, "a table with ignore-delete"),
     ],
     ids=str,

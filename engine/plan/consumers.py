@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from morrow.engine.arguments import is_name
+from morrow.engine.arguments import instance, is_name
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.snapshot import Snapshot
@@ -100,6 +100,7 @@ class Consumers:
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
+        instance(read, (ReadCommit, type(None)), "the commit that a consumer has read")
         mark = {} if read is None else {READ_COMMIT: msgspec.to_builtins(read)}
         self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot, **mark}))
 

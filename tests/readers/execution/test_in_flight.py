@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import FileMissing, SnapshotExpired
+from morrow.engine.errors import FileMissing, MorrowError, SnapshotExpired
 from tests.support.s3_server import BUCKET, client_of, s3_server
 
 FACES: dict[str, Callable[[morrow.Scan], object]] = {
@@ -199,8 +199,8 @@ def test_what_was_read_before_stays_and_what_comes_after_is_an_error(make: Make)
     assert rows == 6
 
 
-def test_hosts_that_know_no_errors_of_ours_say_why(make: Make) -> None:
-    """DuckDB and the Arrow stream interface pass on the message only; a scan of DuckDB's own names the file."""
+def test_relations_and_streams_say_why(make: Make) -> None:
+    """Relations raise Morrow's errors. The Arrow stream interface passes on the message only."""
     import duckdb
 
     table = make("append")
@@ -210,7 +210,7 @@ def test_hosts_that_know_no_errors_of_ours_say_why(make: Make) -> None:
         drop_data(table)
         drop_snapshot(table, scan.snapshot_id)
 
-        with pytest.raises(duckdb.Error, match=f"{GONE}|No files found that match the pattern .*{table.path}"):
+        with pytest.raises(MorrowError, match=f"{GONE}|No files found that match the pattern .*{table.path}"):
             relation.fetchall()
     with pytest.raises(pa.ArrowInvalid, match=GONE):
         pa.table(scan)

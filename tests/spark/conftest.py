@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -55,6 +56,19 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in values:
             spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def temporary_views() -> Iterator[None]:
+    """Drops the temporary views that a module has left in the session: the next module starts without any."""
+    yield
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark.sql import SparkSession
+
+    if (active := SparkSession.getActiveSession()) is not None:
+        for view in active.sql("SHOW VIEWS").collect():
+            active.catalog.dropTempView(view.viewName)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA  := bench/.data
-PAGES := $(wildcard *.md docs/*.md docs/decisions/*.md docs/guides/*.md examples/data/*.md)
+PAGES := $(wildcard *.md .github/*.md docs/*.md docs/decisions/*.md docs/guides/*.md examples/data/*.md)
 
 # Tests spread over the cores, the dearest files first; WORKERS=0 runs them in this process (for a debugger).
 WORKERS ?= auto
@@ -59,12 +59,13 @@ bench-compare: $(READY)  ## compare with another revision, in turns: make bench-
 bench-peers: $(READY)  ## install the readers we compare with, each in an environment of its own
 	@$(BIN)/python -m bench.peers install
 
-lint: $(READY)  ## ruff, formatting of code and documents, mypy strict, the layers
+lint: $(READY)  ## ruff, formatting of code and documents, mypy strict, the layers, spelling
 	@echo "ruff check";   $(BIN)/ruff check .
 	@echo "ruff format";  $(BIN)/ruff format --check .
 	@echo "mdformat";     $(BIN)/mdformat --check $(PAGES)
 	@echo "mypy";         $(BIN)/mypy
 	@echo "lint-imports"; $(BIN)/lint-imports --no-cache
+	@echo "codespell";    $(BIN)/codespell engine readers writers morrow bench/*.py docs .github $(PAGES)
 
 format: $(READY)  ## format code and documents, sort the imports
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -26,9 +26,7 @@ import numpy as np
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.deletion_vector import MAX_POSITIONS_64, DeletionVector
-from morrow.engine.format.position_blocks import Buffer
-from morrow.engine.format.roaring import read32, read64
-from morrow.engine.format.roaring_encode import write32, write64
+from morrow.engine.format.roaring import read32, read64, write32, write64
 
 INDEX_TYPE = "DELETION_VECTORS"
 VERSION = 1
@@ -90,7 +88,7 @@ def encode(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
     Raises:
         InvalidArgument: a position does not fit 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
     """
-    return b"".join(_payload_parts(vector, bitmap64))
+    return _encode_payload(vector, bitmap64)
 
 
 def entry_span(length: int) -> int:
@@ -156,33 +154,30 @@ def write_index_file(
     Raises:
         InvalidArgument: see `encode`.
     """
-    parts: list[Buffer] = [bytes([VERSION])]
+    parts = [bytes([VERSION])]
     ranges = []
     offset = VERSION_WIDTH
     for file_name, vector in vectors.items():
-        payload = _payload_parts(vector, bitmap64)
-        size, crc = 0, 0
-        for part in payload:
-            size, crc = size + len(part), zlib.crc32(part, crc)
-        parts += [size.to_bytes(SIZE_WIDTH, "big"), *payload, crc.to_bytes(CRC_WIDTH, "big")]
+        payload = _encode_payload(vector, bitmap64)
+        size = len(payload)
+        parts += [size.to_bytes(SIZE_WIDTH, "big"), payload, zlib.crc32(payload).to_bytes(CRC_WIDTH, "big")]
         entry = SIZE_WIDTH + size + CRC_WIDTH
         ranges.append(DeletionVectorRange(file_name, offset, entry if bitmap64 else size, vector.cardinality))
         offset += entry
     return b"".join(parts), tuple(ranges)
 
 
-def _payload_parts(vector: DeletionVector, bitmap64: bool) -> list[Buffer]:
+def _encode_payload(vector: DeletionVector, bitmap64: bool) -> bytes:
     if not bitmap64 and vector.blocks.end > MAX_POSITIONS_32:
         raise InvalidArgument(
             f"position {vector.blocks.end - 1} needs 64-bit deletion vectors; set deletion-vectors.bitmap64 = true"
         )
-    parts = [MAGIC64, *write64(vector.blocks)] if bitmap64 else [MAGIC32, *write32(vector.blocks)]
-    size = sum(map(len, parts))
-    if size > MAX_PAYLOAD:
+    payload = MAGIC64 + write64(vector.blocks) if bitmap64 else MAGIC32 + write32(vector.blocks)
+    if len(payload) > MAX_PAYLOAD:
         raise InvalidArgument(
-            f"a deletion vector of {size} bytes exceeds the 2 GiB of the format; compact the data file"
+            f"a deletion vector of {len(payload)} bytes exceeds the 2 GiB of the format; compact the data file"
         )
-    return parts
+    return payload
 
 
 def _check_version(view: memoryview, where: str) -> None:

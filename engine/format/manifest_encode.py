@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.avro_encode import container_of_block, encode_container
-from morrow.engine.format.avro_rows import FEW, row_encoder
 from morrow.engine.format.manifest_columns import FILE_COLUMNS
 from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
 
 FILE, TIME = "_FILE", "_CREATION_TIME"
+MAX_SINGLE_ROWS = 100
+"""Rows up to which fastavro encodes them one by one: making columns of fewer rows takes longer than writing them."""
 
 
 def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
@@ -61,18 +62,37 @@ def _encode(frame: pl.DataFrame, schema: StoredSchema, format: str, codec: str) 
 
 def _avro(frame: pl.DataFrame, schema: StoredSchema, codec: str) -> bytes:
     name = _codec(codec, AVRO_CODECS, "Avro")
-    if 0 < frame.height <= FEW:
-        return container_of_block(schema.avro, name, frame.height, _row_encoder(schema.avro)(_rows(frame, schema)))
+    if 0 < frame.height <= MAX_SINGLE_ROWS:
+        return container_of_block(schema.avro, name, frame.height, _encode_rows(_rows(frame, schema), schema.avro))
     return encode_container(_table(frame, schema), schema.avro, name)
 
 
+def _encode_rows(rows: Iterable[Mapping[str, Any]], schema: bytes) -> bytes:
+    import fastavro
+
+    out = io.BytesIO()
+    try:
+        for row in rows:
+            fastavro.schemaless_writer(out, _parse_schema(schema), row)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"a row does not fit the Avro schema of the metadata file: {error}") from error
+    return out.getvalue()
+
+
 @cache
-def _row_encoder(schema: bytes) -> Callable[[Iterable[Mapping[str, Any]]], bytes]:
-    return row_encoder(json.loads(schema))
+def _parse_schema(schema: bytes) -> dict[str, Any]:
+    import fastavro
+
+    parsed = fastavro.parse_schema(json.loads(schema))
+    assert isinstance(parsed, dict)
+    return parsed
 
 
 def _rows(frame: pl.DataFrame, schema: StoredSchema) -> list[dict[str, Any]]:
     """Returns the rows as Avro has them: times are numbers, and the members of a file are inside of it."""
+    missing = [field.name for field in schema.arrow if field.name not in frame.columns and field.name != FILE]
+    if missing:
+        raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
     rows = frame.to_dicts()
     if schema is not MANIFEST:
         return rows

@@ -17,12 +17,10 @@ OLDEST = tuple(re.sub(">=", "==", each) for each in (*NEEDED, *EXTRAS["pandas"])
 ALWAYS = (
     *NEEDED,
     "backports.zstd>=1; python_version < '3.14'",
-    "fastavro>=1.9",
     "fsspec>=2024",
     "hypothesis>=6.100",
     "boto3>=1.34",
     "pymetastore>=0.4.2",
-    "pyroaring>=1.0",
     "pytest>=8",
     "pytest-xdist>=3.5",
 )

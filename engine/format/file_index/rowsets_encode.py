@@ -14,8 +14,8 @@ from morrow.engine.format.roaring import (
     COOKIE_NO_RUNS,
     COOKIE_RUNS,
     MIN_CONTAINERS_FOR_OFFSETS,
+    write32,
 )
-from morrow.engine.format.roaring_encode import write32
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -28,7 +28,7 @@ def write_rows(rows: Ints, row_count: int) -> bytes:
     mask = np.zeros(blocks * BLOCK_BITS, np.bool_)
     mask[rows] = True
     bits = np.packbits(mask, bitorder="little").reshape(blocks, BLOCK_BYTES)
-    return b"".join(write32(blocks_of(np.arange(blocks), bits)))
+    return write32(blocks_of(np.arange(blocks), bits))
 
 
 def write_slices(rows: Ints, numbers: Ints, slices: int, row_count: int) -> Iterable[bytes]:

@@ -9,7 +9,7 @@ Little-endian; an empty bitmap is one byte 0::
     i8   -2
     u32  length of the array, then for each place
       u8  0            free, or
-      u8  1, u8 layout, u32 cardinality, the container; see `roaring_containers`
+      u8  1, u8 layout (0 run, 1 bitmap, 2 array), u32 cardinality, the container of the portable format
     u64  number of containers
     u32  0             index of the last container array
     u32  index of the last place taken
@@ -31,22 +31,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from morrow.engine.format.roaring import ARRAY_MAX_CARDINALITY, COOKIE_NO_RUNS, COOKIE_RUNS
 from morrow.readers.merges.functions.corrupt_value import Cursor
-from morrow.readers.merges.functions.roaring_containers import (
-    Container,
-    Layout,
-    read_container,
-    run_optimized,
-    united,
-)
+from morrow.readers.merges.functions.roaring32 import read as read32
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap
 
 EMPTY, NOT_EMPTY = b"\x00", b"\x01"
 KEY_BYTES = 6
+BITMAP_BYTES = 8192
 NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
 CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
 BODY_BYTES = {NODE4: 4, NODE16: 16, NODE48: 256, NODE256: 32}
@@ -54,15 +55,33 @@ NO_SLOT = 255
 NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
 
 
+HEAD_OF_RUNS = COOKIE_RUNS.to_bytes(4, "little") + b"\x01" + bytes(2)
+"""A bitmap of the portable format with one container, which has runs: before its cardinality."""
+HEAD = COOKIE_NO_RUNS.to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(2)
+"""A bitmap of the portable format with one container, which has no runs."""
+OFFSET = (len(HEAD) + 6).to_bytes(4, "little")
+"""The place of the container after `HEAD`, its cardinality, and this."""
+
+
+class Layout(IntEnum):
+    """The layout of a container."""
+
+    RUN = 0
+    BITMAP = 1
+    ARRAY = 2
+
+
 @dataclass
 class Bitmap64:
     """Places of containers by key (6 bytes each), and the containers by place: None where free.
+
+    A container is a bitmap of the low 16 bits of its positions.
 
     `used` is the number of places that were ever taken; later places are spare.
     """
 
     places: dict[bytes, int]
-    containers: list[Container | None]
+    containers: list[BitMap | None]
     used: int
 
     def unite(self, other: Bitmap64) -> None:
@@ -76,9 +95,9 @@ class Bitmap64:
                 continue
             mine = self.containers[place]
             assert mine is not None
-            self.containers[place] = united(mine, container)
+            self.containers[place] = mine | container
 
-    def _append(self, key: bytes, container: Container) -> None:
+    def _append(self, key: bytes, container: BitMap) -> None:
         """Appends a container; the array grows by half, as Java's does."""
         size = len(self.containers)
         if self.used == size:
@@ -137,12 +156,12 @@ def _read_nodes(cursor: Cursor, depth: int) -> Iterator[tuple[bytes, int]]:
         yield from _read_nodes(cursor, depth + prefix + 1)
 
 
-def _read_containers(cursor: Cursor) -> list[Container | None]:
+def _read_containers(cursor: Cursor) -> list[BitMap | None]:
     arrays = cursor.integer(4, "the number of container arrays")
     cursor.take(1, "the mark of a container array")
     if arrays != 1:
         raise cursor.corrupt(f"there are {arrays} container arrays, not one")
-    containers: list[Container | None] = []
+    containers: list[BitMap | None] = []
     for _ in range(cursor.integer(4, "the number of containers")):
         present = cursor.integer(1, "the mark of a container")
         if present > 1:
@@ -151,11 +170,25 @@ def _read_containers(cursor: Cursor) -> list[Container | None]:
     return containers
 
 
-def _read_container(cursor: Cursor) -> Container:
+def _read_container(cursor: Cursor) -> BitMap:
     layout, cardinality = cursor.integer(1, "the layout of a container"), cursor.integer(4, "a cardinality")
     if layout not in tuple(Layout):
         raise cursor.corrupt(f"the layout of a container is {layout}, not 0, 1 or 2")
-    return read_container(cursor, Layout(layout), cardinality)
+    if not 0 < cardinality <= 1 << 16 or (
+        layout != Layout.RUN and (layout == Layout.ARRAY) != (cardinality <= ARRAY_MAX_CARDINALITY)
+    ):
+        raise cursor.corrupt(f"a container of layout {layout} with {cardinality} positions")
+    count = (cardinality - 1).to_bytes(2, "little")
+    if layout == Layout.RUN:
+        runs = cursor.take(2, "the number of runs")
+        body = runs + cursor.take(4 * int.from_bytes(runs, "little"), "a run container")
+        container = read32(HEAD_OF_RUNS + count + body, function=cursor.function)
+    else:
+        body = cursor.take(2 * cardinality if layout == Layout.ARRAY else BITMAP_BYTES, "a container")
+        container = read32(HEAD + count + OFFSET + body, function=cursor.function)
+    if len(container) != cardinality:
+        raise cursor.corrupt(f"a container has {len(container)} positions, its header says {cardinality}")
+    return container
 
 
 def write(bitmap: Bitmap64) -> bytes:
@@ -170,11 +203,17 @@ def write(bitmap: Bitmap64) -> bytes:
     return b"".join(parts)
 
 
-def _write_container(container: Container | None) -> bytes:
+def _write_container(container: BitMap | None) -> bytes:
     if container is None:
         return b"\x00"
-    best = run_optimized(container)
-    return bytes((1, best.layout)) + best.cardinality.to_bytes(4, "little") + best.payload()
+    container.run_optimize()
+    data, count = container.serialize(), len(container)
+    if data.startswith(HEAD_OF_RUNS):
+        layout, payload = Layout.RUN, data[len(HEAD_OF_RUNS) + 2 :]
+    else:
+        layout = Layout.ARRAY if count <= ARRAY_MAX_CARDINALITY else Layout.BITMAP
+        payload = data[len(HEAD) + 2 + len(OFFSET) :]
+    return bytes((1, layout)) + count.to_bytes(4, "little") + payload
 
 
 def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[bytes]:

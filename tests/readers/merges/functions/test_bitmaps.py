@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pyroaring
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import VarBinaryType
 from morrow.readers.merges.functions import roaring32, roaring64
-from morrow.readers.merges.functions.roaring_containers import Container, Layout, plain_layout, run_optimized, united
 from tests.support.aggregates import function, stepped
 
 BYTES = VarBinaryType()
@@ -85,33 +83,6 @@ def test_what_is_no_bitmap_is_refused(name: str, empty: str, junk: str) -> None:
             stepped("agg", name, BYTES, [pair])
 
 
-def container(layout: Layout, *stretches: range) -> Container:
-    return Container(layout, np.concatenate([np.array(each, np.uint16) for each in stretches]))
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (container(Layout.ARRAY, range(3)), Layout.ARRAY),  # 6 bytes either way
-        (container(Layout.ARRAY, range(4)), Layout.RUN),
-        (container(Layout.RUN, range(2)), Layout.RUN),  # 6 bytes either way, by Java's count of an array's
-        (container(Layout.RUN, range(1)), Layout.ARRAY),
-        (container(Layout.RUN, range(0, 10000, 2)), Layout.BITMAP),
-        (container(Layout.BITMAP, range(0, 10000, 2)), Layout.BITMAP),
-        (container(Layout.BITMAP, range(65536)), Layout.RUN),
-    ],
-)
-def test_the_smallest_layout_wins(given: Container, expected: Layout) -> None:
-    assert run_optimized(given).layout is expected
-
-
-def test_arrays_that_grow_become_bitmaps() -> None:
-    even, odd = range(0, 6000, 2), range(1, 6000, 2)
-    grown = united(container(Layout.ARRAY, even), container(Layout.ARRAY, odd))
-    assert grown.layout is Layout.BITMAP and grown.cardinality == 6000
-    assert plain_layout(4096) is Layout.ARRAY and plain_layout(4097) is Layout.BITMAP
-
-
 # Few high parts, so that bitmaps share containers; stretches, so that there are runs and bitmaps.
 STRETCHES = st.lists(st.tuples(st.integers(0, 5 * 65536), st.integers(1, 9000)), max_size=5)
 
@@ -145,7 +116,7 @@ def java_64(positions: set[int]) -> bytes:
     for position in sorted(positions):
         lows.setdefault(position >> 16, []).append(position & 0xFFFF)
     places = {key.to_bytes(6, "big"): place for place, key in enumerate(lows)}
-    containers = [Container(Layout.ARRAY, np.array(low, np.uint16)) for low in lows.values()]
+    containers = [pyroaring.BitMap(low) for low in lows.values()]
     grown.unite(roaring64.Bitmap64(places, [*containers], len(containers)))
     return roaring64.write(grown)
 
@@ -153,7 +124,7 @@ def java_64(positions: set[int]) -> bytes:
 def positions_of(data: bytes) -> set[int]:
     bitmap = roaring64.read(data, function="rbm64")
     found = ((key, bitmap.containers[place]) for key, place in bitmap.places.items())
-    return {int.from_bytes(key, "big") << 16 | low for key, one in found if one for low in one.positions.tolist()}
+    return {int.from_bytes(key, "big") << 16 | low for key, one in found if one for low in one}
 
 
 @given(POSITIONS, POSITIONS)

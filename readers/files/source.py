@@ -6,6 +6,7 @@ Parquet is scanned by Polars itself. The other formats have a decoder, a functio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -17,7 +18,15 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError, Unsupported
+from morrow.engine.errors import (
+    NOT_UTF8,
+    OTHER_WRITER,
+    CorruptFile,
+    FileMissing,
+    MorrowError,
+    StorageError,
+    Unsupported,
+)
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import as_system_error
@@ -95,10 +104,8 @@ def explained(error: BaseException, where: str) -> MorrowError:
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
-    if isinstance(error, OTHER_TYPES):
-        return Unsupported(
-            f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER
-        )
+    if (known := next((each for each in SOUND if each.tells(error)), None)) is not None:
+        return Unsupported(f"{known.what} ({first_line(error)})", where=where, hint=known.hint)
     return CorruptFile(where, first_line(error))
 
 
@@ -125,12 +132,42 @@ CORRUPTION: tuple[type[BaseException], ...] = (
     UnicodeDecodeError,
 )
 """Errors of Polars and Arrow for damaged bytes."""
-OTHER_TYPES = (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError)
-"""Errors of Polars for files that are sound, and hold columns in another form: shredded variants are structs."""
-OTHER_READER = "read it by the program that wrote it, and write it with the types of the table"
+OTHER_READER = f"{OTHER_WRITER}, and write it with the types of the table"
+
+
+class _Sound(msgspec.Struct, frozen=True):
+    """Errors of Polars and Arrow for files that are sound: their classes, or words of their messages."""
+
+    what: str
+    hint: str
+    classes: tuple[type[BaseException], ...] = ()
+    words: str = "(?!)"
+
+    def tells(self, error: BaseException) -> bool:
+        return isinstance(error, self.classes) or re.search(self.words, str(error), re.IGNORECASE) is not None
+
+
+SOUND = (
+    _Sound("an encrypted file", OTHER_WRITER, words="encrypt"),
+    _Sound("text that is not UTF-8", NOT_UTF8, (UnicodeDecodeError,), words="invalid utf-?8"),
+    _Sound(
+        "a file without one of the table's columns",
+        OTHER_READER,
+        (pl.exceptions.ColumnNotFoundError,),
+        words="did not find column",
+    ),
+    # Shredded variants are structs; texts are cast.
+    _Sound(
+        "a file whose types are not the table's",
+        OTHER_READER,
+        (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError, pl.exceptions.InvalidOperationError),
+    ),
+    _Sound("something in the file", OTHER_WRITER, words="not (yet |currently )?(supported|implemented)|unsupported"),
+)
 IN_EXPRESSION = "This error occurred in the following expression"
 FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
 ZONE_FILES = "Time zone file"
+POLARS_ADVICE = ", consider passing"
 OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
@@ -146,9 +183,9 @@ def _of_storage(error: OSError, where: str) -> CorruptFile | StorageError:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the message without the plan that Polars appends to it, and with secrets removed from the error."""
+    """Returns the message without the plan and the advice that Polars appends to it, and with secrets removed from the error."""
     lines = str(harmless(error)).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].partition(POLARS_ADVICE)[0] if lines else type(error).__name__
 
 
 def streamed(

@@ -85,8 +85,6 @@ def reading(where: str) -> Iterator[None]:
         raise _own(error) from error.__cause__
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
-    except pa.ArrowNotImplementedError as error:
-        raise Unsupported(f"something in the file ({first_line(error)})", where=where) from error
     except FAILURES as error:
         raise explained(error, where) from error
 
@@ -104,8 +102,9 @@ def explained(error: BaseException, where: str) -> MorrowError:
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
-    if (known := next((each for each in SOUND if each.tells(error)), None)) is not None:
-        return Unsupported(f"{known.what} ({first_line(error)})", where=where, hint=known.hint)
+    for sound in SOUND:
+        if (feature := sound.feature(error)) is not None:
+            return Unsupported(feature, where=where, hint=sound.hint)
     return CorruptFile(where, first_line(error))
 
 
@@ -133,36 +132,52 @@ CORRUPTION: tuple[type[BaseException], ...] = (
 )
 """Errors of Polars and Arrow for damaged bytes."""
 OTHER_READER = f"{OTHER_WRITER}, and write it with the types of the table"
+OTHER_TYPE = "a file whose types are not the table's ({0!r} is {1}, not {2})"
 
 
 class _Sound(msgspec.Struct, frozen=True):
-    """Errors of Polars and Arrow for files that are sound: their classes, or words of their messages."""
+    """Errors of Polars and Arrow for files that are sound: words of their messages, or else their classes.
 
-    what: str
+    `told` is what to say, with groups of the words as ``{0}``; None says it in the words of the library.
+    """
+
+    words: str
     hint: str
+    told: str | None = None
+    what: str = ""
     classes: tuple[type[BaseException], ...] = ()
-    words: str = "(?!)"
 
-    def tells(self, error: BaseException) -> bool:
-        return isinstance(error, self.classes) or re.search(self.words, str(error), re.IGNORECASE) is not None
+    def feature(self, error: BaseException) -> str | None:
+        """Returns what is not supported; None for another error."""
+        match = re.search(self.words, text := first_line(error), re.IGNORECASE)
+        if match is not None and self.told is not None:
+            return self.told.format(*match.groups())
+        return f"{self.what} ({text})" if match is not None or isinstance(error, self.classes) else None
 
 
+_OTHER = "data type mismatch for column (.+?): incoming: "
 SOUND = (
-    _Sound("an encrypted file", OTHER_WRITER, words="encrypt"),
-    _Sound("text that is not UTF-8", NOT_UTF8, (UnicodeDecodeError,), words="invalid utf-?8"),
+    _Sound("encrypt", OTHER_WRITER, "an encrypted file"),
+    _Sound("invalid utf-?8", NOT_UTF8, "text that is not UTF-8", "text that is not UTF-8", (UnicodeDecodeError,)),
+    _Sound(_OTHER + r"Struct\(.*'typed_value'", OTHER_WRITER, "a shredded VARIANT in the column {0!r}"),
+    _Sound(_OTHER + "(.+?) != target: (.+?)(?:, (?:encountered|hint).*)?$", OTHER_READER, OTHER_TYPE),
+    _Sound("(?:did not|unable to) find column (\\S+?)[,;]?$", OTHER_READER, "a file without the column {0!r}"),
     _Sound(
-        "a file without one of the table's columns",
+        "invalid `base64`",
         OTHER_READER,
-        (pl.exceptions.ColumnNotFoundError,),
-        words="did not find column",
+        what="a file whose types are not the table's",
+        classes=(
+            pl.exceptions.SchemaError,
+            pl.exceptions.StructFieldNotFoundError,
+            pl.exceptions.InvalidOperationError,
+        ),
     ),
-    # Shredded variants are structs; texts are cast.
     _Sound(
-        "a file whose types are not the table's",
-        OTHER_READER,
-        (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError, pl.exceptions.InvalidOperationError),
+        "not (?:yet |currently )?(?:supported|implemented)|unsupported",
+        OTHER_WRITER,
+        what="something in the file",
+        classes=(pa.ArrowNotImplementedError,),
     ),
-    _Sound("something in the file", OTHER_WRITER, words="not (yet |currently )?(supported|implemented)|unsupported"),
 )
 IN_EXPRESSION = "This error occurred in the following expression"
 FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
@@ -183,7 +198,7 @@ def _of_storage(error: OSError, where: str) -> CorruptFile | StorageError:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the message without the plan and the advice that Polars appends to it, and with secrets removed from the error."""
+    """Returns the message without secrets, and without the plan and the advice that Polars appends to it."""
     lines = str(harmless(error)).strip().splitlines()
     return lines[0].partition(POLARS_ADVICE)[0] if lines else type(error).__name__
 

@@ -44,6 +44,8 @@ def type_json(kind: t.DataType) -> Any:
         return {"type": f"MAP{suffix}", "key": type_json(kind.key), "value": type_json(kind.value)}
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element)}
+    if isinstance(kind, t.VectorType):
+        return {"type": f"VECTOR{suffix}", "element": type_json(kind.element), "length": kind.length}
     return str(kind)
 
 

@@ -42,7 +42,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.readers.files.source import OTHER_READER, member_types
+from morrow.readers.files.source import OTHER_READER, OTHER_TYPE, member_types
 
 RUN_VALUES, FREE_RUNS = 256, 1 << 10
 """Streams are counted while all but some of their runs have so many values: that costs next to nothing."""
@@ -93,7 +93,7 @@ def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: di
     kind = found_type.kind
     if kind not in KINDS.get(type(type_), (kind,)):
         raise Unsupported(
-            f"a file whose types are not the table's ({name!r} of {type_} has the ORC type number {kind})",
+            OTHER_TYPE.format(name, f"of the ORC type number {kind}", type_),
             where=layout.where,
             hint=OTHER_READER,
         )

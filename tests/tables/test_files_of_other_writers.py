@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -141,3 +142,17 @@ def test_a_key_that_is_the_partition_key(tmp_path: Path) -> None:
 
     with pytest.raises(Unsupported, match=r"key.* partition keys is not supported; copy its rows into a table with"):
         morrow.open(tmp_path / "t").to_arrow()
+
+
+def test_appends_after_a_snapshot_that_does_not_count_its_rows(tmp_path: Path) -> None:
+    """Some versions of pypaimon, and Paimon before 0.4, count none."""
+    factory = TableFactory(tmp_path / "t", TEXTS)
+    factory.write_file(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    snapshot = tmp_path / "t/snapshot" / f"snapshot-{factory.commit()}"
+    snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"totalRecordCount": None}))
+
+    table = morrow.open(tmp_path / "t")
+    table.append([{"id": 3, "v": "c"}])
+
+    assert table.snapshots()[-1].total_record_count == 3
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]

@@ -20,6 +20,7 @@ import morrow
 from morrow.engine.errors import (
     AlreadyExists,
     ColumnNotFound,
+    CorruptFile,
     InvalidArgument,
     MorrowError,
     TableNotFound,

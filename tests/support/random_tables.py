@@ -64,13 +64,13 @@ class RandomTable:
     options: Mapping[str, str]
     files: tuple[WrittenFile, ...]
     spelling: Spelling = JAVA
-    first_types: tuple[t.DataType, ...] = ()
-    """The types of the fields when the first file is written; those of `fields` if there are none."""
+    first_types: tuple[t.DataType | None, ...] = ()
+    """The types that fields have when the first file is written, where they are not those of `fields`."""
 
     def write(self, path: Path) -> list[int]:
         """Writes it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
-        kinds = self.first_types or [f.type for f in self.fields]
-        first = [replace(f, type=kind) for f, kind in zip(self.fields, kinds, strict=True)]
+        kinds = self.first_types or [None] * len(self.fields)
+        first = [replace(f, type=kind or f.type) for f, kind in zip(self.fields, kinds, strict=True)]
         keys = self.primary_keys, self.partition_keys
         table = TableFactory(path, first, *keys, self.options, spelling=self.spelling)
         counts = []
@@ -218,9 +218,9 @@ NARROWER = {
 """Types, and those of which Paimon casts all values to them."""
 
 
-def _first_types(table: RandomTable) -> tuple[t.DataType, ...]:
+def _first_types(table: RandomTable) -> tuple[t.DataType | None, ...]:
     """Returns the types that an earlier version of the table may have had: the first file's values are of them."""
-    kinds = [f.type for f in table.fields]
+    kinds: list[t.DataType | None] = [None] * len(table.fields)
     rows = [record.row for record in table.files[0].records] if table.files else []
     for i, f in enumerate(table.fields):
         narrower = NARROWER.get(str(f.type.with_nullable(True)))

@@ -220,8 +220,10 @@ NARROWER = {
 
 def _first_types(table: RandomTable) -> tuple[t.DataType | None, ...]:
     """Returns the types that an earlier version of the table may have had: the first file's values are of them."""
+    if not table.files:
+        return ()
     kinds: list[t.DataType | None] = [None] * len(table.fields)
-    rows = [record.row for record in table.files[0].records] if table.files else []
+    rows = [record.row for record in table.files[0].records]
     for i, f in enumerate(table.fields):
         narrower = NARROWER.get(str(f.type.with_nullable(True)))
         if narrower and f.name not in (*table.primary_keys, *table.partition_keys):

@@ -65,6 +65,14 @@ class Unsupported(MorrowError):
         self.where = where
 
 
+OTHER_WRITER = "read it by the program that wrote it"
+"""The hint about bytes that some writer may have meant so, and Morrow does not know."""
+UNCHECKED_COMMITS = (
+    "commits that did not check each other leave it, and so does damage: read an older snapshot, or roll back to one"
+)
+NOT_UTF8 = "a cast of bytes in Spark or Flink leaves it, as damage does: mend the values there, or read them there"
+
+
 class CommitConflict(MorrowError):
     """A conflict with another commit that cannot be reconciled; nothing of this commit is visible."""
 

@@ -162,7 +162,7 @@ def test_overlapping_levels(tmp_path: Path) -> None:
     with patch.object(subject, "bucket_states", lifted):
         report = table.doctor()
     assert ("error", "levels", "bucket 0") in found(report)
-    assert "of level 1 overlap" in str(report)
+    assert "both of level 1" in str(report)
 
 
 def test_costs_are_advice(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import NOT_UTF8, CorruptFile, Unsupported
 from morrow.engine.format.arrow_buffers import Bools, Bytes, Ints
 from morrow.engine.format.types import (
     BigIntType,
@@ -184,7 +184,7 @@ def _bytes(field: Field, kind: DataType) -> pa.Array:
     try:
         return spans.take(wanted).cast(pa.large_string() if pa.types.is_string(kind.arrow()) else pa.large_binary())
     except pa.ArrowInvalid as error:
-        raise CorruptFile(field.rows.where, f"a {kind} is not UTF-8") from error
+        raise Unsupported(f"a {kind} that is not UTF-8", where=field.rows.where, hint=NOT_UTF8) from error
 
 
 def only_nulls(field: Field, kind: DataType) -> pa.Array:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import CorruptFile, MorrowError
+from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format.avro import AvroContainer, decode, decode_together, read_container, rewrapped
 from morrow.engine.format.avro_schema import lower
 from morrow.engine.format.conforming import conformed, refuse_missing
@@ -246,9 +246,17 @@ def _decode(data: bytes, path: str, outlines: bool = False) -> pl.DataFrame:
             from morrow.engine.format.orc_columns import read_orc
 
             return _from_arrow(read_orc(data, path, most_bytes))
+    except pa.ArrowNotImplementedError as error:
+        raise Unsupported(f"something in the manifest ({error})", where=path) from error
     except UNREADABLE as error:
         raise CorruptFile(path, f"not a readable manifest ({error})") from error
-    raise CorruptFile(path, "neither Avro, Parquet nor ORC")
+    if not data.strip(b"\0"):
+        raise CorruptFile(path, f"it is empty: {len(data)} bytes of zeros")
+    raise Unsupported(
+        f"a manifest that begins with {data[:4].hex()} and is neither Avro, Parquet nor ORC",
+        where=path,
+        hint="read it by the program that wrote it, or set manifest.format to avro and rewrite the manifests there",
+    )
 
 
 def _from_arrow(table: pa.Table) -> pl.DataFrame:

@@ -154,7 +154,7 @@ def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> Stri
         len({stripe.encodings[node] in (DIRECT, DICTIONARY) for node in nodes if layout.types[node].kind not in _PLAIN})
         > 1
     ):
-        raise CorruptFile(where, "a stripe has integers of both versions")
+        raise Unsupported("an ORC stripe with integers of both versions", where=where)
     packed = layout.ranges({name: place for name, place in stripe.streams.items() if name in wanted})
     streams = {name: layout.unpacked(data) for name, data in packed.items()}
     return StripeColumns(layout, stripe, nodes, streams)

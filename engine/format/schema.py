@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from morrow.engine.arguments import is_name
-from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
+from morrow.engine.errors import OTHER_WRITER, ColumnNotFound, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
 from morrow.engine.format.type_json import field_from_json, field_to_json
@@ -152,7 +152,8 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
     refuse_slips(node, MEMBERS, path)
     if "timeMillis" not in node and not set(MEMBERS).issuperset(node):
         # A member that old versions lack is missing beside an unknown one: together they are a damaged name.
-        raise CorruptFile(path, "it lacks the member 'timeMillis', and has one that no version knows")
+        strange = next(name for name in node if name not in MEMBERS)
+        raise Unsupported(f"the member {strange!r} in a schema without 'timeMillis'", where=path, hint=OTHER_WRITER)
     version = node.get("version", PAIMON_07_SCHEMA_VERSION)
     if not isinstance(version, int) or version > NEWEST_SCHEMA_VERSION:
         raise Unsupported(f"schema version {version}", where=path, hint="upgrade Morrow")

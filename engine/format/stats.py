@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.types import DataType
 
@@ -72,7 +72,7 @@ def column_stats(
         For each wanted column Series as long as `min_rows`. Bounds that Polars cannot represent, and NaN, are null.
 
     Raises:
-        CorruptFile: a row or a list of counts does not have one item for each column.
+        CorruptFile: a row does not have one item for each column. Unsupported: a list of counts does not.
     """
     rows = pl.DataFrame({"min": min_rows, "max": max_rows, "nulls": null_counts}).with_row_index("entry")
     found: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}
@@ -105,7 +105,7 @@ def _decode_layout(
     maxima = _decode_bounds(rows["max"], types, indexes, where)
     sizes = rows["nulls"].list.len()
     if ((sizes != len(types)) & (sizes != 0)).any():
-        raise CorruptFile(where, f"null counts of an entry are not for its {len(types)} columns")
+        raise Unsupported(f"statistics whose null counts are not for the file's {len(types)} columns", where=where)
     for name, index, minimum, maximum in zip(known, indexes, minima, maxima, strict=True):
         counts = rows["nulls"].list.get(index, null_on_oob=True)
         yield name, pl.DataFrame({"entry": rows["entry"], "min": minimum, "max": maximum, "nulls": counts})

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import UNCHECKED_COMMITS, CorruptFile, Unsupported
 from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
@@ -48,9 +48,9 @@ def with_vectors(
     """Returns all live files of the partitions read, with the column `VECTOR` when their buckets have vectors.
 
     Raises:
-        CorruptFile: a vector without file, offset or length, two for one file, or one whose file is misnamed: lost
-            deletes. A vector of a removed file is ignored: Java leaves it behind when a full compaction rewrites a
-            single file.
+        CorruptFile: a vector without file, offset or length, or one whose file is misnamed: lost deletes. A vector of
+            a removed file is ignored: Java leaves it behind when a full compaction rewrites a single file.
+        Unsupported: two vectors of one file.
     """
     indexes = index_entries(metadata, snapshot) if live.height else None
     if indexes is None:
@@ -79,7 +79,7 @@ def _check_unwanted(
     Vectors of files that a compaction has replaced are ignored if the table once had them, as in Java.
 
     Raises:
-        CorruptFile: it never had them, so the option was lost.
+        Unsupported: it never had them, so the option was lost, or was one of a session.
         Unsupported: the rows that the vectors mark as dead would come back.
     """
     files = kept(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
@@ -88,9 +88,11 @@ def _check_unwanted(
     if not options.given.has(DELETION_VECTORS_MODIFIABLE) and not any(
         metadata.options(schema).deletion_vectors for schema in metadata.schemas()
     ):
-        raise CorruptFile(
-            metadata.where,
-            f"it has deletion vectors, but no version of its schema has the option {DELETION_VECTORS_ENABLED}",
+        # Java takes the option of a session, too, and then reads the dead rows without it.
+        raise Unsupported(
+            f"deletion vectors where no version of the schema has the option {DELETION_VECTORS_ENABLED}",
+            where=metadata.where,
+            hint=f"set {DELETION_VECTORS_ENABLED} to true by the program that wrote them",
         )
     if _placed(_ranges(files), live)[ENTRY].is_not_null().any():
         raise _other_mode(metadata, snapshot, "disabled", "rows that they mark as dead would come back")
@@ -167,7 +169,7 @@ def _check(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
         raise CorruptFile(where, "a deletion vector without its file, offset or length")
     # File names are random: they tell all vectors apart by themselves, but for damage.
     if ranges["f0"].n_unique() < ranges.height and ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
-        raise CorruptFile(where, "two deletion vectors for one data file")
+        raise Unsupported("two deletion vectors of one data file", where=where, hint=UNCHECKED_COMMITS)
     strays = ranges["f0"].filter(ranges[ENTRY].is_null())
     # A name changed by damage lacks its vector; in a table with many files, only those without vectors are compared.
     others = live if len(live) <= MOST_COMPARED else live.filter(~live.is_in(ranges["f0"].implode()))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import UNCHECKED_COMMITS, CorruptFile, Unsupported
 from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW
 from morrow.engine.format.entry_frames import no_entries
@@ -84,7 +84,7 @@ def live_entries(
     it has the columns that were chosen there.
 
     Raises:
-        CorruptFile: metadata that contradicts itself (sizes, counts, duplicate files).
+        CorruptFile: metadata that contradicts itself (sizes, counts). Unsupported: files added or deleted twice.
         FileMissing: a manifest is gone (the snapshot expired while it was read).
     """
     listed = manifests_of(metadata, snapshot)
@@ -135,9 +135,10 @@ def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
     """
     expected = snapshot.total_record_count
     if expected is not None and found != expected:
-        raise CorruptFile(
-            where,
-            f"the manifests of snapshot {snapshot.id} name files with {found} rows where the snapshot says {expected}",
+        raise Unsupported(
+            f"snapshot {snapshot.id}, whose manifests name files with {found} rows where it says {expected},",
+            where=where,
+            hint=UNCHECKED_COMMITS,
         )
 
 
@@ -207,10 +208,11 @@ def _is_balanced(entries: pl.DataFrame, live: pl.DataFrame) -> bool:
 def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
     if not _is_balanced(entries, live):
         deletes = _deletes(entries)
-        raise CorruptFile(
-            where,
-            f"the manifests of snapshot {snapshot.id} add {entries.height - deletes} files and delete {deletes}, which "
-            f"leaves {live.height}: a file is deleted that was not added, or added twice",
+        raise Unsupported(
+            f"snapshot {snapshot.id}, whose manifests add {entries.height - deletes} files and delete {deletes}, which "
+            f"leaves {live.height}: a file is deleted that is not there, or added twice, which",
+            where=where,
+            hint=UNCHECKED_COMMITS,
         )
 
 
@@ -230,8 +232,10 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
         return
     twice = entries.select("_PARTITION", "_BUCKET", "_FILE_NAME").is_duplicated()
     if twice.any():
-        raise CorruptFile(
-            where, f"the manifests of snapshot {snapshot.id} hold the file {names.filter(twice)[0]} twice"
+        raise Unsupported(
+            f"snapshot {snapshot.id}, whose manifests add the file {names.filter(twice)[0]} twice, which",
+            where=where,
+            hint=UNCHECKED_COMMITS,
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import OTHER_WRITER, CorruptFile, Unsupported
 from morrow.engine.format.schema import SYSTEM_FIELD_ID_START, TableSchema
 
 SYSTEM_PREFIX = "_"
@@ -34,7 +34,7 @@ def check_columns(schemas: Iterable[TableSchema], read: TableSchema, entries: pl
         read: the schema whose columns are read.
 
     Raises:
-        CorruptFile: a file was written without columns, or with one that its schema does not have; or a column that is
+        Unsupported: a file was written without columns, or with one that its schema does not have; or a column that is
             read has an id that an older schema had assigned, and not to a column that it still has.
     """
     for schema in schemas:
@@ -42,15 +42,20 @@ def check_columns(schemas: Iterable[TableSchema], read: TableSchema, entries: pl
             for field in read.fields:
                 known = field.id > schema.highest_field_id or any(f.id == field.id for f in schema.fields)
                 if not known and field.id < SYSTEM_FIELD_ID_START:
-                    raise CorruptFile(
-                        where,
-                        f"schema {read.id} has a column {field.name!r} with the id {field.id}, which was given "
-                        f"before schema {schema.id} and is not in it",
+                    raise Unsupported(
+                        f"the column {field.name!r} of schema {read.id} with the id {field.id}, which was given before "
+                        f"schema {schema.id} and is not in it,",
+                        where=where,
+                        hint="give a column that comes back an id of its own",
                     )
         written = entries["_WRITE_COLS"].filter(entries["_SCHEMA_ID"] == schema.id)
         if written.null_count() < len(written):
             if (written.list.len() == 0).any():
-                raise CorruptFile(where, "a file is said to hold none of the table's columns")
+                raise Unsupported("a file with none of the table's columns", where=where, hint=OTHER_WRITER)
             strange = set(written.explode().drop_nulls().unique()) - set(schema.by_name)
             if columns := sorted(name for name in strange if not name.startswith(SYSTEM_PREFIX)):
-                raise CorruptFile(where, f"a file holds the column {columns[0]!r}, which its schema {schema.id} lacks")
+                raise Unsupported(
+                    f"a file with the column {columns[0]!r}, which its schema {schema.id} lacks,",
+                    where=where,
+                    hint=OTHER_WRITER,
+                )

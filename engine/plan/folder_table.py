@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.partition_path import unescape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BigIntType, DataField, VarCharType
@@ -83,7 +83,7 @@ class FolderTable:
         """Returns the files with rows (format tables), or all files (object tables), in the order of their paths.
 
         Raises:
-            CorruptFile: a file of a format table lies beside the folders of partitions. StorageError.
+            Unsupported: a file of a format table lies beside the folders of partitions. StorageError.
         """
         found = self._partitioned() if self.kind == FORMAT_TABLE else self._below()
         return sorted(found, key=lambda each: each.relative)
@@ -106,14 +106,18 @@ class FolderTable:
             if hidden or name.startswith(HIDDEN) or any(each.startswith(HIDDEN) for each in inner):
                 continue
             if len(outer) < len(keys):
-                raise CorruptFile(file.path, f"lies beside the folders of the partition keys {', '.join(keys)}")
+                raise Unsupported(
+                    f"a file beside the folders of the partition keys {', '.join(keys)}",
+                    where=file.path,
+                    hint="move it into the folder of its partition, or away",
+                )
             yield FolderFile(file.path, file.relative, file.status, self.partition_in(outer, file.path))
 
     def partition_in(self, folders: Sequence[str], path: str) -> tuple[str | None, ...]:
         """Returns the texts of a partition's values from the names of its folders, None for null.
 
         Raises:
-            CorruptFile: a folder is none of its key; `path` is the file in it.
+            Unsupported: a folder is none of its key; `path` is the file in it.
         """
         default = self.given.get(PARTITION_DEFAULT_NAME)
         only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
@@ -121,6 +125,10 @@ class FolderTable:
         for key, folder in zip(self.schema.partition_keys, folders, strict=True):
             found, equals, text = ("", "=", folder) if only_values else folder.partition("=")
             if not equals or (found and unescape_path_name(found) != key):
-                raise CorruptFile(path, f"lies in {folder!r}, which is no folder of the partition key {key!r}")
+                raise Unsupported(
+                    f"a file in {folder!r}, which is no folder of the partition key {key!r},",
+                    where=path,
+                    hint="move it into the folder of its partition, or away",
+                )
             texts.append(unescape_path_name(text))
         return tuple(None if text == default else text for text in texts)

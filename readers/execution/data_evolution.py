@@ -12,7 +12,7 @@ from posixpath import basename
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
@@ -30,7 +30,7 @@ def stitched_frame(
     """Returns rows of the section with the columns `fields`; columns that no file holds are null.
 
     Raises:
-        CorruptFile: the files do not cover the same row ids.
+        Unsupported: the files do not cover the same row ids.
     """
     sources = _sources(plan, section, fields)
     parts = [_part(plan, section, files, columns, store) for files, columns in sources.items()]
@@ -95,8 +95,10 @@ def _covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataF
             break
         reached += piece.row_count
     if reached != first + rows:
-        raise CorruptFile(
-            newest.path, f"its row ids do not cover {first} to {first + rows - 1} like the section's other files"
+        raise Unsupported(
+            f"a file of some of the row ids {first} to {first + rows - 1} that other files of columns cover",
+            where=newest.path,
+            hint="compact the table by the program that wrote it",
         )
     return tuple(pieces)
 

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField, TimestampType
 from morrow.engine.names import col, cols, own
 from morrow.engine.plan.filter import Filter
@@ -76,7 +76,7 @@ def partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFile] |
     """Returns the partitions of a format table, or of some of its files, that conditions on keys admit.
 
     Raises:
-        CorruptFile: a folder's name is no value of its key.
+        Unsupported: a folder's name is no value of its key.
     """
     files, keys = table.files() if files is None else files, table.schema.partition_keys
     by_partition: dict[tuple[str | None, ...], list[FolderFile]] = {}
@@ -96,7 +96,7 @@ def parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None
     """Yields the parts of a format table, or of some of its files, whose partitions a filter admits.
 
     Raises:
-        CorruptFile: a folder's name is no value of its key, or a file holds none of the table's columns.
+        Unsupported: a folder's name is no value of its key, or a file holds none of the table's columns.
     """
     for each in partitions(table, filter, files):
         for begin in range(0, len(each.files), TOGETHER):
@@ -146,8 +146,8 @@ def _same_columns(table: FolderTable, files: Sequence[FolderFile], constants: pl
     for source, names, counted in zip(sources, held, nanos, strict=True):
         own = tuple(each for each in fields if each.name in names)
         if not own:
-            raise CorruptFile(
-                source.path, f"holds none of the table's columns {', '.join(each.name for each in fields)}"
+            raise Unsupported(
+                f"a file with none of the table's columns {', '.join(each.name for each in fields)}", where=source.path
             )
         by_names.setdefault((own, counted), []).append(source)
     for (own, counted), found in by_names.items():

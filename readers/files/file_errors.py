@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 
 from morrow.engine.errors import CorruptFile, MorrowError, StorageError, Unsupported
 from morrow.engine.format.types import DataField
@@ -68,4 +69,10 @@ def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[Dat
                         pass
                 except MorrowError as error:
                     # Errors of an evolution's cast or of a decoder about a value do not name the file either.
-                    raise error if file.path in str(error) else CorruptFile(file.path, str(error)) from error
+                    if file.path in str(error):
+                        raise
+                    if isinstance(error, CorruptFile):
+                        raise CorruptFile(file.path, str(error)) from error
+                    told = copy(error)
+                    told.args = (f"{file.path}: {str(error).removeprefix(f'{plan.table}: ')}", *error.args[1:])
+                    raise told from error

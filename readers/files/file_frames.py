@@ -9,6 +9,7 @@ import polars as pl
 
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.file_formats import file_format
+from morrow.engine.format.schema import SYSTEM_FIELD_ID_START
 from morrow.engine.format.types import BigIntType, DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
@@ -160,4 +161,8 @@ def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
         return fields
-    return tuple(field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns)
+    # Writers that name the columns of a keyed table's file do not name those of the merge.
+    merged = [field for field in fields if field.id >= SYSTEM_FIELD_ID_START]
+    return tuple(
+        field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns or field in merged
+    )

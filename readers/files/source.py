@@ -6,6 +6,7 @@ Parquet is scanned by Polars itself. The other formats have a decoder, a functio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -17,7 +18,15 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError, Unsupported
+from morrow.engine.errors import (
+    NOT_UTF8,
+    OTHER_WRITER,
+    CorruptFile,
+    FileMissing,
+    MorrowError,
+    StorageError,
+    Unsupported,
+)
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import as_system_error
@@ -76,8 +85,6 @@ def reading(where: str) -> Iterator[None]:
         raise _own(error) from error.__cause__
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
-    except pa.ArrowNotImplementedError as error:
-        raise Unsupported(f"something in the file ({first_line(error)})", where=where) from error
     except FAILURES as error:
         raise explained(error, where) from error
 
@@ -95,10 +102,9 @@ def explained(error: BaseException, where: str) -> MorrowError:
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
         return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
-    if isinstance(error, OTHER_TYPES):
-        return Unsupported(
-            f"a file whose types are not the table's ({first_line(error)})", where=where, hint=OTHER_READER
-        )
+    for sound in SOUND:
+        if (feature := sound.feature(error)) is not None:
+            return Unsupported(feature, where=where, hint=sound.hint)
     return CorruptFile(where, first_line(error))
 
 
@@ -125,12 +131,58 @@ CORRUPTION: tuple[type[BaseException], ...] = (
     UnicodeDecodeError,
 )
 """Errors of Polars and Arrow for damaged bytes."""
-OTHER_TYPES = (pl.exceptions.SchemaError, pl.exceptions.StructFieldNotFoundError)
-"""Errors of Polars for files that are sound, and hold columns in another form: shredded variants are structs."""
-OTHER_READER = "read it by the program that wrote it, and write it with the types of the table"
+OTHER_READER = f"{OTHER_WRITER}, and write it with the types of the table"
+OTHER_TYPE = "a file whose types are not the table's ({0!r} is {1}, not {2})"
+
+
+class _Sound(msgspec.Struct, frozen=True):
+    """Errors of Polars and Arrow for files that are sound: words of their messages, or else their classes.
+
+    `told` is what to say, with groups of the words as ``{0}``; None says it in the words of the library.
+    """
+
+    words: str
+    hint: str
+    told: str | None = None
+    what: str = ""
+    classes: tuple[type[BaseException], ...] = ()
+
+    def feature(self, error: BaseException) -> str | None:
+        """Returns what is not supported; None for another error."""
+        match = re.search(self.words, text := first_line(error), re.IGNORECASE)
+        if match is not None and self.told is not None:
+            return self.told.format(*match.groups())
+        return f"{self.what} ({text})" if match is not None or isinstance(error, self.classes) else None
+
+
+_OTHER = "data type mismatch for column (.+?): incoming: "
+SOUND = (
+    _Sound("encrypt", OTHER_WRITER, "an encrypted file"),
+    _Sound("invalid utf-?8", NOT_UTF8, "text that is not UTF-8", "text that is not UTF-8", (UnicodeDecodeError,)),
+    _Sound(_OTHER + r"Struct\(.*'typed_value'", OTHER_WRITER, "a shredded VARIANT in the column {0!r}"),
+    _Sound(_OTHER + "(.+?) != target: (.+?)(?:, (?:encountered|hint).*)?$", OTHER_READER, OTHER_TYPE),
+    _Sound("(?:did not|unable to) find column (\\S+?)[,;]?$", OTHER_READER, "a file without the column {0!r}"),
+    _Sound(
+        "invalid `base64`",
+        OTHER_READER,
+        what="a file whose types are not the table's",
+        classes=(
+            pl.exceptions.SchemaError,
+            pl.exceptions.StructFieldNotFoundError,
+            pl.exceptions.InvalidOperationError,
+        ),
+    ),
+    _Sound(
+        "not (?:yet |currently )?(?:supported|implemented)|unsupported",
+        OTHER_WRITER,
+        what="something in the file",
+        classes=(pa.ArrowNotImplementedError,),
+    ),
+)
 IN_EXPRESSION = "This error occurred in the following expression"
 FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
 ZONE_FILES = "Time zone file"
+POLARS_ADVICE = ", consider passing"
 OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
@@ -146,9 +198,9 @@ def _of_storage(error: OSError, where: str) -> CorruptFile | StorageError:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the message without the plan that Polars appends to it, and with secrets removed from the error."""
+    """Returns the message without secrets, and without the plan and the advice that Polars appends to it."""
     lines = str(harmless(error)).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].partition(POLARS_ADVICE)[0] if lines else type(error).__name__
 
 
 def streamed(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import UNKNOWN
@@ -104,7 +104,9 @@ def _texts(name: str, layout: _Layout, part: pl.DataFrame, where: str) -> pl.Ser
 def _counts(layout: _Layout, counts: pl.Series, rows: pl.Series, where: str) -> list[pl.Series]:
     sizes = counts.list.len()
     if ((sizes != len(layout.stored)) & (sizes != 0)).any():
-        raise CorruptFile(where, f"null counts of an entry are not for its {len(layout.stored)} columns")
+        raise Unsupported(
+            f"statistics whose null counts are not for the file's {len(layout.stored)} columns", where=where
+        )
 
     def of(column: _Column) -> pl.Series:
         if column.written is None:

@@ -22,6 +22,7 @@ from morrow.engine.values import replace
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options, renamings
 from tests.support.renamed_members import moved, with_members
+from tests.support.schema_file import JAVA, Spelling
 from tests.support.table_factory import DataFile, TableFactory
 from tests.support.unordered import set_columns
 from tests.support.value_pools import NESTED, POOLS, values
@@ -62,13 +63,21 @@ class RandomTable:
     partition_keys: tuple[str, ...]
     options: Mapping[str, str]
     files: tuple[WrittenFile, ...]
+    spelling: Spelling = JAVA
+    first_types: tuple[t.DataType | None, ...] = ()
+    """The types that fields have when the first file is written, where they are not those of `fields`."""
 
     def write(self, path: Path) -> list[int]:
         """Writes it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
-        table = TableFactory(path, self.fields, self.primary_keys, self.partition_keys, self.options)
+        kinds = self.first_types or [None] * len(self.fields)
+        first = [replace(f, type=kind or f.type) for f, kind in zip(self.fields, kinds, strict=True)]
+        keys = self.primary_keys, self.partition_keys
+        table = TableFactory(path, first, *keys, self.options, spelling=self.spelling)
         counts = []
         for i, file in enumerate(self.files):
             written = self._write_file(table, file)
+            if i == 0 and self.first_types:
+                table.alter(fields=self.fields)
             if file.dead:
                 table.deletion_vector(written, file.dead)
             if file.commit_after or i == len(self.files) - 1:
@@ -81,7 +90,7 @@ class RandomTable:
 
     def _write_file(self, table: TableFactory, file: WrittenFile) -> DataFile:
         return table.write_file(
-            self.arrow([r.row for r in file.records]),
+            self.arrow([r.row for r in file.records]),  # cast to the types that the table has by then
             partition=dict(zip(self.partition_keys, file.partition, strict=True)),
             level=file.level,
             sequence_start=[r.sequence for r in file.records],
@@ -150,15 +159,20 @@ class Content:
 @st.composite
 def random_tables(draw: st.DrawFn) -> RandomTable:
     keys = draw(st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=3))
-    partition = draw(st.sampled_from((None, *PARTITION_TYPES)))
+    partitions = draw(st.sampled_from(((), *((kind,) for kind in PARTITION_TYPES), ("INT", "STRING"))))
     others = draw(st.lists(st.sampled_from([*sorted(POOLS), *NESTED]), max_size=4))
     named: list[tuple[str, t.DataType]] = [(f"k{i}", _type(kind, nullable=False)) for i, kind in enumerate(keys)]
-    named += [("pt", _type(partition, nullable=False))] if partition else []
+    named += [(f"p{i}", _type(kind, nullable=False)) for i, kind in enumerate(partitions)]
     named += [(f"v{i}", _type(kind, nullable=True)) for i, kind in enumerate(others)]
     fields = tuple(t.DataField(i, name, kind) for i, (name, kind) in enumerate(draw(st.permutations(named))))
-    partition_keys = ("pt",) if partition else ()
+    partition_keys = tuple(f"p{i}" for i in range(len(partitions)))
     options = draw(_options([f"v{i}" for i, kind in enumerate(others) if kind in SEQUENCE_TYPES]))
-    primary_keys = (*partition_keys, *(f"k{i}" for i in range(len(keys))))
+    # Rows of a key without some partition column may move to another partition: sequence fields do not go with that.
+    left_out = 0 if "sequence.field" in options else draw(st.integers(0, len(partition_keys)))
+    of_key = partition_keys[left_out:]
+    if left_out:
+        options |= {"bucket": "-1"}
+    primary_keys = (*of_key, *(f"k{i}" for i in range(len(keys))))
     table = draw(filled(RandomTable(fields, primary_keys, partition_keys, options, ()), Content()))
     return draw(with_hostile_names(table))
 
@@ -178,10 +192,53 @@ def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable
     """Fills the table with files, in up to two partitions if it has any."""
     partitions: list[Row] = [()]
     if table.partition_keys:
-        (kind,) = (f.type for f in table.fields if f.name in table.partition_keys)
-        partitions = [(v,) for v in draw(st.lists(values(kind), min_size=1, max_size=2, unique=True))]
+        types = {f.name: f.type for f in table.fields}
+        some = st.tuples(*(values(types[name]) for name in table.partition_keys))
+        partitions = draw(st.lists(some, min_size=1, max_size=2, unique=True))
     files = [file for partition in partitions for file in draw(_bucket(table, partition, content))]
-    return replace(table, files=tuple(files))
+    written = replace(table, files=tuple(files), spelling=draw(SPELLINGS))
+    return replace(written, first_types=_first_types(written)) if draw(st.booleans()) else written
+
+
+SPELLINGS = st.builds(
+    Spelling,
+    write_columns=st.sampled_from(("null", "named", "left out")),
+    type_texts=st.booleans(),
+    case=st.sampled_from((str, str.upper, str.title)),
+    commas=st.booleans(),
+)
+NARROWER = {
+    "SMALLINT": "TINYINT",
+    "INT": "SMALLINT",
+    "BIGINT": "INT",
+    "DOUBLE": "FLOAT",
+    "DECIMAL(25, 3)": "DECIMAL(10, 2)",
+    "STRING": "VARCHAR(4)",
+}
+"""Types, and those of which Paimon casts all values to them."""
+
+
+def _first_types(table: RandomTable) -> tuple[t.DataType | None, ...]:
+    """Returns the types that an earlier version of the table may have had: the first file's values are of them."""
+    if not table.files:
+        return ()
+    kinds: list[t.DataType | None] = [None] * len(table.fields)
+    rows = [record.row for record in table.files[0].records]
+    for i, f in enumerate(table.fields):
+        narrower = NARROWER.get(str(f.type.with_nullable(True)))
+        if narrower and f.name not in (*table.primary_keys, *table.partition_keys):
+            kind = _type(narrower, nullable=f.type.nullable)
+            if all(_fits(row[i], kind) for row in rows):
+                kinds[i] = kind
+    return tuple(kinds)
+
+
+def _fits(value: Any, kind: t.DataType) -> bool:
+    try:
+        same = pa.scalar(value, kind.arrow()).as_py() == value
+    except (pa.ArrowInvalid, OverflowError):
+        return False
+    return same and (not isinstance(value, str) or len(value) <= kind.length)
 
 
 def _type(kind: str | t.DataType, *, nullable: bool) -> t.DataType:

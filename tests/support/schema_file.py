@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from morrow.engine.format import types as t
 
 SCHEMA_VERSION = 3
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a writer spells metadata; by default as Java does.
+
+    `write_columns` is what manifests say of the columns of a file: null, their names, or nothing.
+    `type_texts` puts the types of keys and values into the texts of nested types, as pypaimon before 2.1 does.
+    `case` is that of values of options that have no case; with `commas` lists of columns end with one.
+    """
+
+    write_columns: Literal["null", "named", "left out"] = "null"
+    type_texts: bool = False
+    case: Callable[[str], str] = str
+    commas: bool = False
+
+    def options(self, options: Mapping[str, str]) -> dict[str, str]:
+        return {name: self._value(name, value) for name, value in options.items()}
+
+    def _value(self, name: str, value: str) -> str:
+        if name in CASELESS or value in ("true", "false"):
+            return self.case(value)
+        return f"{value}," if self.commas and (name == "sequence.field" or name.endswith(".sequence-group")) else value
+
+
+JAVA = Spelling()
+CASELESS = ("merge-engine", "changelog-producer", "sequence.field.sort-order")
 
 
 def schema_json(
@@ -17,33 +45,39 @@ def schema_json(
     partition_keys: Sequence[str],
     primary_keys: Sequence[str],
     options: Mapping[str, str],
+    spelling: Spelling = JAVA,
 ) -> dict[str, Any]:
     """Builds the content of ``schema/schema-<id>``."""
     return {
         "version": SCHEMA_VERSION,
         "id": schema_id,
-        "fields": [field_json(f) for f in fields],
+        "fields": [field_json(f, spelling) for f in fields],
         "highestFieldId": max((f.id for f in fields), default=-1),
         "partitionKeys": list(partition_keys),
         "primaryKeys": list(primary_keys),
-        "options": dict(options),
+        "options": spelling.options(options),
         "timeMillis": now_millis(),
     }
 
 
-def field_json(f: t.DataField) -> dict[str, Any]:
-    return {"id": f.id, "name": f.name, "type": type_json(f.type)}
+def field_json(f: t.DataField, spelling: Spelling = JAVA) -> dict[str, Any]:
+    return {"id": f.id, "name": f.name, "type": type_json(f.type, spelling)}
 
 
-def type_json(kind: t.DataType) -> Any:
+def type_json(kind: t.DataType, spelling: Spelling = JAVA) -> Any:
     """Writes a type as schema files hold it: text, or an object for nested types."""
     suffix = "" if kind.nullable else " NOT NULL"
     if isinstance(kind, t.RowType):
-        return {"type": f"ROW{suffix}", "fields": [field_json(f) for f in kind.fields]}
+        return {"type": f"ROW{suffix}", "fields": [field_json(f, spelling) for f in kind.fields]}
     if isinstance(kind, t.MapType):
-        return {"type": f"MAP{suffix}", "key": type_json(kind.key), "value": type_json(kind.value)}
+        parts = {"key": type_json(kind.key, spelling), "value": type_json(kind.value, spelling)}
+        if spelling.type_texts:
+            return {"type": f"MAP<{kind.key}, {kind.value}>", **parts, "nullable": kind.nullable}
+        return {"type": f"MAP{suffix}", **parts}
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
-        return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element)}
+        return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element, spelling)}
+    if isinstance(kind, t.VectorType):
+        return {"type": f"VECTOR{suffix}", "element": type_json(kind.element, spelling), "length": kind.length}
     return str(kind)
 
 

@@ -32,12 +32,20 @@ from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_tabl
 from tests.support.deletion_vectors import Vector, index_file, vector
 from tests.support.file_stats import ColumnStats, column_stats, stats_record
 from tests.support.partitions import DEFAULT_PARTITION, Partition, Partitions
-from tests.support.schema_file import now_millis, schema_json
+from tests.support.schema_file import JAVA, Spelling, now_millis, schema_json
 
-AVRO = {
-    name: fastavro.parse_schema(schema)
-    for name, schema in json.loads(Path(__file__).with_name("avro_schemas.json").read_text()).items()
-}
+SCHEMAS = Path(__file__).with_name("avro_schemas.json")
+
+
+def _without_columns(schema: Any) -> Any:
+    """Returns the schema of manifests that do not say which columns a file holds."""
+    file = next(field for field in schema["fields"] if field["name"] == "_FILE")["type"]
+    file["fields"] = [field for field in file["fields"] if field["name"] != "_WRITE_COLS"]
+    return fastavro.parse_schema(schema)
+
+
+AVRO = {name: fastavro.parse_schema(schema) for name, schema in json.loads(SCHEMAS.read_text()).items()}
+AVRO["manifest_without_columns"] = _without_columns(json.loads(SCHEMAS.read_text())["manifest"])
 ADD, DELETE = 0, 1
 FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT = 0, 1
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
@@ -70,6 +78,7 @@ class TableFactory:
         fields: columns; ``(name, type text)`` for plain types, ids count from 0.
         options: table options; a primary-key table gets ``bucket=1``, unless given.
         manifest_codec: block codec of the Avro metadata: null, deflate, or zstandard where that module is installed.
+        spelling: how another writer spells schemas and manifests.
     """
 
     path: Path
@@ -78,6 +87,7 @@ class TableFactory:
     partition_keys: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     manifest_codec: str = "null"
+    spelling: Spelling = JAVA
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
@@ -110,7 +120,9 @@ class TableFactory:
         if options is not None:
             self.options = dict(options)
         self.schema_id += 1
-        schema = schema_json(self.schema_id, self.columns, self.partition_keys, self.primary_keys, self.options)
+        schema = schema_json(
+            self.schema_id, self.columns, self.partition_keys, self.primary_keys, self.options, self.spelling
+        )
         (self.path / "schema" / f"schema-{self.schema_id}").write_text(json.dumps(schema, indent=2))
         return self.schema_id
 
@@ -296,7 +308,8 @@ class TableFactory:
             }
             for kind, f in pending
         )
-        name, size = self._write("manifest", "manifest", records)
+        schema = "manifest_without_columns" if self.spelling.write_columns == "left out" else "manifest"
+        name, size = self._write("manifest", schema, records)
         added = sum(kind == ADD for kind, _ in pending)
         buckets = [f.bucket for _, f in pending]
         levels = [f.record["_LEVEL"] for _, f in pending]
@@ -368,7 +381,7 @@ class TableFactory:
             "_VALUE_STATS_COLS": None,
             "_EXTERNAL_PATH": None,
             "_FIRST_ROW_ID": None,
-            "_WRITE_COLS": None,
+            "_WRITE_COLS": [f.name for f in self.columns] if self.spelling.write_columns == "named" else None,
         }
 
     def _record(

@@ -20,6 +20,7 @@ from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
 from morrow.engine.io.ahead import together
+from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.manifests import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
@@ -154,7 +155,7 @@ class Preparer:
             commit_identifier=request.identifier,
             commit_kind=request.kind,
             time_millis=time.time_ns() // 1_000_000,
-            total_record_count=((latest.total_record_count if latest else None) or 0) + rows,
+            total_record_count=self._records(latest) + rows,
             delta_record_count=rows,
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_later(request.watermark, latest.watermark if latest else None),
@@ -164,6 +165,16 @@ class Preparer:
             # A delta that is written once for all tries assigns no row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
         )
+
+    def _records(self, latest: Snapshot | None) -> int:
+        """Returns the rows of the files of `latest`, also where its writer did not count them."""
+        if latest is None:
+            return 0
+        if latest.total_record_count is not None:
+            return latest.total_record_count
+        metadata = self._target.metadata
+        entries = live_entries(metadata, latest, metadata.schema(latest.schema_id), columns=("_ROW_COUNT",))
+        return int(entries.frame["_ROW_COUNT"].sum())
 
     def _index_manifest(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> str | None:
         if not changes.index:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from morrow.engine.errors import CorruptFile, InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta
 
 SortedRun: TypeAlias = tuple[DataFileMeta, ...]
@@ -57,7 +57,7 @@ class Levels:
 
         Raises:
             InvalidArgument: fewer than two levels.
-            CorruptFile: files of one level overlap.
+            Unsupported: files of one level overlap.
         """
         files = tuple(files)
         count = max(count, max((file.level for file in files), default=-1) + 1)
@@ -104,7 +104,11 @@ def _sorted_run(files: Sequence[DataFileMeta], order: KeyOrder, level: int, wher
     ordered = sorted(files, key=lambda file: order(file.min_key))
     for before, after in pairwise(ordered):
         if not order(after.min_key) > order(before.max_key):
-            raise CorruptFile(where, f"the files {before.file_name} and {after.file_name} of level {level} overlap")
+            raise Unsupported(
+                f"the overlap of {before.file_name} and {after.file_name}, both of level {level},",
+                where=where,
+                hint="two compactions that did not check each other leave it; read the table, and write it anew",
+            )
     return tuple(ordered)
 
 

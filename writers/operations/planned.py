@@ -45,7 +45,7 @@ def bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placem
 
 
 def levels_of(target: WriteTarget, state: BucketState) -> Levels:
-    """Returns the merge tree of a bucket of a keyed table. Raises `CorruptFile` where files of a level overlap."""
+    """Returns the merge tree of a bucket of a keyed table. Raises `Unsupported` where files of a level overlap."""
     keys = (key for file in state.files for key in (file.min_key, file.max_key))
     order = key_order_of(trimmed_key(target), where=target.where, keys=keys)
     return Levels.of(state.files, target.write.levels, order, where=target.where)
@@ -57,7 +57,7 @@ def planned_compactions(
     """Yields what `Table.compact` would do first in each bucket.
 
     Raises:
-        Unsupported: a table that Morrow does not compact. CorruptFile: files of one level overlap.
+        Unsupported: a table that Morrow does not compact, or files of one level overlap.
     """
     if not target.keyed:
         target = compactable(target)

@@ -59,7 +59,7 @@ CSV_INCLUDE_HEADER = honoured(
 )
 CSV_NULL_LITERAL = honoured("csv.null-literal", TEXT, "", "Stands for null", former=("nullvalue",))
 CSV_MODE = refused(
-    unless("Morrow reads files that are whole; `scan` raises CorruptFile for others", ("permissive",)),
+    unless("Morrow reads files that are whole; `scan` raises Unsupported for others", ("permissive",)),
     "csv.mode",
     words("permissive", "dropmalformed", "failfast"),
     "permissive",
@@ -67,7 +67,7 @@ CSV_MODE = refused(
     former=("mode",),
 )
 JSON_IGNORE_PARSE_ERRORS = refused(
-    unless("Morrow reads files that are whole; `scan` raises CorruptFile for others", ("false",)),
+    unless("Morrow reads files that are whole; `scan` raises Unsupported for others", ("false",)),
     "json.ignore-parse-errors",
     BOOL,
     False,

@@ -4,7 +4,7 @@ Lines are cut as Java's parser cuts them, which is not what others do: an escape
 where a delimiter or the end of the line follows, and so are escapes at its beginning; a line of blanks is a row of
 nulls. Lines with quotes are left to Arrow where all quotes stand around values, or are escaped or doubled within them.
 
-In three cases Java is more lenient where Morrow reports a corrupt file: ``csv.mode`` (``permissive``,
+In three cases Java is more lenient where Morrow refuses a file: ``csv.mode`` (``permissive``,
 ``dropmalformed``) makes Java drop or blank values that do not parse, and Java reads lines with too few or too many
 values, and with quotes elsewhere. CSV files do not name their columns; `FileSource.columns` does.
 """
@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options import Options
@@ -34,13 +34,14 @@ DISABLED = frozenset({"", "\0"})
 BLANK = r"^[\t-\r\x1c-\x20\u{1680}\u{2000}-\u{2006}\u{2008}-\u{200a}\u{2028}\u{2029}\u{205f}\u{3000}]*$"
 """What Java takes for whitespace."""
 SHOWN = 80
+MEND = "mend the line, or set the options of the table to how its files are written"
 
 
 def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yields chunks of about 16 MiB of text."""
     names = source.columns or tuple(each.name for each in fields)
     if missing := [each.name for each in fields if each.name not in names]:
-        raise CorruptFile(source.path, f"has no column {missing[0]!r}; its columns are {', '.join(names)}")
+        raise Unsupported(f"a file of the columns {', '.join(names)}, without {missing[0]!r},", where=source.path)
     given = source.given
     dialect = _Dialect.of(given, source.path, len(names))
     columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
@@ -92,7 +93,9 @@ class _Dialect:
         odd = (values.list.len() != self.width) & ~blank
         if odd.any():
             found, line = values.list.len().filter(odd)[0], text.filter(odd)[0]
-            raise CorruptFile(self.where, f"Expected {self.width} columns, got {found}: {line[:SHOWN]!r}")
+            raise Unsupported(
+                f"a line of {found} values, not {self.width}: {line[:SHOWN]!r}", where=self.where, hint=MEND
+            )
         if not wanted:
             return pl.DataFrame(height=len(text))
         escape = re.escape(self.escape)
@@ -109,7 +112,9 @@ class _Dialect:
         odd = ~text.str.contains(self._well_formed())
         if odd.any():
             line = text.filter(odd)[0]
-            raise CorruptFile(self.where, f"a quote stands neither around a value nor escaped in it: {line[:SHOWN]!r}")
+            raise Unsupported(
+                f"a quote neither around a value nor escaped in it: {line[:SHOWN]!r}", where=self.where, hint=MEND
+            )
         names = [str(number) for number in range(self.width)]
         read = arrow_csv.read_csv(
             io.BytesIO("".join(f"{line}\n" for line in text).encode()),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import col
 from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
@@ -35,9 +35,12 @@ def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
             yield Chunk(len(chunk), pl.DataFrame())
             continue
         marks = has_texts and bool(chunk.str.contains(AFTER_A_MEMBER).any())
-        rows = (_marked(chunk) if marks else chunk).str.json_decode(dtype=document)
+        try:
+            rows = (_marked(chunk) if marks else chunk).str.json_decode(dtype=document)
+        except pl.exceptions.ComputeError as error:
+            raise Unsupported(f"a line that is not one JSON object ({error})", where=source.path) from error
         if len(rows) != len(chunk):  # Polars joins the lines by commas
-            raise CorruptFile(source.path, "a line holds not one JSON object")
+            raise Unsupported("a line that is not one JSON object", where=source.path, hint="write an object a line")
         columns = [parsed(col(each.name), each.type, source.path, marks=marks).alias(each.name) for each in fields]
         yield Chunk(len(chunk), rows.struct.unnest().select(columns))
 

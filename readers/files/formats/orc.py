@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.orc_layout import OrcLayout
 from morrow.engine.format.orc_stripes import read_columns
@@ -154,7 +154,7 @@ def column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str
     numbers = {name: number for number, name in enumerate(names)}
     for each in fields:
         if each.name not in numbers:
-            raise CorruptFile(where, f"has no column {each.name!r}; its columns are {', '.join(names)}")
+            raise Unsupported(f"a file of the columns {', '.join(names)}, without {each.name!r},", where=where)
     return [numbers[each.name] for each in fields]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import orc_stripes as stored
 from morrow.engine.format.orc_layout import DECIMAL, SECONDARY, OrcLayout
 from morrow.engine.format.orc_lengths import check_lengths
@@ -42,7 +42,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.readers.files.source import member_types
+from morrow.readers.files.source import OTHER_READER, OTHER_TYPE, member_types
 
 RUN_VALUES, FREE_RUNS = 256, 1 << 10
 """Streams are counted while all but some of their runs have so many values: that costs next to nothing."""
@@ -78,7 +78,7 @@ def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[in
     """Returns the kinds as which nodes of the type tree are read, where they differ from the file's.
 
     Raises:
-        CorruptFile: a column cannot be of the type that the table gives it.
+        Unsupported: a column cannot be of the type that the table gives it.
     """
     found: dict[int, int] = {}
     for field, column in zip(fields, columns, strict=True):
@@ -92,7 +92,11 @@ def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: di
     found_type = layout.types[node]
     kind = found_type.kind
     if kind not in KINDS.get(type(type_), (kind,)):
-        raise CorruptFile(layout.where, f"the column {name!r} of {type_} has the ORC type number {kind}")
+        raise Unsupported(
+            OTHER_TYPE.format(name, f"of the ORC type number {kind}", type_),
+            where=layout.where,
+            hint=OTHER_READER,
+        )
     if kind in stored.WHOLE and kind != USUAL.get(type(type_)):
         found[node] = stored.LONG
     for member, child in _members(found_type.names, found_type.children, type_):

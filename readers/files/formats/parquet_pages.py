@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import OTHER_WRITER, CorruptFile, Unsupported
 from morrow.engine.format.thrift import I32, Struct, ThriftError, decode, decode_from
 from morrow.readers.files.source import FileSource
 
-MAGIC = b"PAR1"
+MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"
+ENCRYPTION = 8
+"""The member of a footer that is not encrypted, though columns are."""
 TAIL_BYTES = 8
 """At the end of a file: the length of the footer, and the magic."""
 FOOTER_GUESS = 1 << 16
@@ -80,10 +82,13 @@ def column_chunks(source: FileSource, size: int, read: ReadRange) -> list[Column
     """Returns all column chunks of the footer.
 
     Raises:
-        CorruptFile: the footer is missing or damaged.
+        CorruptFile: the footer is missing or damaged. Unsupported: the file is encrypted.
     """
     try:
-        return list(_chunks(decode(_footer(source.path, size, read))))
+        footer = decode(_footer(source.path, size, read))
+        if ENCRYPTION in footer:
+            raise Unsupported("an encrypted file", where=source.path, hint=OTHER_WRITER)
+        return list(_chunks(footer))
     except (ThriftError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFile(source.path, f"the footer of the Parquet file is damaged ({error})") from error
 
@@ -91,6 +96,8 @@ def column_chunks(source: FileSource, size: int, read: ReadRange) -> list[Column
 def _footer(where: str, size: int, read: ReadRange) -> bytes:
     start = max(size - FOOTER_GUESS, 0)
     tail = read(start, size - start)
+    if tail.endswith(ENCRYPTED_MAGIC):
+        raise Unsupported("an encrypted file", where=where, hint=OTHER_WRITER)
     if size < TAIL_BYTES + len(MAGIC) or len(tail) != size - start or not tail.endswith(MAGIC):
         raise CorruptFile(where, "does not end like a Parquet file: it is truncated, or damaged")
     length = int.from_bytes(tail[-TAIL_BYTES : -len(MAGIC)], "little")

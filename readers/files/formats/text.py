@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared.formats import TEXT_LINE_DELIMITER
 from morrow.readers.files.formats.text_lines import lines
@@ -21,7 +21,9 @@ from morrow.readers.files.source import Chunk, FileSource
 def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yields chunks of about 16 MiB of text."""
     if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
-        raise CorruptFile(source.path, "a text file has one column of text", hint="check file.format of the table")
+        raise Unsupported(
+            "a text file with more than one column of text", where=source.path, hint="check file.format of the table"
+        )
     delimiter = source.given.get(TEXT_LINE_DELIMITER)
     for chunk in lines(source, delimiter):
         yield Chunk(len(chunk), pl.DataFrame([chunk.alias(each.name) for each in fields]))

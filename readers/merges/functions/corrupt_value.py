@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.readers.merges.functions.base import POLARS_CONTEXT
 
 
-class CorruptValue(CorruptFile):
-    """A value of a column is invalid for its aggregate function.
+class CorruptValue(Unsupported):
+    """A value of a column is invalid for its aggregate function: users may write any bytes.
 
     Built from its message alone: Polars re-creates exceptions that pass through a query, with the expression appended
     to the message; that is removed.
@@ -20,9 +20,8 @@ class CorruptValue(CorruptFile):
 
     def __init__(self, message: str) -> None:
         message = message.partition(POLARS_CONTEXT)[0]
-        function, _, rest = message.partition(": ")
-        problem, _, hint = rest.partition("; ")
-        super().__init__(function, problem, hint=hint)
+        super().__init__(message)
+        self.args = (message,)
 
 
 def corrupt_value(function: str, problem: str) -> CorruptValue:

@@ -24,11 +24,12 @@ OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
 cannot read what it wrote itself, or a copy
 that Morrow wrote to; a read that is no scan of one snapshot."""
 DIFFERENCES = {
+    "test_is_not_in_pk": "NOT IN of pypaimon 1.3 holds for null",
     "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
     "test_schema_evolution_type_lossy_old_file_only": "Java rounds decimals that lose digits",
     "test_schema_evolution_type_promotion_unpartitioned": "Java rounds decimals that lose digits",
 }
-"""Tests by part of their id in which pypaimon reads other rows than Java, which Morrow follows."""
+"""Tests by part of their id in which pypaimon reads other rows than Java, held against it; Morrow follows Java."""
 READ, APPEND, UPSERT = "read", "append", "upsert"
 OPERATIONS = (READ, APPEND, UPSERT)
 WRITTEN_ROWS = 3
@@ -111,9 +112,9 @@ def _replaces(table: morrow.Table) -> bool:
 
 def _expected(table: morrow.Table, rows: pa.Table, some: pa.Table, keys: Iterable[str]) -> pa.Table:
     if not table.primary_keys:
-        return pa.concat_tables([rows, some])
+        return pa.concat_tables([rows, some], promote_options="default")
     names = list(dict.fromkeys(keys))
-    return pa.concat_tables([rows.slice(some.num_rows) if names else rows, some])
+    return pa.concat_tables([rows.slice(some.num_rows) if names else rows, some], promote_options="default")
 
 
 def _read_back(message: Message, case: Case, expected: pa.Table, mine: pa.Table) -> Case:

@@ -211,7 +211,6 @@ def test_nested_fields_may_only_be_null() -> None:
         ("STRING", java_row("0800000010000000" "6569676874"), "a value lies outside its row"),
         ("STRING", java_row("0800000000000000" "6569676874383838"), "a value lies outside its row"),
         ("STRING", java_row("0000000000000088"), "an inline value is over 7 bytes long"),
-        ("STRING", java_row("ff00000000000081"), "not UTF-8"),
         ("DECIMAL(38, 4)", java_row("1100000010000000" + "00" * 17), "not 1 to 16 bytes long"),
         ("DECIMAL(20, 1)", java_row("1000000010000000" "7f" + "ff" * 15), "does not fit DECIMAL"),
         ("DECIMAL(3, 1)", java_row("e803000000000000"), "does not fit DECIMAL"),
@@ -223,6 +222,11 @@ def test_nested_fields_may_only_be_null() -> None:
 def test_corrupt_rows(text: str, row: bytes, problem: str) -> None:
     with pytest.raises(CorruptFile, match=f"manifest-1: .*{problem}"):
         decode_columns([row], [parse_atomic(text)], where="manifest-1")
+
+
+def test_text_that_is_not_utf8_is_what_spark_casts_from_bytes() -> None:
+    with pytest.raises(Unsupported, match="manifest-1: a STRING that is not UTF-8"):
+        decode_columns([java_row("ff00000000000081")], [parse_atomic("STRING")], where="manifest-1")
 
 
 @given(at=st.integers(0, len(JAVA_MIXED_ROW) - 1), byte=st.integers(0, 255), end=st.integers(0, len(JAVA_MIXED_ROW)))

@@ -267,11 +267,17 @@ def test_a_version_from_the_future(entry: dict[str, Any]) -> None:
         decode_manifest_list(avro(AVRO["manifest_list"], [LISTED | {"_VERSION": 9}]), "m")
 
 
-@pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1junkPAR1", b"ORC junk", b"{}", b"Obj\x02" + bytes(50)])
+@pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1junkPAR1", b"ORC junk", b"\0" * 9])
 def test_bytes_that_are_no_manifest(data: bytes) -> None:
     for decode in (decode_manifest, decode_manifest_list, decode_index_manifest):
         with pytest.raises(CorruptFile, match=r"^m: "):
             decode(data, "m")
+
+
+@pytest.mark.parametrize("data", [b"{}", b"Obj\x02" + bytes(50), b"\xff\x01"])
+def test_manifests_of_other_formats(data: bytes) -> None:
+    with pytest.raises(Unsupported, match=r"m: a manifest that begins with .* neither Avro, Parquet nor ORC"):
+        decode_manifest(data, "m")
 
 
 @pytest.mark.parametrize("cut", [1, 20, 100])

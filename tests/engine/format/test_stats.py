@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.stats import ColumnStats, column_stats
@@ -104,5 +104,5 @@ def test_rows_of_another_number_of_fields() -> None:
     counts = pl.Series([[0, 0, 0]])
     with pytest.raises(CorruptFile, match="manifest-1: row 0: the row does not have 3 fields"):
         column_stats(pl.Series([two]), pl.Series([three]), counts, None, SCHEMA, ["id"], where="manifest-1")
-    with pytest.raises(CorruptFile, match="manifest-1: null counts of an entry are not for its 3 columns"):
+    with pytest.raises(Unsupported, match="manifest-1: statistics whose null counts are not for the file's 3 columns"):
         column_stats(pl.Series([three]), pl.Series([three]), pl.Series([[0]]), None, SCHEMA, ["id"], where="manifest-1")

@@ -229,5 +229,5 @@ def test_two_vectors_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     table.commit()
 
-    with pytest.raises(CorruptFile, match="two deletion vectors for one data file"):
+    with pytest.raises(Unsupported, match="two deletion vectors of one data file"):
         files(table)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import CorruptFile, MorrowError
+from morrow.engine.errors import MorrowError, Unsupported
 from morrow.engine.format.manifest_columns import STATISTICS
 from morrow.engine.names import KEYS_MATCH, VALUES_MATCH
 from morrow.engine.plan.entries import Decoded
@@ -143,5 +143,5 @@ def test_a_lost_entry_is_found_by_the_rows_that_the_snapshot_counts(tmp_path: Pa
     def lossy(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
         return outlined(metadata, request, manifests[1:])
 
-    with pytest.raises(CorruptFile, match="name files with"):
+    with pytest.raises(Unsupported, match="name files with"):
         planned_with(scan, lossy)

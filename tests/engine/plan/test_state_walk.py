@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -45,6 +45,6 @@ def test_a_state_that_contradicts_itself_raises_what_its_read_raises(tmp_path: P
     newest = metadata.snapshot(2)
     wrong = replace(newest, total_record_count=77)
 
-    with pytest.raises(CorruptFile, match="says 77"):
+    with pytest.raises(Unsupported, match="says 77"):
         walk.unseen(metadata, wrong, metadata.latest_schema())
     assert len(walk.unseen(metadata, newest, metadata.latest_schema())) == 2

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.local import LocalStore
@@ -132,7 +132,7 @@ def test_a_column_in_pieces_along_the_range(tmp_path: Path) -> None:
 def test_files_that_do_not_cover_the_same_rows(tmp_path: Path, pieces: list[tuple[int, list[str]]]) -> None:
     whole = file(tmp_path, 1, {"id": [1, 2, 3]}, first=100)
     others = [file(tmp_path, 2, {"a": values}, first=first) for first, values in pieces]
-    with pytest.raises(CorruptFile, match="row ids"):
+    with pytest.raises(Unsupported, match="row ids"):
         rows(whole, *others)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.errors import CorruptFile, InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.writers.keyed.levels import Levels, files_of, sections_of
 from tests.writers.keyed.files import file, order
@@ -37,7 +37,7 @@ def test_a_level_above_is_one_run_in_key_order() -> None:
 
 
 def test_files_of_a_level_above_that_overlap_are_corrupt() -> None:
-    with pytest.raises(CorruptFile, match="overlap"):
+    with pytest.raises(Unsupported, match="overlap"):
         levels(file(0, 5, level=1), file(5, 9, level=1))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.errors import FileMissing, Unsupported
 from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
 from morrow.engine.plan.listing import read_hint
@@ -48,7 +48,7 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     """Returns the main branch and all others, by name.
 
     Raises:
-        CorruptFile: a branch without schema, so that the places of its files are unknown.
+        Unsupported: a branch without schema, so that the places of its files are unknown.
     """
     main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}
@@ -57,10 +57,10 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
         if branch.schema_ids():
             found[name] = branch
         elif name in main.branch_names():  # otherwise it was deleted after it was listed
-            raise CorruptFile(
-                branch.paths.branch_root,
-                "the branch has no schema, so what it needs is not known, and nothing was removed",
-                hint="look at the folder; if nobody needs it, delete it",
+            raise Unsupported(
+                "a branch without a schema, whose files are not known (nothing was removed),",
+                where=branch.paths.branch_root,
+                hint="a crash while it was made leaves one; look at the folder, and delete it if nobody needs it",
             )
     return found
 

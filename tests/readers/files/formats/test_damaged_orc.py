@@ -340,5 +340,5 @@ def test_nulls_that_were_moved_are_noticed(tmp_path: Path) -> None:
 def test_text_that_is_no_text_is_refused(tmp_path: Path) -> None:
     content = stored()
     at = content.index(b"text 7919")
-    with pytest.raises(CorruptFile, match="UTF"):
+    with pytest.raises(Unsupported, match="UTF"):
         read(source(tmp_path / "f", apply(f"byte {at}=255", content)))

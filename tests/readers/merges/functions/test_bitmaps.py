@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import VarBinaryType
 from morrow.readers.merges.functions import roaring32, roaring64
 from tests.support.aggregates import function, stepped
@@ -78,7 +78,7 @@ def test_what_is_no_bitmap_is_refused(name: str, empty: str, junk: str) -> None:
     good = bits(empty)
     for pair in ((good, bits(junk)), (bits(junk), good)):
         with pytest.raises(
-            CorruptFile, match=f"the aggregate function {name}: a value cannot be merged, .*; write what"
+            Unsupported, match=f"the aggregate function {name}: a value cannot be merged, .*; write what"
         ):
             stepped("agg", name, BYTES, [pair])
 
@@ -142,5 +142,5 @@ def test_damage_is_a_typed_error_or_another_bitmap(patch: bytes, image: str, dat
     for union, empty in ((roaring32.union, EMPTY_32), (roaring64.union, EMPTY_64)):
         try:
             assert union(damaged, bits(empty), function="f")
-        except CorruptFile as error:
+        except Unsupported as error:
             assert "the aggregate function f" in str(error)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import VarBinaryType
 from morrow.readers.merges.functions.sketches import hll_union, theta_union
 from tests.support.aggregates import function, stepped
@@ -82,14 +82,14 @@ def test_one_value_alone_is_not_even_read(name: str) -> None:
 @pytest.mark.parametrize(("name", "good"), [("hll_sketch", HLL_123), ("theta_sketch", THETA_123)])
 def test_what_is_no_sketch_is_refused(name: str, good: str, junk: str) -> None:
     for pair in ((good, junk), (junk, good)):
-        with pytest.raises(CorruptFile, match=f"the aggregate function {name}: .*it is no sketch"):
+        with pytest.raises(Unsupported, match=f"the aggregate function {name}: .*it is no sketch"):
             stepped("agg", name, BYTES, [tuple(map(bytes.fromhex, pair))])
 
 
 def test_another_seed_is_refused() -> None:
     other = ds.update_theta_sketch(12, 1.0, 123)
     other.update(1)
-    with pytest.raises(CorruptFile, match="it is no sketch"):
+    with pytest.raises(Unsupported, match="it is no sketch"):
         stepped("agg", "theta_sketch", BYTES, [(bytes.fromhex(THETA_123), other.compact().serialize())])
 
 
@@ -143,5 +143,5 @@ def test_damage_is_a_typed_error_or_another_sketch(image: bytes, patch: bytes, d
     for union, good in ((hll_union, HLL_34), (theta_union, THETA_34)):
         try:
             assert union(damaged, bytes.fromhex(good), function="f")
-        except CorruptFile as error:
+        except Unsupported as error:
             assert "the aggregate function f" in str(error)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, MorrowError, StorageError
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus, Walk
 from morrow.engine.plan.metadata import TableMetadata
@@ -199,7 +199,7 @@ def test_younger_files_on_demand_but_none_of_the_future(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damaged", "error"),
-    [("manifest-list", FileMissing), ("manifest-", FileMissing), ("snapshot", CorruptFile), ("branch", CorruptFile)],
+    [("manifest-list", FileMissing), ("manifest-", FileMissing), ("snapshot", CorruptFile), ("branch", Unsupported)],
 )
 def test_nothing_is_removed_when_metadata_cannot_be_read(
     damaged: str, error: type[MorrowError], tmp_path: Path
@@ -375,6 +375,6 @@ def test_a_branch_without_schema_may_need_anything(tmp_path: Path) -> None:
     orphan = old(place(table) / "manifest" / "manifest-x")
     (place(table) / "branch" / "branch-b").mkdir(parents=True)
 
-    with pytest.raises(CorruptFile, match="has no schema"):
+    with pytest.raises(Unsupported, match="a branch without a schema"):
         remove_orphan_files(table._metadata, dry_run=False)
     assert orphan.exists()

@@ -1,0 +1,158 @@
+"""Tables as other writers leave them: read, or refused by name, and never called damaged."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+
+import morrow
+from morrow.engine.errors import Unsupported
+from morrow.engine.format import types as t
+from tests.support.data_files import FORMATS
+from tests.support.table_factory import TableFactory
+from tests.test_corruption import rewrite
+
+TEXTS = [("id", "INT"), ("v", "STRING")]
+Write = Callable[[pa.Table, Path], None]
+
+
+def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, fields: Any, rows: pa.Table) -> morrow.Table:
+    """Returns a table of one data file, which `write` has written."""
+    monkeypatch.setitem(FORMATS, "parquet", lambda table, _fields, path, _size: write(table, path))
+    factory = TableFactory(folder / "t", fields)
+    factory.write_file(rows, value_stats=False)
+    factory.commit()
+    return morrow.open(folder / "t")
+
+
+def write_shredded(table: pa.Table, path: Path) -> None:
+    """Adds the member that a variant has where numbers of its member ``n`` lie apart."""
+    rows = [variant | {"typed_value": {"n": {"value": None, "typed_value": 5}}} for variant in table["v"].to_pylist()]
+    kind = pa.struct([*table.schema.field("v").type, ("typed_value", pa.struct([("n", SHREDDED)]))])
+    pq.write_table(table.set_column(1, pa.field("v", kind), pa.array(rows, kind)), path)
+
+
+SHREDDED = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
+
+
+def write_encrypted(table: pa.Table, path: Path, plain_footer: bool = False) -> None:
+    class Keys(pe.KmsClient):
+        def __init__(self, _config: Any) -> None:
+            super().__init__()
+
+        def wrap_key(self, key: bytes, _name: str) -> bytes:
+            return base64.b64encode(key)
+
+    properties = pe.CryptoFactory(Keys).file_encryption_properties(
+        pe.KmsConnectionConfig(),
+        pe.EncryptionConfiguration(footer_key="f", column_keys={"c": ["v"]}, plaintext_footer=plain_footer),
+    )
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+
+
+def write_bytes_as_text(table: pa.Table, path: Path) -> None:
+    """Writes the text ``\\xff``, as Spark casts bytes."""
+    buffers = [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
+    pq.write_table(table.set_column(1, "v", pa.Array.from_buffers(pa.string(), 1, buffers)), path)
+
+
+def write_without_a_column(table: pa.Table, path: Path) -> None:
+    pq.write_table(table.select(["id"]), path)
+
+
+VARIANT = [t.DataField(0, "id", t.IntType()), t.DataField(1, "v", t.VariantType())]
+VALUE = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}
+
+
+@pytest.mark.parametrize(
+    ("write", "fields", "value", "told"),
+    [
+        (write_shredded, VARIANT, VALUE, "a shredded VARIANT in the column 'v'"),
+        (write_encrypted, TEXTS, "a", "an encrypted file"),
+        (partial(write_encrypted, plain_footer=True), TEXTS, "a", "an encrypted file"),
+        (write_bytes_as_text, TEXTS, "a", "text that is not UTF-8"),
+        (write_without_a_column, TEXTS, "a", "a file without the column 'v'"),
+    ],
+    ids=["shredded", "encrypted", "an encrypted column", "bytes as text", "a column less"],
+)
+def test_sound_files_that_are_not_read(
+    write: Write, fields: Any, value: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([value], VARIANT_OR_TEXT[type(value)])})
+    table = stored_by(write, monkeypatch, tmp_path, fields, rows)
+
+    for read in (table.to_arrow, table.scan().lazy().collect, table.scan().verify):
+        with pytest.raises(Unsupported, match=rf"-0\.parquet: {told} is not supported; ") as refused:
+            read()
+        assert "backup" not in str(refused.value)
+    findings = [finding for finding in table.doctor(data=True).findings if finding.check == "data"]
+    assert [told in finding.what for finding in findings] == [True]
+    assert "backup" not in findings[0].what + findings[0].remedy
+
+
+VARIANT_OR_TEXT = {dict: pa.struct([("value", pa.binary()), ("metadata", pa.binary())]), str: pa.string()}
+
+
+def test_vectors_are_lists_where_java_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_lists(table: pa.Table, path: Path) -> None:
+        pq.write_table(table.set_column(1, "v", table["v"].cast(pa.list_(pa.float32()))), path, store_schema=False)
+
+    fields = [t.DataField(0, "id", t.IntType()), t.DataField(1, "v", t.VectorType(element=t.FloatType(), length=2))]
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "v": pa.array([[0.5, 1.5], None], pa.list_(pa.float32(), 2))})
+    table = stored_by(write_lists, monkeypatch, tmp_path, fields, rows)
+
+    assert table.to_arrow()["v"].to_pylist() == [[0.5, 1.5], None]
+    assert table.doctor(data=True).healthy
+
+
+def test_counts_of_nulls_that_are_not_those_of_the_blobs(golden_root: Path, tmp_path: Path) -> None:
+    """pypaimon streams blobs, and writes a count that is not theirs."""
+    folder = shutil.copytree(golden_root / "public/blob/warehouse/db.db/t", tmp_path / "t")
+    nulls = morrow.open(folder).count("pic IS NULL")
+
+    def uncount(record: dict[str, Any]) -> None:
+        if record["_FILE"]["_FILE_NAME"].endswith(".blob"):
+            record["_FILE"]["_VALUE_STATS"]["_NULL_COUNTS"] = [7]
+
+    rewrite(folder, "manifest", uncount)
+    morrow.clear_caches()
+    table = morrow.open(folder)
+
+    assert table.count("pic IS NULL") == nulls == 0
+    assert table.doctor(data=True).healthy
+
+
+def test_a_key_that_is_the_partition_key(tmp_path: Path) -> None:
+    """pypaimon creates such tables; Java does not load them."""
+    factory = TableFactory(tmp_path / "t", [("day", "INT"), ("n", "BIGINT")], ["day"], ["day"])
+    factory.write_file(pa.table({"day": [1], "n": [10]}), partition={"day": 1})
+    factory.commit()
+
+    with pytest.raises(Unsupported, match=r"key.* partition keys is not supported; copy its rows into a table with"):
+        morrow.open(tmp_path / "t").to_arrow()
+
+
+def test_appends_after_a_snapshot_that_does_not_count_its_rows(tmp_path: Path) -> None:
+    """Some versions of pypaimon, and Paimon before 0.4, count none."""
+    factory = TableFactory(tmp_path / "t", TEXTS)
+    factory.write_file(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    snapshot = tmp_path / "t/snapshot" / f"snapshot-{factory.commit()}"
+    snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"totalRecordCount": None}))
+
+    table = morrow.open(tmp_path / "t")
+    table.append([{"id": 3, "v": "c"}])
+
+    assert table.snapshots()[-1].total_record_count == 3
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]

@@ -152,10 +152,13 @@ def test_snapshots_expire(spark: SparkSession, table: morrow.Table) -> None:
 def test_partitions_expire(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, dt STRING, hh INT", by=["dt", "hh"])
     table.append({"id": [1, 2], "dt": ["2020-01-01", "2999-01-01"], "hh": [1, 2]})
+    young = {"left_partitions_count": 1, "kept_by": "none of them is older than 1 day"}
     arguments = {"expiration_time": "1 d", "timestamp_pattern": "$dt", "timestamp_formatter": "yyyy-MM-dd"}
-    assert called(spark, "expire_partitions", table, **arguments) == [{"expired_partitions": "dt=2020-01-01, hh=1"}]
+    assert called(spark, "expire_partitions", table, **arguments) == [
+        {"expired_partitions": "dt=2020-01-01, hh=1", **young}
+    ]
     options = "partition.expiration-time=1 d,partition.timestamp-pattern=$dt"
-    nothing = [{"expired_partitions": "No expired partitions."}]
+    nothing = [{"expired_partitions": "No expired partitions.", **young}]
     assert called(spark, "expire_partitions", table, options=options) == nothing
 
 

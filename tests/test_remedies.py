@@ -1,4 +1,4 @@
-"""What a refusal recommends is accepted then, by the very table that refused, and does what was asked for."""
+"""Remedies that refusals recommend: the table that refused accepts them, and they do what was asked for."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ CASES: list[tuple[Mapping[str, object], Remedy]] = [
     *((PARTIAL | more, Remedy(deletes, f"set {REMOVES}", with_option(REMOVES, deletes))) for more in ({}, VECTORS)),
     (SUMS, Remedy(deletes, "overwrite the table with the rows that stay", overwrites)),
     (FIRST, Remedy(deletes, "or overwrite", overwrites)),
-    *((engine, Remedy(retracts, "ignore-delete", with_option("ignore-delete", retracts))) for engine in (PARTIAL, FIRST)),
+    *(
+        (engine, Remedy(retracts, "ignore-delete", with_option("ignore-delete", retracts)))
+        for engine in (PARTIAL, FIRST)
+    ),
     *((more, Remedy(sets_key, "delete the row and insert another", inserts_another)) for more in ({}, VECTORS)),
     (PARTIAL, Remedy(sets_key, "overwrite the table", overwrites)),
     ({"ignore-delete": True}, Remedy(sets_key, "overwrite the table", overwrites)),

@@ -71,8 +71,7 @@ def update(
     wrong = next((name for name in values if name in into.schema.primary_keys), None)
     if wrong is not None:
         raise InvalidArgument(
-            f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; "
-            f"{instead_of_update(into)}"
+            f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; {instead_of_update(into)}"
         )
     condition = cast("Column", where) if is_column(where) else None
     fields = into.schema.fields

@@ -119,8 +119,10 @@ from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.durability import fsync_disabled
 
 morrow.use_cache_folder(False)
-keeps = {"write-only": True} if sys.argv[2] == "all" else {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
-table = morrow.Catalog(sys.argv[1]).create_table("d.t", "k INT NOT NULL, v INT", primary_keys="k", options={"bucket": 1, **keeps})
+few = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
+options = {"bucket": 1, **({"write-only": True} if sys.argv[2] == "all" else few)}
+catalog = morrow.Catalog(sys.argv[1])
+table = catalog.create_table("d.t", "k INT NOT NULL, v INT", primary_keys="k", options=options)
 caches = [each for each in gc.get_objects() if type(each) is ByteCache]
 
 def state(first, commits):

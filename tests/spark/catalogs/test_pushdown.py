@@ -174,6 +174,14 @@ def _never_written(made: RandomTable, warehouse: Path) -> morrow.Table:
     return morrow.Catalog(warehouse).create_table("db.never", schema=fields)
 
 
+def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
+    """Returns the columns of the newest state that a scan has, too: an old snapshot may have others."""
+    newest = {field.name: field.type for field in made.table.scan().fields}
+    shared = {field.name for field in scan.fields if newest.get(field.name) == field.type}
+    columns = [*made.columns, *([made.partition] if made.partition else [])]
+    return [column for column in columns if column.name in shared]
+
+
 def _held(spark: SparkSession, scan: morrow.Scan, folder: Path) -> str:
     """Writes the rows of a scan as Parquet by Spark, and returns the name of their view."""
     handed_over(scan, spark).coalesce(1).write.parquet(str(folder))
@@ -203,14 +211,13 @@ def _compare(spark: SparkSession, folder: Path, seed: int) -> None:
     except (InvalidArgument, Unsupported):
         return
     morrow.spark.catalog(spark, "pm", warehouse=warehouse)
-    states: list[tuple[str, Made, str]] = [
-        (f"{name} by {way}", face, held[name])
+    queries = {name: Queries(_columns_in(scan, made), chance) for name, (_, _, scan) in scans.items()}
+    states: list[tuple[Queries, str, Made, str]] = [
+        (queries[name], f"{name} by {way}", face, held[name])
         for name, (table, snapshot, _) in scans.items()
         for way, face in _faces(spark, warehouse, table, snapshot).items()
     ]
-    columns = [*made.columns, *([made.partition] if made.partition else [])]
-    queries = Queries(columns, chance)
-    drawn = [(queries.query(), *chance.choice(states)) for _ in range(QUERIES)]
+    drawn = [(asking.query(), *state) for asking, *state in (chance.choice(states) for _ in range(QUERIES))]
     asked = [made for query, _, face, view in drawn for made in (face(query), spark.sql(query.format(t=view)))]
     lines = lines_of(asked)
     for (query, name, *_), found, expected in zip(drawn, lines[::2], lines[1::2], strict=True):

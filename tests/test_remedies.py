@@ -85,15 +85,10 @@ def sets_back(table: morrow.Table) -> object:
     return table.update({"v": 0}, "id = 1")
 
 
-VECTORS = {"deletion-vectors.enabled": True}
-PARTIAL, SUMS, FIRST = (
-    {"merge-engine": engine, **more}
-    for engine, more in (
-        ("partial-update", {}),
-        ("aggregation", {"fields.v.aggregate-function": "sum"}),
-        ("first-row", {}),
-    )
-)
+VECTORS: dict[str, object] = {"deletion-vectors.enabled": True}
+PARTIAL: dict[str, object] = {"merge-engine": "partial-update"}
+SUMS: dict[str, object] = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+FIRST: dict[str, object] = {"merge-engine": "first-row"}
 BOTH = "set 'changelog-producer' to lookup or full-compaction"
 ALONE = "set 'changelog-producer' to lookup, compare"
 REMOVES = "partial-update.remove-record-on-delete"
@@ -145,5 +140,5 @@ def test_a_type_that_values_do_not_survive_is_set_back_as_the_read_says(tmp_path
     advice = re.search(r"table\.alter\.set_type\('(.*)', '(.*)'\)", str(caught.value))
     assert advice is not None
     assert any(advice[0].removeprefix("table") in str(finding) for finding in table.doctor(data=True).findings)
-    table.alter.set_type(*advice.groups())
+    table.alter.set_type(advice[1], advice[2])
     assert rows(table) == before

@@ -48,6 +48,9 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.plan.shared_sections import unshared
 from morrow.engine.values import replace
 
+FIRST_ROW = "first-row"
+"""The merge engine that has no changelogs by full compaction."""
+
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 
 
@@ -132,10 +135,13 @@ def mode_of(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> Change
         return ChangesMode.CHANGELOG
     engine = request.options.merge_engine
     if request.schema.primary_keys and engine != MERGE_ENGINE.default:
+        takes_any = engine != FIRST_ROW and not request.options.deletion_vectors
+        producers = f"{ChangelogProducer.LOOKUP} or {ChangelogProducer.FULL_COMPACTION}"
         raise Unsupported(
             f"a read of changes of a table with the merge engine {engine} and without a changelog producer",
             where=request.options.given.where,
-            hint=f"what was written are no whole rows; set {CHANGELOG_PRODUCER} to lookup or full-compaction, compare "
+            hint=f"what was written are no whole rows; set {CHANGELOG_PRODUCER} to "
+            f"{producers if takes_any else ChangelogProducer.LOOKUP}, compare "
             "two snapshots (mode diff), or ask for what was written by name (mode raw)",
         )
     return ChangesMode.DELTA

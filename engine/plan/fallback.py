@@ -46,7 +46,8 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: 
         return _plan(metadata, request, outlines)
     shared = replace(request, columns=(), limit=None)
     key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
-    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, shared, outlines)))
+    of = None if request.snapshot is None else request.snapshot.delta_manifest_list
+    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, shared, outlines)), of=of)
     assert isinstance(plan, ScanPlan)
     return replace(plan, columns=request.columns, limit=request.limit)
 

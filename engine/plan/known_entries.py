@@ -41,7 +41,8 @@ def keep_entries(metadata: TableMetadata, manifests: pl.DataFrame, live: pl.Data
     if manifests["_NUM_ADDED_FILES"].sum() > MOST:
         return
     key = _key(metadata, _names(manifests), live.columns)
-    METADATA_CACHE.put(key, live, frame_bytes(live) + 128 * manifests.height)
+    last = manifests["_FILE_NAME"][-1] if manifests.height else None
+    METADATA_CACHE.put(key, live, frame_bytes(live) + 128 * manifests.height, of=last)
 
 
 def _names(manifests: pl.DataFrame) -> tuple[Manifest, ...]:

@@ -58,7 +58,7 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
         return frame, frame_bytes(frame)
 
     key = (metadata.store.url(metadata.root), *lists)
-    return METADATA_CACHE.get_or_make(key, joined)  # type: ignore[return-value]  # heterogeneous cache
+    return METADATA_CACHE.get_or_make(key, joined, of=snapshot.delta_manifest_list)  # type: ignore[return-value]  # heterogeneous cache
 
 
 def base_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
@@ -195,7 +195,7 @@ def _known(metadata: TableMetadata, files: Sequence[Stored], outline: bool, cach
 
 
 def _remember(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> None:
-    METADATA_CACHE.put(key, frame, frame_bytes(frame) + len(path))
+    METADATA_CACHE.put(key, frame, frame_bytes(frame) + len(path), of=path.rpartition("/")[2])
 
 
 def _parts(files: Sequence[Stored]) -> list[Sequence[Stored]]:

@@ -31,7 +31,7 @@ SNAPSHOT_PREFIX = "snapshot-"
 
 MAX_ENTRIES = 3000
 """Metadata files and plans in the cache. A commit leaves about six of 20 KB each, which nobody needs after the next."""
-FRAME_BYTES, COLUMN_BYTES = 512, 1024
+FRAME_BYTES, COLUMN_BYTES = 512, 1280
 """Memory that a frame and each of its columns take beside their values."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_ENTRIES)

@@ -25,6 +25,8 @@ from morrow.scans.travelling import moment
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 EXPIRED = "deleted_snapshots_count INT NOT NULL, left_snapshots_count INT NOT NULL, kept_by STRING NOT NULL"
 """The first column is Paimon's; the others say how many snapshots are left, and why."""
+EXPIRED_PARTITIONS = "expired_partitions STRING, left_partitions_count INT NOT NULL, kept_by STRING NOT NULL"
+"""The first column is Paimon's; the others say in each row how many partitions are left, and why."""
 NO_EXPIRED_PARTITIONS = "No expired partitions."
 SNAPSHOT_OPTIONS = (
     history.SNAPSHOT_NUM_RETAINED_MAX,
@@ -116,7 +118,7 @@ def _expire_partitions(
         max_expires=most if max_expires is None else max_expires,
     )
     named = [", ".join(f"{column}={value}" for column, value in partition.items()) for partition in gone]
-    return [(text,) for text in named] or [(NO_EXPIRED_PARTITIONS,)]
+    return [(text, gone.left, gone.kept_by) for text in named or [NO_EXPIRED_PARTITIONS]]
 
 
 def _reset_consumer(call: Call, consumer_id: str, next_snapshot_id: int | None) -> Rows:
@@ -162,7 +164,7 @@ PROCEDURES = (
     Procedure("rollback_to_timestamp", (required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
     Procedure("rollback_to_watermark", (required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
     Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots),
-    Procedure("expire_partitions", _PARTITIONS, "expired_partitions STRING", _expire_partitions),
+    Procedure("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions),
     Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
     Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),
 )

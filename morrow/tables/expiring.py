@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
@@ -13,6 +13,7 @@ from morrow.engine.progress import watched
 from morrow.scans.travelling import Age, epoch_millis
 
 if TYPE_CHECKING:
+    from morrow.writers.history.expiry.partitions import ExpiredPartitions
     from morrow.writers.history.expiry.snapshots import Expired
 
 Other = TypeVar("Other")
@@ -134,7 +135,7 @@ class Expiring:
         timestamp_pattern: str | None = None,
         max_expires: int | None = None,
         now: dt.datetime | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> ExpiredPartitions:
         """Drops expired partitions. Arguments not given default to the table's options ``partition.*``.
 
         Args:
@@ -145,7 +146,8 @@ class Expiring:
                 ``partition.expiration-max-num`` limits writers only.
             now: the time at which ages are taken; without a zone on this machine's clock. None: the current time.
 
-        Returns: the partitions dropped, as values by column.
+        Returns: the partitions dropped, as values by column: a list, whose attribute `left` is the number of remaining
+            partitions, `kept_by` the reason why the first of them stays.
 
         Raises:
             InvalidArgument: no age is known, or the table has no partitions. CommitConflict: as `drop_partition`.

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.forks import in_one_process
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import FilterLike
@@ -184,10 +185,13 @@ class FormatScan(SystemScan):
             return self.lazy().collect()
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        return in_one_process(self._batches(checked_rows(batch_rows)))
+
+    def _batches(self, size: int | None) -> Iterator[pa.RecordBatch]:
         from morrow.readers.casts.dtypes import to_arrow_table
         from morrow.readers.files import reading
 
-        size, left = checked_rows(batch_rows), self._asked.limit
+        left = self._asked.limit
         for lazy in self._frames():
             if left == 0:
                 return

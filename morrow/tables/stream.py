@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Literal, get_args
 
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
+from morrow.engine.forks import check_process
 from morrow.engine.options.streaming import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
@@ -103,6 +104,7 @@ class ChangeStream:
         return self
 
     def __next__(self) -> Changes:
+        check_process()
         if self._full is not None:
             newest, self._full = self._full, None
             self._is_over = self._is_past_bound(newest)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.forks import check_process, in_one_process
 from morrow.engine.format.row_kinds import DELETE, INSERT, NAMES, kind_name
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, arrow_schema
@@ -36,6 +37,7 @@ def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: File
     Raises:
         CorruptFile, FileMissing, Unsupported: a file that cannot be read.
     """
+    check_process()
     frames = [frame for part in parts for frame in _frames(part, fields, store, _whole)]
     return pl.concat([empty_frame((ROWKIND_FIELD, *fields)).collect(), *frames])
 
@@ -48,8 +50,16 @@ def to_arrow(parts: Sequence[Changes], fields: Sequence[DataField], store: FileS
 def to_batches(
     parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore, batch_rows: int = execute.BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yields changes as record batches, one part after another; a difference of snapshots is held in memory whole."""
+    """Yields changes as record batches, one part after another; a difference of snapshots is held in memory whole.
 
+    A forked process cannot go on with it: see `check_process`.
+    """
+    return in_one_process(_to_batches(parts, fields, store, batch_rows))
+
+
+def _to_batches(
+    parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     def in_batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         return batches(frame, batch_rows)
 

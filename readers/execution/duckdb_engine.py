@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from morrow.engine.errors import MorrowError, StorageError, Unsupported
+from morrow.engine.forks import in_one_process
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.in_flight import in_flight
@@ -31,9 +32,13 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa
     """Yields the rows of a plan, with exactly its columns and types.
 
     Raises:
-        Unsupported: what SQL cannot say, or a table that is not on the local disk.
+        Unsupported: what SQL cannot say, a table that is not on the local disk, or a forked process.
         FileMissing, CorruptFile, SnapshotExpired: a file cannot be read. StorageError: as DuckDB says.
     """
+    return in_one_process(_to_batches(plan, store, batch_rows))
+
+
+def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema(plan.fields)
     text = _statement(plan, store)
     with _running(plan, store) as connection:

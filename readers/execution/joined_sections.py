@@ -111,7 +111,7 @@ def _joined(plan: ScanPlan, group: Sequence[_Member], store: FileStore) -> pl.La
     with_kind = group[0].with_kind
     read = [*stored, VALUE_KIND_FIELD] if with_kind else stored
     numbered = bool(keys) or mask is not None
-    frame = file_frame(plan, group[0].section, files, read, store, position=numbered)
+    frame = file_frame(plan, group[0].section, files, read, store, position=numbered, live=mask)
     # Conditions on columns of files are pushed into the scans; the whole filter is tested where all columns are
     # present.
     partial = projected(plan.filter.predicate, frozenset(field.name for field in stored))

@@ -131,8 +131,8 @@ def _scan_beside(
 
     One long mask then lies beside them, and no position has to be computed.
     """
-    frame = file_frame(plan, section, files, fields, store)
     mask = long_mask(files, masks)
+    frame = file_frame(plan, section, files, fields, store, live=mask)
     return frame if mask is None else frame.filter(pl.lit(mask))
 
 
@@ -153,7 +153,7 @@ def _scan_masked(
     mask = long_mask(files, masks)
     with_kind = retractions and _hold_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
-    frame = file_frame(plan, section, files, read, store, position=mask is not None)
+    frame = file_frame(plan, section, files, read, store, position=mask is not None, live=mask)
     frame = frame if part is None else frame.slice(*part)
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
     frame = filtered(plan, frame)

@@ -30,6 +30,8 @@ WITHIN_FUNCTION = "Python exception occurred while executing the UDF: "
 """DuckDB's words before the class and message of an error that a Python function raised."""
 WITHIN_ROWS = "failed: Unknown error: "
 """Its words before the message of an error that rows handed to it raised."""
+OPENING = "Cannot open file "
+"""Its words for a file that it can neither read nor create."""
 TRACE = ". Detail: Python exception"
 
 
@@ -127,6 +129,8 @@ def of_query(error: Exception) -> MorrowError:
     before, of_rows, within = message.partition(WITHIN_ROWS)
     told = " ".join(redacted(within if of_rows else before).split())
     if of_rows:
+        return StorageError(f"the query: {told}")
+    if OPENING in told:
         return StorageError(f"the query: {told}")
     if isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or before.startswith("IO Error"):
         return StorageError(f"the query: a file cannot be read: {told}; Scan.verify finds the damaged files of a table")

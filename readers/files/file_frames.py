@@ -10,9 +10,20 @@ import polars as pl
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.file_formats import file_format
 from morrow.engine.format.schema import SYSTEM_FIELD_ID_START
-from morrow.engine.format.types import BigIntType, DataField
+from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.types import (
+    BigIntType,
+    BooleanType,
+    DataField,
+    DateType,
+    DecimalType,
+    IntType,
+    SmallIntType,
+    TimeType,
+    TinyIntType,
+)
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import POSITION, cols
+from morrow.engine.names import POSITION, col, cols
 from morrow.engine.options import Options
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
@@ -22,6 +33,8 @@ from morrow.readers.files import FileSource, check_place, scan, verify
 from morrow.readers.files.registry import file_reader
 from morrow.readers.files.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
 
+SURVIVING = TinyIntType, SmallIntType, IntType, BigIntType, DecimalType, BooleanType, DateType, TimeType
+"""Types all of whose values can be cast to those that they may become."""
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
 
 
@@ -33,20 +46,24 @@ def file_frame(
     store: FileStore,
     *,
     position: bool = False,
+    live: pl.Series | None = None,
 ) -> pl.LazyFrame:
     """Returns rows of `files` (of one schema, format and set of written columns) with exactly `fields`, as stored.
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
     With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
     (`virtual_columns`) are made here; those that depend on the file require one file at a time.
+
+    `live` tells which rows of the files count, if the caller drops the others: values of those need not survive the
+    changes of their types since, and are null.
     """
     made = virtual_columns(plan, fields)
     if not made:
-        return _stored_frame(plan, section, files, fields, store, position=position)
+        return _stored_frame(plan, section, files, fields, store, live, position=position)
     stored = made_from(plan, files[0], fields)
     # Where no column is read, positions give the row count.
     numbered = position or need_positions(plan, fields) or not stored
-    frame = _stored_frame(plan, section, files, stored, store, position=numbered)
+    frame = _stored_frame(plan, section, files, stored, store, live, position=numbered)
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(cols(names))
 
@@ -57,6 +74,7 @@ def _stored_frame(
     files: Sequence[DataFile],
     fields: Sequence[DataField],
     store: FileStore,
+    live: pl.Series | None,
     *,
     position: bool,
 ) -> pl.LazyFrame:
@@ -64,22 +82,34 @@ def _stored_frame(
     wanted = tuple(field for field in fields if field.name not in constants)
     written = written_fields(plan, files[0])
     read = file_columns(written, wanted)
+    failing = [] if live is None else _failing(read, wanted)
+    numbered = position or bool(failing)
     # A scan of no columns still needs the row count: the positions give it.
-    counted = position or not read
+    counted = numbered or not read
     sources = [source_of(file, plan, store) for file in files]
     if store.checks_pages:
         from morrow.readers.files.page_checks import check_pages
 
         check_pages(sources, {field.name for field in read})
     # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
-    groups = [[source] for source in sources] if counted and not position else [sources]
+    groups = [[source] for source in sources] if counted and not numbered else [sources]
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
+    if failing:
+        is_live = pl.lit(live).gather(pl.col(POSITION))
+        frame = frame.with_columns(pl.when(is_live).then(col(name)).alias(name) for name in failing)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
     frame = _evolved(plan, files, frame, (*read, _POSITION_FIELD) if counted else read, kept)
     literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
+
+
+def _failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
+    """Return the columns of a file whose values may not survive the change of their type."""
+    types = {field.id: field.type for field in fields}
+    changed = (each for each in read if not same_values(each.type, types[each.id]))
+    return [field.name for field in changed if not isinstance(field.type, SURVIVING)]
 
 
 def files_at_once(

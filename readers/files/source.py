@@ -27,6 +27,7 @@ from morrow.engine.errors import (
     StorageError,
     Unsupported,
 )
+from morrow.engine.forks import check_process
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import as_system_error
@@ -79,6 +80,7 @@ def reading(where: str) -> Iterator[None]:
     Raises:
         CorruptFile, Unsupported, FileMissing, StorageError.
     """
+    check_process()
     try:
         yield
     except MorrowError as error:

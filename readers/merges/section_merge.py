@@ -132,7 +132,7 @@ class SectionMerge:
             if mask is None:
                 continue
             frame = file_frame(
-                self.plan, self.section, [keys.files[number]], fields, self.store, position=not part.whole
+                *(self.plan, self.section, [keys.files[number]], fields, self.store), position=not part.whole, live=mask
             )
             if part.whole:
                 frame = frame.filter(pl.lit(mask))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,22 @@ def renamed_by_others(table: morrow.Table, names: Mapping[str, str]) -> morrow.T
     file.write_text(text)
     METADATA_CACHE.clear()
     return morrow.open(table.path)
+
+
+def with_packed_blobs(folder: Path) -> tuple[morrow.Table, Path]:
+    """Makes a table with a key and BLOBs as Paimon 2.0 does: rows hold descriptors of blobs in a pack.
+
+    Returns: the table, and the pack, which is old and which no manifest names.
+    """
+    table = new_table(folder, "k INT NOT NULL, v INT, photo BYTES", keys=["k"], options={"bucket": 1})
+    table.append([{"k": 1, "v": 1, "photo": b"\1descriptor"}])
+    table.tags.create("t")
+    schema = Path(table.path) / "schema/schema-0"
+    schema.write_text(schema.read_text().replace("BYTES", "BLOB"))
+    pack = Path(table.path) / "bucket-0/data-0d4d3b4c-8dbb-4fdc-b5b9-6f2b5b7b3d52-0.managed.blob"
+    pack.write_bytes(b"a photo")
+    os.utime(pack, (0, 0))
+    return morrow.open(table.path), pack
 
 
 def made_once(name: str, folder: Path, make: Callable[[Path], morrow.Table]) -> morrow.Table:

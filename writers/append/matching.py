@@ -65,7 +65,7 @@ def _matching_frame(
     plan: ScanPlan, section: Section, file: DataFile, mask: Mask, read: tuple[DataField, ...], store: FileStore
 ) -> pl.LazyFrame:
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
-    frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
+    frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True, live=mask))
     if mask is not None:
         frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
     # Residuals may fail on a row: they are evaluated on live rows only.

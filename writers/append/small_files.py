@@ -20,7 +20,10 @@ from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.deletion_index import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import WriteOptions
+from morrow.engine.options.declared.compaction import COMPACTION_FILE_NUM_LIMIT
+from morrow.engine.telling import logger
 from morrow.engine.values import replace
+from morrow.engine.wording import plural
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
@@ -33,6 +36,8 @@ from morrow.writers.files.deletion_vectors.maintainer import IndexChanges
 from morrow.writers.target import WriteTarget
 
 LEAST_FILES = 2
+
+log = logger(__name__)
 
 
 def compact_append(
@@ -176,6 +181,14 @@ def packs(
     others = sorted((f for f in files if f.file_name not in holders), key=lambda file: file.file_size)
     if len(others) >= LEAST_FILES or everything:
         least = (1 if everything else LEAST_FILES) if full else options.append_min_files
+        if len(others) > options.file_num_limit:
+            log.warning(
+                "%s: %s stay for the next compaction: '%s' is %d",
+                target.where,
+                plural(len(others) - options.file_num_limit, "small file"),
+                COMPACTION_FILE_NUM_LIMIT,
+                options.file_num_limit,
+            )
         found += _packed(others[: options.file_num_limit], _Bin(options, cost), least)
     return found
 

@@ -93,7 +93,7 @@ class StoredFiles:
     def lazy(self, file: DataFileMeta) -> pl.LazyFrame:
         """Returns all rows of a file, dead ones too, as a version frame."""
         data_file = self._by_name[file.file_name]
-        frame = file_frame(self.plan, self.section, [data_file], self.fields, self.target.store)
+        frame = file_frame(self.plan, self.section, [data_file], self.fields, self.target.store, live=self._live(file))
         return frame.with_columns(pl.lit(file.level, pl.Int32).alias(RUN_LEVEL)) if self.leveled else frame
 
     def collect(self, frames: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
@@ -123,8 +123,10 @@ class StoredFiles:
         """Returns the live rows among rows of a file that begin at position `start`."""
         if start == 0 and rows.height > file.row_count:
             raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
+        live = self._live(file)
+        return rows if live is None else rows.filter(live[start : start + rows.height])
+
+    def _live(self, file: DataFileMeta) -> pl.Series | None:
+        """Return which rows of a file are live, None if all are."""
         vector = None if self.vectors is None else self.vectors.vector(file.file_name)
-        if vector is None:
-            return rows
-        live = np.asarray(vector.live(file.row_count))[start : start + rows.height]
-        return rows.filter(pl.Series(live))
+        return None if vector is None else pl.Series(np.asarray(vector.live(file.row_count)))

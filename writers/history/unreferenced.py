@@ -21,6 +21,7 @@ from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.live_names import live_names, names_of_gone
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata_files import METADATA_CACHE
 from morrow.engine.plan.reachability import Span, by_branch, holding_roots, needs_deltas, roots_around
 from morrow.engine.plan.references import (
     KEY,
@@ -239,6 +240,7 @@ def _remove_metadata(metadata: TableMetadata, needed: MetadataFiles, kept: Metad
     store.delete_many([paths.statistics(name) for name in statistics])
     store.delete_many([paths.manifest(name) for name in manifests])
     store.delete_many([paths.manifest(name) for name in lists])
+    METADATA_CACHE.discard((*manifests, *lists))
     return Removed(statistics=len(statistics), metadata_files=len(manifests) + len(lists))
 
 

@@ -25,6 +25,16 @@ KEEPS_NULL = "last_value"
 """The function that treats null as a value."""
 
 
+OVERWRITE = "overwrite the table with the rows that are wanted"
+"""The advice for changes that no new version of a row can make."""
+
+
+def instead_of_update(target: WriteTarget) -> str:
+    """Return what to do instead of updating a key: tables of some merge engines delete no rows."""
+    is_deletable = not target.options.ignore_delete and (target.merge is None or target.merge.undeletable is None)
+    return "delete the row and insert another" if is_deletable else OVERWRITE
+
+
 def check_deletable(target: WriteTarget) -> None:
     """Raises `Unsupported` when a ``-D`` row would not remove the row of its key."""
     if target.merge is None:
@@ -59,8 +69,8 @@ def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str)
     keys = [name for name in columns if name in target.schema.primary_keys]
     if keys:
         raise InvalidArgument(
-            f"{target.where}: {keys[0]!r} is part of the primary key, which cannot be updated; delete the row and "
-            "insert another"
+            f"{target.where}: {keys[0]!r} is part of the primary key, which cannot be updated; "
+            f"{instead_of_update(target)}"
         )
     check_assignable(target, set(columns), operation)
 
@@ -93,7 +103,7 @@ def stays_in_partition(target: WriteTarget, column: str, operation: str) -> Unsu
     return Unsupported(
         f"{operation} of the partition column {column!r}, which would not move the row,",
         where=target.where,
-        hint="delete the row and insert another",
+        hint=instead_of_update(target),
     )
 
 
@@ -220,7 +230,8 @@ def _check_sequence(
         raise Unsupported(
             f"an update that sets back the sequence ({', '.join(sequence)}): the row would stay as it is",
             where=target.where,
-            hint="delete the row and insert another, or overwrite",
+            # A row inserted after a delete would be older than the delete.
+            hint=OVERWRITE,
         )
 
 

@@ -89,9 +89,9 @@ def _check_names(
 ) -> None:
     known = [f.name for f in fields]
     if kind_column in known:
-        raise InvalidArgument(
-            f"kinds={kind_column!r} names a column of the table; set the option rowkind.field to take kinds from it"
-        )
+        takes = target.write.rowkind_field == kind_column
+        hint = "leave kinds out: rowkind.field takes them from it" if takes else "give the kinds another name"
+        raise InvalidArgument(f"{target.where}: kinds={kind_column!r} names a column of the table; {hint}")
     extra = [name for name in source.names if name not in target.schema.by_name and name != kind_column]
     if extra:
         hint = did_you_mean(extra[0], known)

@@ -80,7 +80,11 @@ METASTORE_TAG_TO_PARTITION_PREVIEW = idle(
     "Shows a tag that is yet to be made",
 )
 PARTITION_END_INPUT_TO_DONE = idle(
-    ENGINES, "partition.end-input-to-done", BOOL, False, "Marks partitions as done at the end of input"
+    "it is for Paimon's own connectors of Flink and Spark; `Table.mark_partition_done` does it",
+    "partition.end-input-to-done",
+    BOOL,
+    False,
+    "Marks partitions as done at the end of input, or after a batch of Spark",
 )
 PARTITION_MARK_DONE_ACTION = honoured(
     "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; only success files"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.catalogs.place import Opens, Question
-from morrow.spark.source.option_names import ALIASES, EVOLVING, MERGE_SCHEMA, REPLACE_WHERE
+from morrow.spark.source.option_names import ALIASES, EVOLVING, REPLACE_WHERE
 from morrow.spark.source.option_values import SinkOptions
 from morrow.spark.source.options import Options
-from morrow.spark.source.settings import PREFIX
 from morrow.writers.operations.overriding import OF_A_WRITE, check_heeded
 
 if TYPE_CHECKING:
@@ -53,14 +52,13 @@ def settings_beside(place: Opens, question: Question, given: Mapping[str, str]) 
 
 
 def settings_of_changes(place: Opens, question: Question) -> dict[str, str]:
-    """Returns the options that the session sets for DELETE, UPDATE and MERGE. Raises `Unsupported` for new columns."""
-    set = _settings(place, question)
-    if Options(set).sink().evolution is not None:
-        raise Unsupported(
-            f"a change of rows under the setting {PREFIX}{MERGE_SCHEMA}",
-            hint="RESET it, and add new columns by ALTER TABLE first, or write MERGE WITH SCHEMA EVOLUTION",
-        )
-    return {key: value for key, value in set.items() if key not in EVOLVING}
+    """Return the options that the session sets for DELETE, UPDATE and MERGE.
+
+    New columns of a MERGE are there by then, and the other statements have none.
+    """
+    found = _settings(place, question)
+    Options(found).sink()  # Raises for a wrong value.
+    return {key: value for key, value in found.items() if key not in EVOLVING}
 
 
 def _settings(place: Opens, question: Question) -> dict[str, str]:

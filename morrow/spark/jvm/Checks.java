@@ -51,8 +51,8 @@ final class Checks {
         }
     }
 
-    /** Refuses to evolve a table whose columns Spark would leave as they are, and the rows without those that it lacks. */
-    void checkEvolution(LogicalPlan target) {
+    /** The table of Morrow's that a statement changes; null for all others. */
+    Target target(LogicalPlan target) {
         Object leaf = target.collectLeaves().head();
         Table table = null;
         if (leaf instanceof DataSourceV2Relation) {
@@ -62,8 +62,14 @@ final class Checks {
             Names.Place place = names.place(parts);
             table = place == null ? names.ofSpark(parts) : place.table();
         }
-        if (table instanceof Target && (!Commands.EVOLVES || table instanceof LocatedTarget)) {
-            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
+        return table instanceof Target ? (Target) table : null;
+    }
+
+    /** Refuses to evolve a table whose columns Spark would leave as they are, and the rows without those that it lacks. */
+    void checkEvolution(Target table, String what) {
+        if (!Commands.EVOLVES || table instanceof LocatedTarget) {
+            String advice = what.endsWith("merge-schema") ? "RESET it, and add the columns by ALTER TABLE" : "add the columns by ALTER TABLE";
+            throw Refused.of("Unsupported", what + " is not supported; " + advice);
         }
     }
 }

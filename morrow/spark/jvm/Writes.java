@@ -70,8 +70,8 @@ public class Writes extends Rule {
         if (read instanceof UnresolvedRelation && ((UnresolvedRelation) read).isStreaming()) {
             checks.checkStream((UnresolvedRelation) read);
         }
-        if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) {
-            checks.checkEvolution(((MergeIntoTable) plan).targetTable());
+        if (plan instanceof MergeIntoTable) {
+            return merged((MergeIntoTable) plan);
         }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checks.checkProperties((SetTableProperties) plan);
@@ -83,6 +83,23 @@ public class Writes extends Rule {
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? tables.made(plan) : plan;
+    }
+
+    /** Makes a MERGE one WITH SCHEMA EVOLUTION if a setting of the session asks for it, before Spark looks for columns. */
+    private TreeNode merged(MergeIntoTable plan) {
+        boolean isSaid = plan.withSchemaEvolution();
+        Map settings = Questions.settings();
+        Target table = isSaid || !settings.isEmpty() ? checks.target(plan.targetTable()) : null;
+        if (table == null || (!isSaid && !Boolean.TRUE.equals(asked(table, new HashMap(), settings).get("evolves")))) {
+            return plan;
+        }
+        checks.checkEvolution(table, isSaid ? "MERGE WITH SCHEMA EVOLUTION" : "MERGE under the setting spark.paimon.write.merge-schema");
+        if (isSaid) {
+            return plan;
+        }
+        Object[] parts = Plans.parts(plan);
+        parts[parts.length - 1] = Boolean.TRUE;
+        return plan.makeCopy(parts);
     }
 
     // Rows for a table that is there

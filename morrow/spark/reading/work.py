@@ -93,7 +93,8 @@ def _placed(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Pla
     for file, mask in zip(section.files, found, strict=True):
         kinds = [VALUE_KIND_FIELD] if plan.drops_retractions and file.may_hold_retractions else []
         with in_flight(plan, store), reading_files(plan, [section], read, store):
-            frame = filtered(plan, file_frame(plan, section, [file], [*read, *kinds], store, position=True))
+            frame = file_frame(plan, section, [file], [*read, *kinds], store, position=True, live=mask)
+            frame = filtered(plan, frame)
             frame = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0) if kinds else frame
             frame = frame if mask is None else frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
             for chunk in batches(frame.select(*cols(plan.columns), POSITION), execute.BATCH_ROWS):

@@ -21,7 +21,13 @@ from morrow.spark.writing.row_changes import change_places
 from morrow.spark.writing.version_work import VersionJob, new_name, old_name
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import columns_of_deletion
-from morrow.writers.operations.new_versions import check_deletable, check_updatable, moves_rows, stays_in_partition
+from morrow.writers.operations.new_versions import (
+    OVERWRITE,
+    check_deletable,
+    check_updatable,
+    moves_rows,
+    stays_in_partition,
+)
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import check_alone, hidden_places, readable
 from morrow.writers.target import WriteTarget
@@ -186,7 +192,7 @@ def _with_old(
     if sequence:
         error = (
             f"Unsupported: {target.where}: an update that sets back the sequence ({', '.join(sequence)}): the row "
-            "would stay as it is; delete the row and insert another"
+            f"would stay as it is; {OVERWRITE}"
         )
         is_older = (operation == UPDATED) & _is_older(target, number, old)
         key = target.schema.primary_keys[0]

@@ -17,7 +17,7 @@ from morrow.spark.writing.changes import UPDATED, change
 from morrow.spark.writing.write import Place, metadata_at
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.merge_clauses import TARGET
-from morrow.writers.operations.new_versions import check_updatable
+from morrow.writers.operations.new_versions import check_updatable, instead_of_update
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import serially
 from morrow.writers.target import WriteTarget
@@ -71,8 +71,7 @@ def update(
     wrong = next((name for name in values if name in into.schema.primary_keys), None)
     if wrong is not None:
         raise InvalidArgument(
-            f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; delete the row and insert "
-            "another"
+            f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; {instead_of_update(into)}"
         )
     condition = cast("Column", where) if is_column(where) else None
     fields = into.schema.fields

@@ -22,6 +22,7 @@ from morrow.readers.casts.losses import BITS, Loss, first_loss, keeps_all
 from morrow.readers.files import reading, scan
 from morrow.readers.files.file_frames import source_of, written_fields
 from morrow.readers.files.streaming import batches
+from morrow.readers.masks.live import read_deletion
 
 BATCH_ROWS = 1 << 17
 
@@ -42,13 +43,20 @@ class Retyped:
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
     def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Reads the values batch by batch, also of rows that are deleted or replaced, as reads of the table cast them.
+        """Reads the values batch by batch, also of rows that newer ones replace, as reads of the table cast them.
+
+        Values of rows that a deletion vector marks as dead are left out.
 
         Raises as `morrow.readers.files.reading`.
         """
-        with reading(self.facts.file.path):
-            for batch in batches(scan([source_of(self.facts.file, self.plan, store)], [self.written]), BATCH_ROWS):
-                yield to_arrow_array(batch.to_series(), self.written.type)
+        file = self.facts.file
+        live, start = None if file.deletion is None else read_deletion(file, store), 0
+        with reading(file.path):
+            for batch in batches(scan([source_of(file, self.plan, store)], [self.written]), BATCH_ROWS):
+                values = batch.to_series()
+                if live is not None:
+                    values, start = values.filter(live[start : start + len(values)]), start + len(values)
+                yield to_arrow_array(values, self.written.type)
 
     def bounds(self) -> pa.Array | None:
         """Returns the least and the greatest value where metadata tell them, and they decide what a cast keeps."""

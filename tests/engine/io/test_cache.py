@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.plan.metadata_files import METADATA_CACHE
+from tests.support.written import new_table
+
+NOISE = 6 << 20
+"""Bytes by which the memory of a process varies, whatever it keeps."""
 
 
 def test_the_least_recently_used_value_goes_first() -> None:
@@ -74,3 +84,70 @@ def test_threads_may_share_it() -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert cache.held <= 100
+
+
+def test_entries_of_a_removed_file_are_dropped() -> None:
+    cache: ByteCache[str] = ByteCache(10)
+    cache.put("a", "A", 2, of="file")
+    cache.put("b", "B", 3, of="file")
+    cache.put("c", "C", 4, of="other")
+    cache.put("b", "newer", 1, of="other")
+    cache.discard(["file", "unheard"])
+    assert (cache.get("a"), cache.get("b"), cache.get("c"), cache.held) == (None, "newer", "C", 5)
+
+
+def test_expired_snapshots_leave_the_cache(tmp_path: Path) -> None:
+    keeps_three = {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
+    table = new_table(tmp_path, "k INT NOT NULL, v INT", keys=["k"], options=keeps_three)
+
+    def held_after(commits: int) -> int:
+        for number in range(commits):
+            table.upsert({"k": [number % 4], "v": [number]})
+            table.count("v = 1")
+        return METADATA_CACHE.held
+
+    with fsync_disabled():
+        before = held_after(10)
+        assert held_after(10) < 1.5 * before
+
+
+GROWTH = """
+import gc, sys
+from pathlib import Path
+import morrow
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.durability import fsync_disabled
+
+morrow.use_cache_folder(False)
+few = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
+options = {"bucket": 1, **({"write-only": True} if sys.argv[2] == "all" else few)}
+catalog = morrow.Catalog(sys.argv[1])
+table = catalog.create_table("d.t", "k INT NOT NULL, v INT", primary_keys="k", options=options)
+caches = [each for each in gc.get_objects() if type(each) is ByteCache]
+
+def state(first, commits):
+    with fsync_disabled():
+        for number in range(first, first + commits):
+            table.upsert({"k": [number % 50], "v": [number]})
+            if number % 5 == 0:
+                table.count("v = 3")
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096, sum(each.held for each in caches)
+
+(before, held_before), (after, held) = state(0, 40), state(40, 100)
+print(after - before, held - held_before)
+"""
+"""Prints the bytes of memory by which a process grows in 100 commits, and those that its caches count."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("snapshots", ["all", "three"])
+def test_memory_of_a_process_that_commits(tmp_path: Path, snapshots: str) -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", GROWTH, str(tmp_path), snapshots], capture_output=True, text=True, check=True
+    ).stdout
+    grown, counted = map(int, printed.split())
+    if snapshots == "all":
+        assert grown < 1.5 * counted + NOISE
+    else:
+        assert grown < NOISE

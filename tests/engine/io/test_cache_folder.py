@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,6 +156,34 @@ def test_a_folder_that_others_write_or_nobody_is_no_cache(tmp_path: Path) -> Non
         none.put(KEY, b"value")
         assert none.get(KEY) is None
     assert list(shared.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and owners of files")
+def test_entries_of_a_folder_that_others_may_write_are_not_used(folder: CacheFolder) -> None:
+    folder.put(KEY, b"value")
+    folder.path.chmod(0o777)
+    assert folder.get(KEY) is None
+    folder.path.chmod(0o700)
+    assert (folder.get(KEY), folder.contents().hits) == (b"value", 1)
+    if os.geteuid() == 0:
+        os.chown(folder.path, 65534, 65534)
+        assert folder.get(KEY) is None
+        os.chown(folder.path, 0, 0)
+        os.chown(entry(folder), 65534, 65534)
+        assert folder.get(KEY) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_in_place_of_an_entry_makes_nobody_wait(folder: CacheFolder) -> None:
+    folder.put(KEY, b"value")
+    place = entry(folder)
+    place.unlink()
+    os.mkfifo(place)
+    found: list[object] = []
+    reading = threading.Thread(target=lambda: found.append(folder.get(KEY)), daemon=True)
+    reading.start()
+    reading.join(30)
+    assert found == [None]
 
 
 WRITER = """

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.readers.expressions.library import run_query
 
 ENDLESS = "SELECT sum(sin(a.range * b.range)) FROM range(100000) a, range(1000000) b"
@@ -58,6 +58,44 @@ def test_what_duckdb_cannot_compute_is_an_invalid_argument(tmp_path: Path, resul
     found = morrow.sql("SELECT CAST(x AS INT) FROM (VALUES ('1'), ('x')) AS t(x)", tmp_path)
     with pytest.raises(InvalidArgument, match=r"Could not convert string 'x' to INT32"):
         RESULTS[result](found)
+
+
+STEPS: dict[str, Callable[[Any], object]] = {
+    "filter": lambda found: found.filter("nope = 1"),
+    "a wrong text": lambda found: found.filter("id = = 1"),
+    "project": lambda found: found.project("nope"),
+    "order": lambda found: found.order("nope"),
+    "aggregate": lambda found: found.aggregate("sum(nope)"),
+    "groups": lambda found: found.group_by("id").agg("sum(nope)"),
+    "join": lambda found: found.join(found.set_alias("other"), "nope"),
+    "union": lambda found: found.union(found.project("1, 2, 3")),
+    "query": lambda found: found.query("q", "SELECT nope FROM q"),
+    "max": lambda found: found.max("nope"),
+    "after a step": lambda found: found.filter("id > 0").limit(1).project("nope"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_wrong_steps_are_invalid_arguments(unreadable: morrow.Table, step: str) -> None:
+    catalog = morrow.Catalog(Path(unreadable.path).parents[1])
+    for relation in (catalog.sql("SELECT id FROM d.t"), unreadable.scan(["id"]).to_duckdb(duckdb.connect())):
+        with pytest.raises(InvalidArgument, match="the query: "):
+            STEPS[step](relation)
+
+
+def test_steps_find_the_variables_of_their_caller(unreadable: morrow.Table) -> None:
+    found = unreadable.scan(["id"]).to_duckdb(duckdb.connect())
+    mine = pa.table({"x": [1, 2]})
+    assert found.filter("id IN (SELECT x FROM mine)").fetchall() == [(1,)]
+    assert found.query("q", "SELECT count(*) FROM q JOIN mine ON id = x").fetchall() == [(1,)]
+    assert found.group_by("id").agg("(SELECT max(x) FROM mine)").fetchall() == [(1, 2)]
+    assert len(mine) == 2
+
+
+def test_a_folder_that_is_not_there_is_no_damaged_file(unreadable: morrow.Table) -> None:
+    with pytest.raises(StorageError, match=r"Cannot open file \"/nope/x\.parquet\"") as caught:
+        unreadable.scan(["id"]).to_duckdb(duckdb.connect()).to_parquet("/nope/x.parquet")
+    assert "verify" not in str(caught.value)
 
 
 def test_relations_are_duckdbs_own(unreadable: morrow.Table) -> None:

@@ -24,7 +24,7 @@ from morrow.spark.reading.expressions import quoted
 from morrow.spark.statements.queries import Session
 from morrow.spark.statements.running import run
 from morrow.spark.views import Access
-from tests.faces.tables import NESTED, ROW_ID, Column, make
+from tests.faces.tables import NESTED, ROW_ID, Column, RandomTable, make
 from tests.support.profile import IS_LONG
 from tests.support.spark_rows import handed_over, lines_of
 
@@ -152,17 +152,34 @@ def literal(value: Any, kind: str) -> str:
     return str(value)
 
 
-def _faces(spark: SparkSession, warehouse: Path, path: str) -> Mapping[str, Made]:
-    """Returns the ways in which Spark reads the newest state of ``db.t``."""
+def _faces(spark: SparkSession, warehouse: Path, table: morrow.Table, snapshot: int | None) -> Mapping[str, Made]:
+    """Returns the ways in which Spark reads a table of ``db``: its newest state, or that of a snapshot."""
     session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(warehouse), Access())})
-    morrow.spark.read(spark, path).createOrReplaceTempView("pushed_read")
-    spark.read.format("morrow").load(path).createOrReplaceTempView("pushed_loaded")
+    name = f"{Path(table.path).name}_{snapshot or 'newest'}"
+    options = {} if snapshot is None else {"scan.snapshot-id": str(snapshot)}
+    morrow.spark.read(spark, table.path, snapshot=snapshot).createOrReplaceTempView(f"pushed_read_{name}")
+    spark.read.format("morrow").options(**options).load(table.path).createOrReplaceTempView(f"pushed_loaded_{name}")
+    known = f"pm.db.{Path(table.path).name}" + ("" if snapshot is None else f" VERSION AS OF {snapshot}")
     return {
-        "catalog": lambda query: spark.sql(query.format(t="pm.db.t")),
-        "read": lambda query: spark.sql(query.format(t="pushed_read")),
-        "load": lambda query: spark.sql(query.format(t="pushed_loaded")),
-        "morrow.spark.sql": lambda query: run(session, query.format(t="pm.db.t")),
+        "catalog": lambda query: spark.sql(query.format(t=known)),
+        "read": lambda query: spark.sql(query.format(t=f"pushed_read_{name}")),
+        "load": lambda query: spark.sql(query.format(t=f"pushed_loaded_{name}")),
+        "morrow.spark.sql": lambda query: run(session, query.format(t=known)),
     }
+
+
+def _never_written(made: RandomTable, warehouse: Path) -> morrow.Table:
+    """Makes ``db.never``, a table of the same columns without a snapshot."""
+    fields = {field.name: str(field.type) for field in made.table.scan().fields}
+    return morrow.Catalog(warehouse).create_table("db.never", schema=fields)
+
+
+def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
+    """Returns the columns of the newest state that a scan has, too: an old snapshot may have others."""
+    newest = {field.name: field.type for field in made.table.scan().fields}
+    shared = {field.name for field in scan.fields if newest.get(field.name) == field.type}
+    columns = [*made.columns, *([made.partition] if made.partition else [])]
+    return [column for column in columns if column.name in shared]
 
 
 def _held(spark: SparkSession, scan: morrow.Scan, folder: Path) -> str:
@@ -179,19 +196,28 @@ def test_queries_over_random_tables(spark: SparkSession, tmp_path: Path, part: i
 
 
 def _compare(spark: SparkSession, folder: Path, seed: int) -> None:
-    chance = random.Random(seed)
+    chance, warehouse = random.Random(seed), folder / "warehouse"
     try:
-        made = make(str(folder / "warehouse"), chance, NAMES)
-        held = _held(spark, made.table.scan(), folder / "newest")
+        made = make(str(warehouse), chance, NAMES)
+        old = chance.choice(made.table.snapshots()).id
+        scans = {
+            "newest": (made.table, None, made.table.scan()),
+            **({"old": (made.table, old, made.table.scan(snapshot=old))} if chance.random() < 0.5 else {}),
+        }
+        if len(scans) == 1:
+            never = _never_written(made, warehouse)
+            scans["never"] = never, None, never.scan()
+        held = {name: _held(spark, scan, folder / name) for name, (_, _, scan) in scans.items()}
     except (InvalidArgument, Unsupported):
         return
-    morrow.spark.catalog(spark, "pm", warehouse=folder / "warehouse")
-    states: list[tuple[str, Made, str]] = [
-        (name, face, held) for name, face in _faces(spark, folder / "warehouse", made.table.path).items()
+    morrow.spark.catalog(spark, "pm", warehouse=warehouse)
+    queries = {name: Queries(_columns_in(scan, made), chance) for name, (_, _, scan) in scans.items()}
+    states: list[tuple[Queries, str, Made, str]] = [
+        (queries[name], f"{name} by {way}", face, held[name])
+        for name, (table, snapshot, _) in scans.items()
+        for way, face in _faces(spark, warehouse, table, snapshot).items()
     ]
-    columns = [*made.columns, *([made.partition] if made.partition else [])]
-    queries = Queries(columns, chance)
-    drawn = [(queries.query(), *chance.choice(states)) for _ in range(QUERIES)]
+    drawn = [(asking.query(), *state) for asking, *state in (chance.choice(states) for _ in range(QUERIES))]
     asked = [made for query, _, face, view in drawn for made in (face(query), spark.sql(query.format(t=view)))]
     lines = lines_of(asked)
     for (query, name, *_), found, expected in zip(drawn, lines[::2], lines[1::2], strict=True):

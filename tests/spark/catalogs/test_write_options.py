@@ -36,14 +36,41 @@ def test_new_columns(sql: Sql, spark: SparkSession) -> None:
         sql("INSERT INTO t BY NAME SELECT named_struct('a', 2, 'b', 3) AS n, 4L AS id")
         sql("INSERT INTO t (id, s) VALUES (5, 'five')")
         sql("USE spark_catalog.default")
-        with pytest.raises(Exception, match="MERGE WITH SCHEMA EVOLUTION"):
-            sql("UPDATE pm.db.t SET s = 'x'")
+        sql("UPDATE pm.db.t SET s = 'six' WHERE id = 6")
     assert sql("SELECT id, s, n FROM pm.db.t WHERE id > 3 ORDER BY id") == [(4, None, (2, 3)), (5, "five", None)]
     with pytest.raises(Exception, match=r"EXTRA_COLUMNS|TOO_MANY_DATA_COLUMNS"):
         rows.selectExpr("id", "1 AS unheard").writeTo("pm.db.t").append()
     with pytest.raises(Exception, match="are there already"):
         spark.sql("SELECT 7L, 's', 3D, 'e', NULL, 1 AS ID").write.options(**MERGES).insertInto("pm.db.t")
     assert sql("SELECT count(*) FROM pm.db.t") == [(5,)]
+
+
+def test_new_columns_of_a_merge(sql: Sql, spark: SparkSession) -> None:
+    keyed = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'deletion-vectors.enabled' = 'true')"
+    for number, properties in enumerate(("", keyed)):
+        table = f"pm.db.t{number}"
+        sql(f"CREATE TABLE {table} (id BIGINT NOT NULL, r STRUCT<a: INT>) {properties}")
+        sql(f"INSERT INTO {table} VALUES (1, struct(1)), (2, struct(2))")
+        data = "SELECT 2L AS id, named_struct('a', 20, 'b', 'x') AS r, 1.5D AS extra UNION ALL SELECT 3L, NULL, 2.5D"
+        merge = f"MERGE INTO {table} t USING ({data}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+        merge += "WHEN NOT MATCHED THEN INSERT *"
+        with settings(spark, {"spark.paimon.write.merge-schema": "true"}):
+            assert "EXPLAIN WITH SCHEMA EVOLUTION is not supported" in str(sql(f"EXPLAIN {merge}"))
+            sql(merge)
+            sql(
+                f"MERGE INTO {table} t USING (SELECT 1L AS id, 7 AS more, 8 AS unused) s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET more = s.more"
+            )
+        assert sql(f"SELECT id, r.a, r.b, extra, more FROM {table} ORDER BY id") == [
+            (1, 1, None, None, 7),
+            (2, 20, "x", 1.5, None),
+            (3, None, None, 2.5, None),
+        ]
+        with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
+            sql(merge.replace("UPDATE SET *", "UPDATE SET unheard = s.extra"))
+    with settings(spark, {"spark.paimon.*.db.t0.write.merge-schema": "true"}):
+        sql("MERGE INTO pm.db.t0 t USING (SELECT 9L AS id, 1 AS last) s ON false WHEN NOT MATCHED THEN INSERT *")
+    assert sql("SELECT last FROM pm.db.t0 WHERE id = 9") == [(1,)]
 
 
 def test_members_by_position_and_in_any_case(sql: Sql, spark: SparkSession) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import morrow
+import morrow.spark
 from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -28,11 +30,11 @@ from morrow.scans.travelling import moment
 from morrow.spark.procedures.calling import call
 from morrow.spark.procedures.tables import TableArgument, table_argument
 from morrow.spark.views import attach, detach
-from tests.support.written import new_table
+from tests.support.written import new_table, with_packed_blobs
 from tests.support.written import rows as rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DONE = [{"result": True}]
 
@@ -152,10 +154,13 @@ def test_snapshots_expire(spark: SparkSession, table: morrow.Table) -> None:
 def test_partitions_expire(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, dt STRING, hh INT", by=["dt", "hh"])
     table.append({"id": [1, 2], "dt": ["2020-01-01", "2999-01-01"], "hh": [1, 2]})
+    young = {"left_partitions_count": 1, "kept_by": "none of them is older than 1 day"}
     arguments = {"expiration_time": "1 d", "timestamp_pattern": "$dt", "timestamp_formatter": "yyyy-MM-dd"}
-    assert called(spark, "expire_partitions", table, **arguments) == [{"expired_partitions": "dt=2020-01-01, hh=1"}]
+    assert called(spark, "expire_partitions", table, **arguments) == [
+        {"expired_partitions": "dt=2020-01-01, hh=1", **young}
+    ]
     options = "partition.expiration-time=1 d,partition.timestamp-pattern=$dt"
-    nothing = [{"expired_partitions": "No expired partitions."}]
+    nothing = [{"expired_partitions": "No expired partitions.", **young}]
     assert called(spark, "expire_partitions", table, options=options) == nothing
 
 
@@ -189,6 +194,29 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     assert table.scan(filter="dt = 'b'").to_polars()["id"].to_list() == [0, 1, 2, 3]
     assert called(spark, "purge_files", table) == [{"result": "Success"}]
     assert rows_of(table) == []
+
+
+def test_packs_of_keyed_blobs_stay_and_no_face_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    table, pack = with_packed_blobs(tmp_path)
+    morrow.spark.catalog(spark, "packed", warehouse=tmp_path)
+    reads: tuple[Callable[[], DataFrame], ...] = (
+        lambda: morrow.spark.read(spark, table.path),
+        lambda: spark.read.format("morrow").load(table.path),
+        lambda: spark.table("packed.db.t"),
+        lambda: spark.sql("SELECT k FROM packed.db.t VERSION AS OF 't'"),
+        lambda: spark.sql("SELECT * FROM packed.db.`t$audit_log`"),
+    )
+    for read in reads:
+        with pytest.raises(Exception, match="the BLOB column 'photo' of a table with a primary key"):
+            read().collect()
+    now = f"{dt.datetime.now():%Y-%m-%d %H:%M:%S}"
+    for mode in ("local", "distributed"):
+        (row,) = call(
+            spark, "remove_orphan_files", table="db.t", warehouse=tmp_path, older_than=now, mode=mode, dry_run=False
+        ).collect()
+        assert row.asDict()["deletedFileCount"] == 0
+    assert called(spark, "purge_files", table) == [{"result": "Success"}]
+    assert pack.exists()
 
 
 def files(table: morrow.Table) -> dict[str, int]:

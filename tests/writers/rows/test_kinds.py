@@ -60,7 +60,7 @@ def test_a_column_of_the_data(table: morrow.Table) -> None:
         (["-D", None], r"row 1: the row kind None is none of"),
         (["-D"], r"kinds has 1 values for more rows"),
         (["-D", "-D", "-D"], r"kinds has 3 values for 2 rows"),
-        ("id", r"kinds='id' names a column of the table; set the option rowkind.field"),
+        ("id", r"kinds='id' names a column of the table; give the kinds another name"),
         (2.5, r"a float holds no row kinds"),
         ([1.5, 2.5], r"not values of type Float64"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import polars as pl
@@ -14,10 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import morrow
+from morrow.cli import writing
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
+from morrow.engine.schema.creating import new_schema
 from morrow.engine.schema.sql import parse_type
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
+from morrow.tables.format_table import FormatTable
 from morrow.writers.rows.lossless import lossless
 from morrow.writers.rows.sources import source_of
 from tests.support.raw_arrays import LAYOUTS, Layout, damaged, sound
@@ -78,6 +86,7 @@ FACES: dict[str, Callable[[morrow.Table, pa.Table], object]] = {
     "merge schema": lambda table, rows: table.append(rows, schema_mode="merge"),
     "merge": lambda table, rows: table.merge(rows, on="id").when_not_matched_insert().execute(),
     "writer": lambda table, rows: _written(table, rows),
+    "command line": lambda table, rows: _by_command_line(table, rows),
 }
 UPSERTS: dict[str, Callable[[morrow.Table, pa.Table], object]] = {
     "upsert": lambda table, rows: table.upsert(rows),
@@ -86,8 +95,8 @@ UPSERTS: dict[str, Callable[[morrow.Table, pa.Table], object]] = {
 }
 
 
-CONVERTED = {"polars", "lazy", "pandas"}
-"""Faces that take other libraries' frames, whose conversion of broken buffers is not Morrow's."""
+CONVERTED = {"polars", "lazy", "pandas", "command line"}
+"""Faces that take frames or files of other libraries, whose conversion of broken buffers is not Morrow's."""
 
 
 def polars_takes(array: pa.Array) -> bool:
@@ -115,6 +124,38 @@ def _series(column: pa.ChunkedArray) -> pl.Series:
 def _written(table: morrow.Table, rows: pa.Table) -> None:
     with table.writer() as writer:
         writer.write(rows)
+
+
+def _by_command_line(table: morrow.Table, rows: pa.Table) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.arrow"
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        writing.append(table.path, file, None)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
+@given(seed=SEEDS)
+@FEW
+def test_format_tables_refuse_damaged_arrays_or_keep_them(
+    tmp_path_factory: pytest.TempPathFactory, file_format: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    layout = rng.choice(LAYOUTS)
+    try:
+        array = damaged(rng, sound(rng, layout, ROWS))
+    except (pa.ArrowException, IndexError):
+        return
+    schema = new_schema(f"id INT, v {layout.sql}", where="t")
+    schema = replace(schema, options={**schema.options, "file.format": file_format, "type": FORMAT_TABLE})
+    folder = tmp_path_factory.mktemp("t")
+    table = FormatTable(FolderTable(LocalStore(), str(folder), FORMAT_TABLE, schema, "t"))
+    try:
+        table.append(pa.table({"id": pa.array(range(ROWS), pa.int32()), "v": array}))
+    except MorrowError:
+        assert not any(path.is_file() for path in folder.rglob("*"))
+        return
+    assert without_nan(table.scan().to_arrow().sort_by("id")["v"]) == without_nan(array)
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["append table", "primary key"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
 from morrow.engine.units import NANOS_PER_MICRO
 from morrow.engine.values import replace
+from morrow.engine.wording import duration_text
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -53,6 +54,26 @@ class Partition:
     updated: dt.datetime | None
 
 
+class ExpiredPartitions(list[dict[str, Any]]):
+    """The values of each dropped partition by column, how many partitions are left, and what keeps them."""
+
+    left: int
+    kept_by: str
+
+    def __init__(self, dropped: Iterable[dict[str, Any]] = (), left: int = 0, kept_by: str = "") -> None:
+        """Make the result of an expiry.
+
+        Args:
+            left: how many partitions there are now.
+            kept_by: the reason why the first of them stays: an argument, an option, or its age.
+        """
+        super().__init__(dropped)
+        self.left, self.kept_by = left, kept_by
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (f" ({self.left} left: {self.kept_by})" if self.kept_by else "")
+
+
 def expire_partitions(
     metadata: TableMetadata,
     *,
@@ -63,7 +84,7 @@ def expire_partitions(
     max_expires: int | None = None,
     batch_size: int | None = None,
     now: dt.datetime | None = None,
-) -> list[dict[str, Any]]:
+) -> ExpiredPartitions:
     """Drops expired partitions, the first `max_expires` of them by their values; None: all.
 
     Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
@@ -72,7 +93,7 @@ def expire_partitions(
     Args:
         now: the time at which ages are computed, local unless it has a zone; None is now.
 
-    Returns: the values of each dropped partition by column, None for null.
+    Returns: the values of each dropped partition by column, None for null; how many are left, and why.
 
     Raises:
         InvalidArgument: a table without partitions, no expiration time, or a value that does not parse.
@@ -131,29 +152,38 @@ class PartitionExpiry:
         at_end = self._options.at_end_of_input and identifier == BATCH_COMMIT_IDENTIFIER
         return not interval or at_end or (now or dt.datetime.now()) - self._checked > interval
 
-    def run(self, now: dt.datetime | None = None) -> list[dict[str, Any]]:
+    def run(self, now: dt.datetime | None = None) -> ExpiredPartitions:
         """Drops expired partitions; returns and raises as `expire_partitions`."""
         self._checked = now or dt.datetime.now()
         snapshot = self._target.metadata.latest_snapshot()
         if snapshot is None:
-            return []
-        self._warn(snapshot)
-        due = self._too_old(snapshot, self._checked)
+            return ExpiredPartitions()
+        found = live_partitions(self._target, snapshot)
+        self._warn(found)
+        due = self._too_old(found, self._checked)
         old = due[: max(self._options.max_num, 0)]
+        kept_by = "" if len(due) == len(found) else f"none of them is older than {self._age}"
         if len(old) < len(due):
-            log.info("%s: %d more partitions are due: at most %d go", self._target.where, len(due) - len(old), len(old))
+            kept_by = f"max_expires is {len(old)}; due: {len(due) - len(old)} more"
+            log.info("%s: %s", self._target.where, kept_by)
         size = self._options.batch_size if self._options.batch_size > 0 else len(old)
         committer = Committer(self._target)
         dropped = [one for i in range(0, len(old), size or 1) for one in self._drop(committer, old[i : i + size])]
         keys = self._target.schema.partition_keys
-        return [dict(zip(keys, partition.values)) for partition in dropped]
+        values = [dict(zip(keys, partition.values)) for partition in dropped]
+        return ExpiredPartitions(values, len(found) - len(dropped), kept_by)
 
-    def _warn(self, snapshot: Snapshot) -> None:
+    @property
+    def _age(self) -> str:
+        age = self._options.expiration_time
+        return "" if age is None else duration_text(age)
+
+    def _warn(self, partitions: Sequence[Partition]) -> None:
         """Warns of a partition whose values do not parse as a time."""
         if self._options.strategy is not ExpireStrategy.VALUES_TIME:
             return
         fields = self._target.partition_fields
-        found = (one.values for one in live_partitions(self._target, snapshot))
+        found = (one.values for one in partitions)
         timeless = [values for values in found if partition_time(self._options, fields, values) is None]
         if timeless:
             log.warning(
@@ -171,21 +201,21 @@ class PartitionExpiry:
 
         def changes(latest: Snapshot | None) -> Changes:
             nonlocal dropped
-            still = {one.stored for one in self._too_old(latest, self._checked)} if latest else set()
+            found = live_partitions(self._target, latest) if latest else ()
+            still = {one.stored for one in self._too_old(found, self._checked)}
             dropped = [one for one in batch if one.stored in still]
             return overwritten(self._target, NOTHING, [one.stored for one in dropped])(latest)
 
         committer.create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, changes, True))
         return dropped
 
-    def _too_old(self, snapshot: Snapshot, now: dt.datetime) -> list[Partition]:
+    def _too_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
         """Returns the expired partitions, in the order of their values as texts, as in Java."""
         age = self._options.expiration_time
         try:
             before = now - (dt.timedelta.max if age is None else age)
         except OverflowError:  # nothing is that old
             return []
-        found = live_partitions(self._target, snapshot)
         is_old = _by_values if self._options.strategy is ExpireStrategy.VALUES_TIME else _by_update
         old = [one for one in found if is_old(self._target, self._options, one, before)]
         return sorted(old, key=lambda one: _texts(self._target, one))

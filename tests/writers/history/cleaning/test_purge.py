@@ -22,7 +22,7 @@ from morrow.writers.history.cleaning.orphans import OrphanFiles
 from morrow.writers.history.cleaning.purge import Purged, purge
 from morrow.writers.history.tags.creation import create_tag
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
-from tests.support.written import data_files, new_table, rows
+from tests.support.written import data_files, new_table, rows, with_packed_blobs
 
 
 def full(folder: Path, **options: str) -> morrow.Table:
@@ -71,16 +71,7 @@ def test_a_writer_that_has_not_committed_keeps_its_files(tmp_path: Path) -> None
 
 
 def test_packs_of_blobs_stay_and_rows_that_name_them_are_not_read(tmp_path: Path) -> None:
-    """As Paimon 2.0 writes tables with a key: rows hold descriptors of blobs in packs, which no manifest names."""
-    table = new_table(tmp_path, "k INT NOT NULL, v INT, photo BYTES", keys=["k"], options={"bucket": 1})
-    table.append([{"k": 1, "v": 1, "photo": b"\1descriptor"}])
-    table.tags.create("t")
-    schema = Path(table.path) / "schema/schema-0"
-    schema.write_text(schema.read_text().replace("BYTES", "BLOB"))
-    pack = Path(table.path) / "bucket-0/data-0d4d3b4c-8dbb-4fdc-b5b9-6f2b5b7b3d52-0.managed.blob"
-    pack.write_bytes(b"a photo")
-    os.utime(pack, (0, 0))
-    table = morrow.open(table.path)
+    table, pack = with_packed_blobs(tmp_path)
     reads: tuple[Callable[[], object], ...] = (
         table.scan().to_arrow,
         table.scan(["photo"], "k = 1", tag="t").to_polars,

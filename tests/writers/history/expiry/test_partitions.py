@@ -89,6 +89,8 @@ def test_the_first_by_their_values_go_first_in_commits_of_a_batch_each(tmp_path:
     table = days(tmp_path, ["2023-01-03", "2023-01-01", "2023-01-02", "2023-01-04"])
     dropped = expire_partitions(metadata(table), max_expires=3, batch_size=2, now=NOON)
     assert dropped == [{"dt": "2023-01-01"}, {"dt": "2023-01-02"}, {"dt": "2023-01-03"}]
+    assert (dropped.left, dropped.kept_by) == (1, "max_expires is 3; due: 1 more")
+    assert repr(dropped).endswith(" (1 left: max_expires is 3; due: 1 more)")
     assert left(table) == ["2023-01-04"]
     assert [s.commit_kind for s in metadata(table).snapshots()] == ["APPEND", "OVERWRITE", "OVERWRITE"]
 

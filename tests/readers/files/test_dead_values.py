@@ -1,0 +1,70 @@
+"""Values of rows that masks leave out need not survive a change of their column's type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import morrow
+from morrow.engine.errors import Unsupported
+from tests.support.written import new_table, rows
+
+FORMATS = ("parquet", "orc", "avro")
+
+
+def with_a_dead_row(path: Path, file_format: str, *, keyed: bool) -> morrow.Table:
+    """Makes a table whose only text that is no number is in a row that a deletion vector marks as dead."""
+    options = {"deletion-vectors.enabled": True, "file.format": file_format, **({"bucket": 1} if keyed else {})}
+    table = new_table(path, "id INT NOT NULL, v STRING", keys=["id"] if keyed else [], options=options)
+    data: dict[str, list[Any]] = {"id": [1, 2, 3], "v": ["abc", "7", "8"]}
+    if keyed:
+        table.upsert(data)
+        table.compact(full=True)
+    else:
+        table.append(data)
+    table.delete("id = 1")
+    table.alter.set_type("v", "INT")
+    return table
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append table", "primary key"])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_all_reads_leave_dead_values_alone(tmp_path: Path, file_format: str, keyed: bool) -> None:
+    table = with_a_dead_row(tmp_path, file_format, keyed=keyed)
+    expected = [(2, 7), (3, 8)]
+    assert rows(table) == sorted(table.scan().lazy().collect().rows()) == expected
+    assert rows(table, filter="v > 7") == expected[1:]
+    assert sum(batch.num_rows for batch in table.scan().to_batches(1)) == 2
+    assert sorted(table.scan().to_duckdb(duckdb.connect()).fetchall()) == expected
+    assert table.scan().dataset().to_table().num_rows == table.count("v IS NOT NULL") == 2
+    assert table.doctor(data=True).healthy
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append table", "primary key"])
+def test_changes_of_rows_and_compaction_leave_dead_values_alone(tmp_path: Path, keyed: bool) -> None:
+    table = with_a_dead_row(tmp_path, "parquet", keyed=keyed)
+    table.update({"v": "v + 1"}, "id = 2")
+    table.compact(full=True)
+    assert rows(table) == [(2, 8), (3, 8)]
+
+
+def test_many_small_files_and_partitions(tmp_path: Path) -> None:
+    options = {"deletion-vectors.enabled": True}
+    table = new_table(tmp_path, "p INT NOT NULL, id INT, v STRING", by=["p"], options=options)
+    table.append({"p": [*range(10)] * 2, "id": [1] * 10 + [2] * 10, "v": ["abc"] * 10 + ["7"] * 10})
+    table.delete("id = 1")
+    table.alter.set_type("v", "BIGINT")
+    assert rows(table) == [(p, 2, 7) for p in range(10)]
+    assert rows(table, columns=["v"], filter="p = 3 AND v = 7") == [(7,)]
+
+
+def test_live_values_are_still_refused(tmp_path: Path) -> None:
+    table = with_a_dead_row(tmp_path, "parquet", keyed=False)
+    table.alter.set_type("v", "STRING")
+    table.append({"id": [4], "v": ["xyz"]})
+    table.alter.set_type("v", "INT")
+    with pytest.raises(Unsupported, match="the value 'xyz' of the column 'v'"):
+        rows(table)

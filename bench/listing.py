@@ -23,10 +23,10 @@ import polars as pl
 import morrow
 from bench.planning import SCHEMA, fill
 from morrow.engine.format.manifest import DELETE
-from morrow.engine.plan.manifests import manifest_entries, manifests_of
-from morrow.engine.values import replace
+from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
+from morrow.engine.structs import replace
+from morrow.writers.commit.committer import SnapshotLog
 from morrow.writers.commit.manifests import ManifestWriter
-from morrow.writers.commit.snapshots import SnapshotLog
 from tests.support.s3_server import BUCKET, running
 
 FILES, PARTITIONS = 100_000, 100
@@ -51,8 +51,8 @@ def replace_some(table: morrow.Table) -> None:
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
     assert first is not None
-    old = manifests_of(table._metadata, first)
-    gone = pl.concat(manifest_entries(table._metadata, old)).gather_every(REPLACED)
+    old = list_manifests(table._metadata, first)
+    gone = pl.concat(read_manifest_entries(table._metadata, old)).gather_every(REPLACED)
     written: list[str] = []
     deleted = gone.with_columns(pl.lit(DELETE, dtype=gone.schema["_KIND"]).alias("_KIND"))
     added = gone.with_columns(pl.concat_str([pl.lit("data-new-"), "_FILE_NAME"]).alias("_FILE_NAME"))

@@ -34,7 +34,7 @@ import sys
 from pathlib import Path
 
 from bench import tables
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 
 PROJECT = Path(__file__).parents[1]
 WORKER = "bench.memory_worker"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from morrow.spark.java import find_java
+from morrow.spark.sessions import find_java
 
 HERE = Path(__file__).parent
 HOME = HERE / ".peers"

@@ -29,11 +29,11 @@ import polars as pl
 import morrow
 import morrow.spark
 from bench.tables import HOME
-from morrow.engine.format.binary_row_encode import encode_columns
-from morrow.engine.plan.manifests import manifest_entries, manifests_of
-from morrow.engine.values import replace
+from morrow.engine.format.binary_row_encoder import encode_columns
+from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
+from morrow.engine.structs import replace
+from morrow.writers.commit.committer import SnapshotLog
 from morrow.writers.commit.manifests import ARITY, ManifestWriter
-from morrow.writers.commit.snapshots import SnapshotLog
 
 FORMATS = {False: "parquet", True: "avro"}
 """The format of the files for a plan of Morrow's and one of Spark's, which asks whether Parquet files are there."""
@@ -60,7 +60,7 @@ def fill(table: morrow.Table, files: int, partitions: int) -> None:
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
     assert first is not None
-    (like,) = manifest_entries(table._metadata, manifests_of(table._metadata, first))
+    (like,) = read_manifest_entries(table._metadata, list_manifests(table._metadata, first))
     written: list[str] = []
     pieces = (np.arange(at, min(at + PIECE, files)) for at in range(0, files, PIECE))
     manifests = pl.concat([writer.entries(_entries(table, like, numbers, partitions), written) for numbers in pieces])

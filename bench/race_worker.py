@@ -75,9 +75,9 @@ def main() -> None:
     os.dup2(2, 1)  # what an engine prints must not mix with the answers
     task = json.loads(sys.argv[1])
     if not task.get("fsync", True):
-        from morrow.engine.io.durability import fsync_disabled
+        from morrow.engine.io.local import disable_fsync
 
-        fsync_disabled().__enter__()  # until the process ends
+        disable_fsync().__enter__()  # until the process ends
     append = ENGINES[task["engine"]](task["warehouse"], task["storage_options"])
     for _ in range(task.get("warm", 0)):
         append(pa.table({"id": pa.array([-1 - task["process"]], pa.int64()), "name": ["warm"]}))

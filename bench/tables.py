@@ -19,9 +19,9 @@ import polars as pl
 import pyarrow as pa
 
 from bench import data, delta, written
-from morrow.engine.format.bucket import bucket_of
+from morrow.engine.format.buckets import compute_buckets
 from morrow.engine.format.types import BigIntType
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.support.table_factory import DataFile, TableFactory
 
 HOME = Path(__file__).parent / ".data"
@@ -243,7 +243,7 @@ def write_by(name: str, spec: Spec, path: Path) -> int:
 
 def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:
     """Writes one file of the rows in each bucket."""
-    buckets = bucket_of([rows["id"]], [BigIntType()], spec.buckets) if spec.buckets > 1 else np.zeros(rows.height)
+    buckets = compute_buckets([rows["id"]], [BigIntType()], spec.buckets) if spec.buckets > 1 else np.zeros(rows.height)
     return [
         table.write_file(
             rows.filter(buckets == bucket).to_arrow(),

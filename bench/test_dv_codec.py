@@ -24,8 +24,7 @@ from pyroaring import BitMap
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.compare import Bound, Limit, compare, record, timed
-from morrow.engine.format.deletion_index import read_entry, write_index_file
-from morrow.engine.format.deletion_vector import DeletionVector
+from morrow.engine.format.deletion_vectors import DeletionVector, read_entry, write_index_file
 
 SECTION = "Deletion vector codec"
 RATES = (0.2, 0.5, 0.8)

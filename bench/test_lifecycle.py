@@ -18,14 +18,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import morrow
 from bench.compare import compare, timed
 from bench.tables import HOME
-from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.format.snapshot import snapshot_json
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.snapshot import format_snapshot
+from morrow.engine.io.local import disable_fsync
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.writers.commit import TableCommit
+from morrow.engine.structs import replace
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.target import WriteTarget
 
 EXPIRED = 1_000
@@ -110,7 +110,7 @@ def replaced_files(home: Path, live: int, changed: int, snapshots: int) -> Path:
     (folder / "bucket-0").mkdir()
     commits = TableCommit(WriteTarget.of(metadata_of(folder)))
     replaced: tuple[DataFileMeta, ...] = ()
-    with fsync_disabled():
+    with disable_fsync():
         commits.commit([message(new_files=tuple(data_file(f"base-{n}.parquet") for n in range(live)))])
         for number in range(snapshots):
             files = tuple(data_file(f"{number}-{n}.parquet") for n in range(changed))
@@ -180,7 +180,7 @@ def long_history(home: Path, count: int) -> morrow.Table:
     assert first is not None
     folder = Path(table.path) / "snapshot"
     for number in range(1, count + 1):
-        snapshot = snapshot_json(replace(first, id=number, time_millis=number * SECOND))
+        snapshot = format_snapshot(replace(first, id=number, time_millis=number * SECOND))
         (folder / f"snapshot-{number}").write_bytes(snapshot)
     (folder / "LATEST").write_text(str(count))
     return table

@@ -16,7 +16,7 @@ import morrow
 from bench.compare import Bound, compare, timed
 from bench.conftest import Tables
 from bench.tables import Table
-from morrow.readers.files.page_checks import PAGE_CACHE
+from morrow.readers.files.page_checksums import PAGE_CACHE
 
 PASSES = {"first": (PAGE_CACHE.clear, Bound(1.15)), "again": (None, Bound(1.05))}
 TABLES = {"append": "append", "bigint": "merge-on-read", "dv10": "deletion vectors"}

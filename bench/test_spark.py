@@ -29,7 +29,7 @@ from bench.conftest import Peers, Tables
 from bench.spark_worker import DRIVER, DRIVER_HEAP, DRIVER_JVM, EXECUTOR_HEAP, EXECUTORS, WARM
 from bench.tables import HOME, SPARK_SIZES, Table
 from bench.test_write import Workshop
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,8 +29,8 @@ from bench import data
 from bench.compare import Bound, Limit, Measured, compare, record, timed
 from bench.conftest import Peers
 from bench.tables import HOME
-from morrow.engine.io.durability import fsync_disabled
-from morrow.writers.rows.validation import check_frame, check_table, check_values
+from morrow.engine.io.local import disable_fsync
+from morrow.writers.ingest.validation import check_frame, check_table, check_values
 
 SECTION = "Writing"
 ROWS, UPDATE_ROWS, UPDATES = 2_000_000, 100_000, 5
@@ -269,7 +269,7 @@ def test_commit_latency(benchmark: BenchmarkFixture, workshop: Workshop) -> None
     seconds: list[float] = []
 
     def all_commits() -> float:
-        with fsync_disabled():
+        with disable_fsync():
             for _ in range(commits):
                 began = time.perf_counter()
                 table.append(row)

@@ -9,15 +9,15 @@ from morrow.engine.errors import InvalidArgument
 
 V = TypeVar("V")
 
-MOST_ROWS = 2**63 - 1
-MOST_BATCH_ROWS = 2**31 - 1
+MAX_ROWS = 2**63 - 1
+MAX_BATCH_ROWS = 2**31 - 1
 
 
 NUL = "\0"
 """The end of a name in Arrow's C interface and in file systems."""
 
 
-def text(value: str, what: str) -> str:
+def check_text(value: str, what: str) -> str:
     """Returns `value` after checking that it is text that can be stored.
 
     Raises:
@@ -36,7 +36,9 @@ def text(value: str, what: str) -> str:
 
 
 def is_name(value: object) -> TypeGuard[str]:
-    """Returns whether a value is text that a file, a column or an Arrow field can be called, as `text` checks it."""
+    """Returns whether a value is text that a file, a column or an Arrow field can be called, as `check_text` checks
+    it.
+    """
     return isinstance(value, str) and NUL not in value and (value.isascii() or not any(map(is_surrogate, value)))
 
 
@@ -45,18 +47,18 @@ def is_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udfff"
 
 
-def texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+def check_texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     """Returns one text or several as a tuple; None gives an empty tuple. Raises `InvalidArgument`."""
     if value is None:
         return ()
     if isinstance(value, str):
-        return (text(value, what),)
+        return (check_text(value, what),)
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise InvalidArgument(f"{what} is a name or a list of names, not {value!r}")
-    return tuple(text(one, f"each of {what}") for one in value)
+    return tuple(check_text(one, f"each of {what}") for one in value)
 
 
-def mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
+def check_mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
     """Returns a mapping whose names the caller checks; None gives an empty one. Raises `InvalidArgument`."""
     if value is None:
         return {}
@@ -65,7 +67,7 @@ def mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
     return value
 
 
-def instance(value: V, kind: type | tuple[type, ...], what: str) -> V:
+def check_instance(value: V, kind: type | tuple[type, ...], what: str) -> V:
     """Returns `value` after checking that it is of this kind (a bool is no number). Raises `InvalidArgument`."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):

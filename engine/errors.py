@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from morrow.engine.telling import shown
+from morrow.engine.redaction import clean_text
 
 
 class MorrowError(Exception):
@@ -27,17 +27,17 @@ class MorrowError(Exception):
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(shown(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(clean_text(arg) if isinstance(arg, str) else arg for arg in args))
 
     def add_note(self, note: str, /) -> None:
-        super().add_note(shown(note))
+        super().add_note(clean_text(note))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Restores by message and members, whatever the constructor takes.
-        return _restored, (type(self), self.args, self.__dict__)
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
-def _restored(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:
+def _restore_error(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     error.__dict__.update(members)

@@ -5,10 +5,10 @@ Morrow works on frames that hold a table's columns, and adds columns of its own 
 columns in data files are named ``_KEY_`` plus the column's name. All of Morrow's names are defined here; no other
 module makes up a name that stands beside users' columns.
 
-Where names are compared case-insensitively (DuckDB, Spark) that is not enough, and `apart` finds a free name.
+Where names are compared case-insensitively (DuckDB, Spark) that is not enough, and `find_free_name` finds a free name.
 
 To Paimon a name such as ``*`` or ``^a.*$`` is a name like any other, but to most functions of Polars it is a pattern.
-`col`, `cols` and `member` are Polars' ``col`` and ``struct.field`` without patterns; users' names go through them.
+`col`, `cols` and `get_member` are Polars' ``col`` and ``struct.field`` without patterns; users' names go through them.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ KEY_PREFIX = "_KEY_"
 OWN_PREFIX = KEY_PREFIX + KEY_PREFIX
 
 
-def own(*words: object) -> str:
+def reserve_name(*words: object) -> str:
     """Returns a name of Morrow's own. The first word says what it names, and only the last one may be a user's."""
     return OWN_PREFIX + "_".join(map(str, words))
 
 
-POSITION = own("position")
+POSITION = reserve_name("position")
 """The 0-based position of the row in its data file, or in several files one after another, to which a mask applies."""
-ROW = own("row")
+ROW = reserve_name("row")
 """The number of a row in the frame at hand."""
-FILE = own("file")
+FILE = reserve_name("file")
 """The number, the size or the name of the file that a row is in."""
-KEY_ROW = own("key_row")
+KEY_ROW = reserve_name("key_row")
 """The row of the wanted key in the result of a key lookup (Int64)."""
-KEY_NUMBER = own("key_number")
+KEY_NUMBER = reserve_name("key_number")
 """The number of the row's key, in the order of keys (Int64); merges carry it along."""
-RUN_LEVEL = own("level")
+RUN_LEVEL = reserve_name("level")
 """The level of the file that a row of a sorted run comes from (Int32)."""
-BUCKET = own("bucket")
-PARTITION = own("partition")
-HASH = own("hash")
-FINGERPRINT = own("fingerprint")
+BUCKET = reserve_name("bucket")
+PARTITION = reserve_name("partition")
+HASH = reserve_name("hash")
+FINGERPRINT = reserve_name("fingerprint")
 """A number that is equal for equal keys."""
-ORDER = own("order")
-COUNT = own("count")
-OLD_ROW, NEW_ROW = own("old_row"), own("new_row")
-CURVE = own("curve")
-TASK = own("task")
+ORDER = reserve_name("order")
+COUNT = reserve_name("count")
+OLD_ROW, NEW_ROW = reserve_name("old_row"), reserve_name("new_row")
+CURVE = reserve_name("curve")
+TASK = reserve_name("task")
 """The task of a Spark job that writes the row."""
-MASK = own("mask")
-FIRST_BIT = own("first_bit")
+MASK = reserve_name("mask")
+FIRST_BIT = reserve_name("first_bit")
 """The number of the bit of a file's first row among those of all masks; negative where the file has no mask."""
-KEY_HERE, ROW_HERE = own("key_here"), own("row_here")
-VIEW = own("view")
+KEY_HERE, ROW_HERE = reserve_name("key_here"), reserve_name("row_here")
+VIEW = reserve_name("view")
 """The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""
 SPARKS_OLD_KEY = "__original_row_id_"
 """Spark's prefix of the columns with the old key of an updated row, which it adds after those of the table."""
@@ -66,20 +66,35 @@ ROW_PARTITION, ROW_BUCKET = "__paimon_partition", "__paimon_bucket"
 """Paimon's names of the hidden columns of a row's partition, a struct of its keys, and of its bucket."""
 
 # Columns beside those of manifest entries:
-EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")
-SECTION = own("section")
-BUCKET_NUMBER = own("bucket_number")
+EXTRA, INDEX, PATH, KEEP = reserve_name("extra"), reserve_name("index"), reserve_name("path"), reserve_name("keep")
+SECTION = reserve_name("section")
+BUCKET_NUMBER = reserve_name("bucket_number")
 """The number that `plan.sections.bucket_numbers` gives the entry (Int64)."""
-MODERN_DATES = own("modern_dates")
+MODERN_DATES = reserve_name("modern_dates")
 """The columns that `plan.modern_dates` finds in the entry's file (List(String); null: none)."""
-BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH = own("bucket_matches"), own("keys_match"), own("values_match")
+BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH = (
+    reserve_name("bucket_matches"),
+    reserve_name("keys_match"),
+    reserve_name("values_match"),
+)
 """Whether the entry's bucket, its keys, its values may match the filter (Boolean), where `plan.outlined` has told."""
-VECTOR = own("vector")
+VECTOR = reserve_name("vector")
 """The deletion vector of the entry's file: its row in `DeletionVectors.ranges` (-1: none), or its index file (null)."""
-INDEX_FILE, ENTRY = own("index_file"), own("entry")
-ADDS, DELETES, BASE, DELETED_FIRST = own("adds"), own("deletes"), own("base"), own("deleted_first")
-CHANGED, KIND, ALONE, GONE, NEEDED = own("changed"), own("kind"), own("alone"), own("gone"), own("needed")
-FAILED = own("failed")
+INDEX_FILE, ENTRY = reserve_name("index_file"), reserve_name("entry")
+ADDS, DELETES, BASE, DELETED_FIRST = (
+    reserve_name("adds"),
+    reserve_name("deletes"),
+    reserve_name("base"),
+    reserve_name("deleted_first"),
+)
+CHANGED, KIND, ALONE, GONE, NEEDED = (
+    reserve_name("changed"),
+    reserve_name("kind"),
+    reserve_name("alone"),
+    reserve_name("gone"),
+    reserve_name("needed"),
+)
+FAILED = reserve_name("failed")
 
 
 def is_pattern(name: str) -> bool:
@@ -97,22 +112,22 @@ def cols(names: Iterable[str]) -> list[pl.Expr]:
     return [col(name) for name in names]
 
 
-def series(frame: pl.DataFrame, name: str) -> pl.Series:
-    """Returns the column with this name as a series whose methods work, see `unnamed`."""
-    return unnamed(frame.get_column(name))
+def get_series(frame: pl.DataFrame, name: str) -> pl.Series:
+    """Returns the column with this name as a series whose methods work, see `clear_pattern_name`."""
+    return clear_pattern_name(frame.get_column(name))
 
 
-def unnamed(column: pl.Series) -> pl.Series:
+def clear_pattern_name(column: pl.Series) -> pl.Series:
     """Returns the series, unnamed if its name is a pattern: many methods of series look themselves up by name."""
     return column.alias("") if is_pattern(column.name) else column
 
 
-def exactly(*names: str) -> cs.Selector:
+def select_exactly(*names: str) -> cs.Selector:
     """Returns the columns with exactly these names, for functions that take no expressions (``drop``)."""
     return cs.by_name(*names)
 
 
-def member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
+def get_member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
     """Returns the member `name` of rows whose members are `names`, in order."""
     if not is_pattern(name):
         return row.struct.field(name)
@@ -121,7 +136,7 @@ def member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
     return renamed.struct.field(f"m{names.index(name)}").alias(name)
 
 
-def apart(wanted: str, taken: Iterable[str]) -> str:
+def find_free_name(wanted: str, taken: Iterable[str]) -> str:
     """Returns `wanted`, with underscores appended until it equals no name of `taken` in any case."""
     folded = {each for name in taken for each in (name.casefold(), name.lower())}
     while wanted.casefold() in folded or wanted.lower() in folded:

@@ -1,22 +1,21 @@
-"""What other packages add to Morrow, found by entry points.
+"""Code from other packages: entry points that extend Morrow, and the libraries of its extras.
 
-====================================  ==================================================================================
-group                                 what an entry point loads
-====================================  ==================================================================================
-``morrow.merge_engines``              a callable ``(schema, options, where) -> MergeSpec``, or a
-                                      `morrow.engine.merge.registry.MergeEngine`
-``morrow.aggregate_functions``        an object whose `spec` is a `FunctionSpec`, and which is itself the readers'
-                                      aggregator
-``morrow.file_formats``               a `morrow.engine.format.file_formats.FileFormat`
-``morrow.file_readers``               a `morrow.readers.files.registry.FileReader`, under the name of the format
-``morrow.file_writers``               a `morrow.writers.files.encoders.FileWriter`, under the name of the format
-``morrow.catalogs``                   a callable ``(settings) -> Catalog``, under the name of the ``metastore``
-====================================  ==================================================================================
+What an entry point loads, by its group.
+``morrow.merge_engines``: a callable ``(schema, options, where) -> MergeSpec``, or a
+`morrow.engine.merge.engines.MergeEngine`.
+``morrow.aggregate_functions``: an object whose `spec` is a `FunctionSpec`, and which is itself the aggregator of the
+readers.
+``morrow.file_formats``: a `FileFormat` of `morrow.engine.format`.
+``morrow.file_readers``: a `FileReader` of `morrow.readers`, under the name of the format.
+``morrow.file_writers``: a `FileWriter` of `morrow.writers`, under the name of the format.
+``morrow.catalogs``: a callable ``(settings) -> Catalog``, under the name of the ``metastore``.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -31,7 +30,7 @@ FILE_WRITERS = "morrow.file_writers"
 CATALOGS = "morrow.catalogs"
 
 
-def plugin(group: str, name: str) -> Any:
+def load_plugin(group: str, name: str) -> Any:
     """Returns the object that an installed package registered under this name; None when there is none.
 
     Raises:
@@ -52,18 +51,33 @@ def plugin(group: str, name: str) -> Any:
         ) from error
 
 
-def plugin_of(group: str, name: str, kind: type[T]) -> T | None:
-    """Returns `plugin`, which must be of this class.
+def load_plugin_of(group: str, name: str, kind: type[T]) -> T | None:
+    """Returns `load_plugin`, which must be of this class.
 
     Raises:
-        Unsupported: as `plugin`, or it is something else.
+        Unsupported: as `load_plugin`, or it is something else.
     """
-    found = _remembered(group, name, tuple(sys.path))
+    found = _load_cached_plugin(group, name, tuple(sys.path))
     if found is None or isinstance(found, kind):
         return found
     raise Unsupported(f"{name!r} of the entry point {group}", hint=f"it must be a {kind.__name__}, not {found!r}")
 
 
 @lru_cache(maxsize=64)
-def _remembered(group: str, name: str, path: tuple[str, ...]) -> Any:  # noqa: ARG001  # what is installed depends on it
-    return plugin(group, name)
+def _load_cached_plugin(group: str, name: str, path: tuple[str, ...]) -> Any:  # noqa: ARG001  # what is installed depends on it
+    return load_plugin(group, name)
+
+
+@contextmanager
+def require_extra(what: str, module: str, extra: str) -> Iterator[None]:
+    """Runs imports of `module`, which the extra of this name brings.
+
+    Raises:
+        Unsupported: `module` is not installed; the hint has the command.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module:
+            raise
+        raise Unsupported(f"{what} without {module}", hint=f"run: pip install 'morrow[{extra}]'") from error

@@ -1,7 +1,7 @@
 """Progress of long work, on standard error of a terminal or in a notebook; elsewhere nothing is shown.
 
-Functions that take long say what they do (`working`) and how far they are (`advance`). Only the outermost work of the
-process is shown, from its second second on. ``MORROW_PROGRESS=off`` turns it off.
+Functions that take long say what they do (`show_progress`) and how far they are (`advance`). Only the outermost
+work of the process is shown, from its second second on. ``MORROW_PROGRESS=off`` turns it off.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from morrow.engine.wording import plural, size_text, span_text
+from morrow.engine.units import format_count, format_size, format_span
 
 SWITCH = "MORROW_PROGRESS"
 OFF = ("off", "0", "no", "false", "never")
-PATIENCE_SECONDS = 1.0
+MIN_SHOWN_SECONDS = 1.0
 """What is done sooner is not announced."""
 REFRESH_SECONDS = 0.2
 BAR = 24
@@ -53,16 +53,18 @@ class Work(msgspec.Struct):
         share, seconds = self.share, time.monotonic() - self.began
         if share is not None:
             told.append(f"{'━' * round(share * BAR):{BAR}} {share:4.0%}")
-        told += [_of(self.rows, self.all_rows, lambda n: f"{n:,}", "rows")] if self.rows or self.all_rows else []
-        told += [_of(self.bytes, self.all_bytes, size_text, "")] if self.bytes or self.all_bytes else []
-        told += [plural(self.files, "file")] if self.files else []
-        told.append(span_text(seconds))
+        told += (
+            [_format_share(self.rows, self.all_rows, lambda n: f"{n:,}", "rows")] if self.rows or self.all_rows else []
+        )
+        told += [_format_share(self.bytes, self.all_bytes, format_size, "")] if self.bytes or self.all_bytes else []
+        told += [format_count(self.files, "file")] if self.files else []
+        told.append(format_span(seconds))
         if share:
-            told.append(f"{span_text(seconds / share - seconds)} left")
+            told.append(f"{format_span(seconds / share - seconds)} left")
         return "  ".join(told)
 
 
-def _of(done: int, whole: int, text: Callable[[int], str], unit: str) -> str:
+def _format_share(done: int, whole: int, text: Callable[[int], str], unit: str) -> str:
     told = f"{text(done)} of {text(whole)}" if done and whole else text(done or whole)
     return f"{told} {unit}".strip()
 
@@ -90,7 +92,7 @@ def expect(*, rows: int = 0) -> None:
 
 
 @contextmanager
-def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
+def show_progress(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
     """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.
 
     Yields whether it is this work that is shown, not one that it is a part of, and not nothing.
@@ -117,7 +119,7 @@ def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
         shower.join()
 
 
-def watched(what: str) -> Callable[[F], F]:
+def track_calls(what: str) -> Callable[[F], F]:
     """Shows calls of a function as work; the rows of its first argument are all there is, where it tells them."""
 
     def decorate(function: F) -> F:
@@ -125,7 +127,7 @@ def watched(what: str) -> Callable[[F], F]:
         def call(*args: Any, **named: Any) -> Any:
             given = next(iter(args[1:]), None)
             count = getattr(given, "num_rows", getattr(given, "height", 0))
-            with working(what, rows=count if isinstance(count, int) else 0):
+            with show_progress(what, rows=count if isinstance(count, int) else 0):
                 return function(*args, **named)
 
         return call  # type: ignore[return-value]  # `wraps` keeps the signature
@@ -137,7 +139,7 @@ def is_shown() -> bool:
     """Returns whether somebody looks: a terminal or a notebook, and the switch is not off."""
     if os.environ.get(SWITCH, "").strip().lower() in OFF:
         return False
-    if _notebook():
+    if _is_notebook():
         return True
     try:
         return sys.stderr.isatty()
@@ -145,7 +147,7 @@ def is_shown() -> bool:
         return False
 
 
-def _notebook() -> bool:
+def _is_notebook() -> bool:
     known = sys.modules.get("IPython")
     shell = known.get_ipython() if known is not None and hasattr(known, "get_ipython") else None
     return type(shell).__name__ == "ZMQInteractiveShell"
@@ -153,14 +155,14 @@ def _notebook() -> bool:
 
 def _show(work: Work, ended: threading.Event) -> None:
     """Shows the work until it has ended; an error here ends the display and nothing else."""
-    if ended.wait(PATIENCE_SECONDS):
+    if ended.wait(MIN_SHOWN_SECONDS):
         return
     from rich.console import Console
     from rich.errors import LiveError
     from rich.live import Live
     from rich.text import Text
 
-    console = Console() if _notebook() else Console(stderr=True)
+    console = Console() if _is_notebook() else Console(stderr=True)
     shown = Live(Text(str(work)), console=console, transient=True, auto_refresh=False)
     with suppress(LiveError, OSError, ValueError), shown:  # another display is there, or nobody reads any more
         while not ended.wait(REFRESH_SECONDS):

@@ -21,7 +21,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 import morrow
-from morrow.engine.wording import plural
+from morrow.engine.units import format_count
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -109,7 +109,7 @@ def deletion_vectors(root: Path) -> None:
     files = table.scan().plan.files
     dead = sum(file.deletion.cardinality or 0 for file in files if file.deletion)
     print(
-        f"{sum(f.row_count for f in files)} rows stored in {plural(len(files), 'file')}, {dead} of them dead. "
+        f"{sum(f.row_count for f in files)} rows stored in {format_count(len(files), 'file')}, {dead} of them dead. "
         "The living, first:"
     )
     print(table.scan().to_polars().head(SHOWN_ROWS))
@@ -177,7 +177,7 @@ def check(root: Path, case: str, name: str) -> None:
     fields = read.fields(root)
     actual = rows_of(morrow.open(read.table(root)).scan(**read.scan).to_arrow(), fields)
     assert_same_rows(actual, read.rows(root), fields, read.set_columns)
-    CONSOLE.print(Text(f"  [{name}: {plural(len(actual), 'row')}, equal to Java's]", style="green"))
+    CONSOLE.print(Text(f"  [{name}: {format_count(len(actual), 'row')}, equal to Java's]", style="green"))
 
 
 def headline(text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 import morrow
-from morrow.engine.wording import plural
+from morrow.engine.units import format_count
 
 DATA = Path(__file__).with_name("data")
 COLUMNS = """
@@ -56,7 +56,10 @@ def state(table: morrow.Table) -> str:
     """What the newest snapshot is made of."""
     scan = table.scan()
     dead = sum(file.deletion.cardinality or 0 for file in scan.plan.files if file.deletion)
-    return f"{scan.count():,} rows of {scan.plan.stored_rows:,} in {plural(len(scan.plan.files), 'file')}, {dead} dead"
+    return (
+        f"{scan.count():,} rows of {scan.plan.stored_rows:,} in {format_count(len(scan.plan.files), 'file')}, {dead} "
+        "dead"
+    )
 
 
 def feed(name: str) -> pl.DataFrame:

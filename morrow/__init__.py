@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from morrow.catalogs.catalog import Catalog, sql
+    from morrow.catalogs.profiles import open_catalog
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
-    from morrow.opening import open_catalog
     from morrow.scans.table_scan import Scan
     from morrow.session import (  # morrow.open is the name users look for
         clear_caches,
@@ -53,7 +53,7 @@ _HOMES = {
     "Table": "morrow.tables.table",
     "clear_caches": "morrow.session",
     "open": "morrow.session",
-    "open_catalog": "morrow.opening",
+    "open_catalog": "morrow.catalogs.profiles",
     "read": "morrow.session",
     "scan": "morrow.session",
     "sql": "morrow.catalogs.catalog",
@@ -70,13 +70,13 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     # PEP 562: public names load their modules on first use, so that importing morrow stays quick.
     if name in _MODULES:
-        return _imported(_MODULES[name])
+        return _import_module(_MODULES[name])
     if name in _HOMES:
-        return getattr(_imported(_HOMES[name]), name)
+        return getattr(_import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'morrow' has no attribute {name!r}")
 
 
-def _imported(module: str) -> ModuleType:
+def _import_module(module: str) -> ModuleType:
     import gc
     from importlib import import_module
 

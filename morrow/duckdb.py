@@ -1,28 +1,52 @@
-"""Paimon tables in DuckDB's SQL: ``morrow.duckdb.install(con)``.
+"""Paimon tables in DuckDB: the function ``paimon_scan``, and warehouses attached as databases.
 
-con.sql("SELECT * FROM paimon_scan('warehouse/db.db/orders', as_of := 'v1') WHERE amount > 10")
+``morrow.duckdb.install(con)`` registers ``paimon_scan('warehouse/db.db/orders', as_of := 'v1')``.
+``morrow.duckdb.attach(con, "warehouse", "pm")`` attaches a warehouse. DuckDB has no catalogs in Python, so the
+database has a schema for each database and a view for each table. The body of a view is text that a Python
+function returns whenever a query is bound: every query sees the newest snapshot and schema. Views are created and
+dropped as tables appear and disappear. The database is read-only, so that ``CREATE TABLE pm.db.t`` is refused: it
+would create a table of DuckDB's own. DuckDB attaches only files as read-only: the views are created in memory and
+copied to a file, which replaces the previous one.
 """
 
 from __future__ import annotations
 
+import atexit
 import re
-from collections.abc import Mapping
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from morrow.engine.arguments import text
-from morrow.engine.errors import InvalidArgument
-from morrow.engine.io.resolve import Roots, check_verify, given_roots
-from morrow.engine.plan.time_travel import TravelArguments
-from morrow.readers.execution.dataset import PaimonDataset
-from morrow.readers.execution.duckdb_relation import ScanFunction, checked_connection
+from morrow.catalogs.catalog import Catalog
+from morrow.engine.arguments import check_text
+from morrow.engine.catalog.filesystem import check_warehouse
+from morrow.engine.catalog.names import MARK
+from morrow.engine.catalog.protocol import watch
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.io.resolve import Roots, check_verify, resolve_roots
+from morrow.engine.plan.time_travel import NOW, TravelArguments
+from morrow.readers.execution.duckdb_relation import (
+    ACCESS_SQL,
+    HANDOFF_DATABASE,
+    HandOffs,
+    PaimonDataset,
+    ScanFunction,
+    check_connection,
+    is_file_access_allowed,
+)
+from morrow.readers.expressions.sql import quote_identifier, quote_text
+from morrow.readers.system.registry import SYSTEM_TABLES
 
 if TYPE_CHECKING:
     import os
 
     import duckdb
 
-    from morrow.catalogs.catalog import Catalog
     from morrow.session import Verify
 
 __all__ = ["attach", "detach", "install", "refresh"]
@@ -47,9 +71,9 @@ def install(
     Raises:
         InvalidArgument: not a connection; an unknown `verify`; `allowed_roots` that are no folders or URLs.
     """
-    connection = checked_connection(connection)
+    connection = check_connection(connection)
     check_verify(verify)
-    opening = partial(open_dataset, allowed_roots=given_roots(allowed_roots), verify=verify)
+    opening = partial(open_dataset, allowed_roots=resolve_roots(allowed_roots), verify=verify)
     ScanFunction(opening).install(connection)
     return connection
 
@@ -74,19 +98,17 @@ def attach(
     Raises:
         InvalidArgument: the name is taken. Unsupported: names of databases or tables that DuckDB cannot tell apart.
     """
-    from morrow.attaching import attach as attached
     from morrow.catalogs.catalog import Catalog
 
     catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
-    attached(connection, catalog, name)
-    return checked_connection(connection)
+    attach_catalog(connection, catalog, name)
+    return check_connection(connection)
 
 
 def refresh(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
     """Looks for new tables of an attached warehouse now. Raises `InvalidArgument` where `name` is none."""
-    from morrow.attaching import attachment
 
-    attachment(connection, name).refresh()
+    find_attachment(connection, name).refresh()
 
 
 def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
@@ -94,9 +116,8 @@ def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
 
     A connection that was closed may be given too. Raises `InvalidArgument` where `name` is none.
     """
-    from morrow.attaching import detach as detached
 
-    detached(connection, name)
+    detach_catalog(connection, name)
 
 
 def open_dataset(
@@ -107,29 +128,320 @@ def open_dataset(
     Raises:
         InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
     """
-    from morrow.scans import reopening
+    from morrow.scans import table_scan
     from morrow.scans.table_scan import Scan
     from morrow.session import scan_at
 
-    text(path, "the path of paimon_scan")
+    check_text(path, "the path of paimon_scan")
     is_lasting = path.startswith("/")  # whatever the folder of the process becomes
     key = (path, allowed_roots, verify) if is_lasting and not given else None
-    scan = None if key is None else reopening.kept(key)
+    scan = None if key is None else table_scan.find_cached_scan(key)
     if scan is not None:
         return scan.dataset()
     for argument, value in given.items():
-        text(value, f"{argument} of paimon_scan")
-    at = cast("TravelArguments", {name: _value(name, value) for name, value in given.items()})
+        check_text(value, f"{argument} of paimon_scan")
+    at = cast("TravelArguments", {name: _parse_value(name, value) for name, value in given.items()})
     made = scan_at(path, allowed_roots=allowed_roots, verify=verify, **at)
     if key is not None and isinstance(made, Scan):
-        reopening.keep(key, made)
+        table_scan.cache_scan(key, made)
     return made.dataset()
 
 
-def _value(argument: str, value: str) -> int | str:
+def _parse_value(argument: str, value: str) -> int | str:
     if argument not in NUMBERS:
         return value
     pattern, meaning = NUMBERS[argument]
     if not re.fullmatch(pattern, value):
         raise InvalidArgument(f"{argument} := {value!r} is no {meaning}")
     return int(value)
+
+
+_attached: list[Attachment] = []
+_lock = threading.Lock()
+
+
+def attach_catalog(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | str, name: str) -> Attachment:
+    """Makes a warehouse a database of a connection; see `morrow.duckdb.attach`."""
+    connection = check_connection(connection)
+    catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
+    check_warehouse(catalog._catalog)
+    check_text(name, "the name of an attached warehouse")
+    query = "SELECT 1 FROM duckdb_databases() WHERE lower(database_name) = lower(?)"
+    with connection.cursor() as cursor:
+        if cursor.execute(query, [name]).fetchone() is not None:
+            raise InvalidArgument(f"the connection has a database {name!r} already")
+    for gone in _list_attachments(connection, name):  # detached by SQL
+        _forget_attachment(gone)
+    made = Attachment(connection, catalog, name, _forget_attachment)
+    with _lock:
+        if not _attached:
+            atexit.register(_detach_all)
+        _attached.append(made)
+    return made
+
+
+def _detach_all() -> None:
+    """Removes all attachments as the process ends: DuckDB complains of functions that are left in its connections."""
+    with _lock:
+        left, _attached[:] = list(_attached), []
+    for each in left:
+        each.detach()
+
+
+def find_attachment(connection: duckdb.DuckDBPyConnection | None, name: str) -> Attachment:
+    """Returns the attachment of this name. Raises `InvalidArgument` where there is none."""
+    found = _list_attachments(check_connection(connection), name)
+    if not found:
+        raise InvalidArgument(f"the connection has no warehouse attached as {name!r}")
+    return found[-1]
+
+
+def _list_attachments(connection: duckdb.DuckDBPyConnection, name: str) -> list[Attachment]:
+    with _lock:
+        return [each for each in _attached if each.name.lower() == name.lower() and each.is_on(connection)]
+
+
+def _forget_attachment(gone: Attachment) -> None:
+    """Removes what an attachment needs, whose database may be gone already."""
+    with _lock, suppress(ValueError):
+        _attached.remove(gone)
+    gone.detach()
+
+
+def detach_catalog(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
+    """Removes an attached warehouse; see `morrow.duckdb.detach`."""
+    _forget_attachment(find_attachment(connection, name))
+
+
+CHECK_INTERVAL_SECONDS = 1.0
+"""How often queries look for tables that other processes have made."""
+RESERVED = ("information_schema", "pg_catalog")
+Names = dict[str, dict[str, tuple[str, ...]]]
+"""Databases, their tables, and the columns that tell whether a view is to be made anew."""
+
+
+class Attachment:
+    """A warehouse that is a database of a DuckDB connection; made by `attach`."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        catalog: Catalog,
+        name: str,
+        on_gone: Callable[[Attachment], None],
+    ) -> None:
+        """Attaches the warehouse; `on_gone` is called where it turns out that SQL has detached it."""
+        self.name = name
+        self._catalog = catalog
+        self._on_gone = on_gone
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._views: Names = {}
+        self._looked = time.monotonic()
+        self._is_published = False
+        self._making_in: int | None = None
+        self._is_gone = False
+        self._function = f"morrow_table_{uuid.uuid4().hex}"
+        self._database = quote_identifier(name)
+        self._number: int | None = None
+        self._handoffs = HandOffs(connection, f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}")
+        self._made_in = self._handoffs.base if is_file_access_allowed(connection) else self._database
+        connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
+            self._function, self._plan, ["varchar"] * 2, "varchar", null_handling="special", side_effects=True
+        )
+        try:
+            if self._made_in == self._database:
+                self._execute(f"ATTACH ':memory:' AS {self._database}")
+                self._number = self._numbered()
+            self.refresh()
+        except BaseException:
+            self.detach()
+            raise
+        watch(self._changed)
+
+    def _plan(self, allowed: str, name: str) -> str:
+        """Returns SQL that reads a table; DuckDB calls it while it binds a query, with what `ACCESS_SQL` is then."""
+        if self._making_in == threading.get_ident():
+            schema = self._catalog._dataset(name, NOW).schema
+            empty = PaimonDataset(schema, lambda *_: schema.empty_table().to_reader(), schema)
+            return self._handoffs.text(empty, allowed)
+        self._look()
+        return self._handoffs.text(self._catalog._dataset(name, NOW), allowed)
+
+    def _look(self) -> None:
+        """Looks for tables that others have made, once in a while; the next query sees them."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if time.monotonic() - self._looked > CHECK_INTERVAL_SECONDS:
+                    self.refresh()
+            except MorrowError:  # this query is about its own table
+                pass
+            finally:
+                self._lock.release()
+
+    def refresh(self) -> None:
+        """Makes views of new tables, and drops those of tables that are gone.
+
+        Raises:
+            Unsupported: names that DuckDB takes for one. InvalidArgument: the database was detached. Others as
+            `Catalog.tables`.
+        """
+        with self._lock:
+            self._looked = time.monotonic()
+            if self._number is not None and not self.is_there():
+                raise InvalidArgument(f"{self.name} was detached from the connection")
+            there = {database: self._catalog.tables(database) for database in self._catalog.databases()}
+            self._check(there)
+            if self._is_published and self._named_in(there):
+                return
+            self._is_published = False
+            with self._making():
+                self._make(there)
+            if self._made_in != self._database:
+                self._publish()
+            self._is_published = True
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """Marks this thread as the one that makes views: it needs the columns of tables, and none of their rows."""
+        self._making_in = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._making_in = None
+
+    def _make(self, there: dict[str, list[str]]) -> None:
+        """Makes the views of these tables, and drops those of others."""
+        for database in [name for name in self._views if name not in there]:
+            self._execute(f"DROP SCHEMA IF EXISTS {self._schema(database)} CASCADE")
+            del self._views[database]
+        for database, tables in there.items():
+            self._refresh_schema(database, tables)
+
+    def _named_in(self, there: dict[str, list[str]]) -> bool:
+        """Returns whether the views are those of these tables."""
+        return {name: set(tables) for name, tables in there.items()} == {
+            name: set(known) for name, known in self._views.items()
+        }
+
+    def _publish(self) -> None:
+        """Puts the views into the place of those that queries see, at once and for all of them."""
+        copy = f"{self._made_in}_copy"
+        replacing = "" if self._number is None else "OR REPLACE "
+        with tempfile.TemporaryDirectory(prefix="morrow-", ignore_cleanup_errors=True) as folder:
+            file = quote_text(f"{folder}/views.duckdb")
+            self._execute(f"ATTACH {file} AS {copy}")
+            self._execute(f"COPY FROM DATABASE {self._made_in} TO {copy} (SCHEMA)")
+            self._execute(f"DETACH DATABASE {copy}")
+            self._execute(f"ATTACH {replacing}{file} AS {self._database} (READ_ONLY)")
+        self._number = self._numbered()
+
+    def _refresh_schema(self, database: str, tables: Sequence[str]) -> None:
+        known = self._views.get(database)
+        if known is None:
+            self._execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema(database)}")
+            known = self._views[database] = {}
+        for table in [name for name in known if name not in tables]:
+            for view in known.pop(table):
+                self._execute(f"DROP VIEW IF EXISTS {self._schema(database)}.{quote_identifier(view)}")
+        for table in [name for name in tables if name not in known]:
+            known[table] = tuple(self._made(database, table))
+
+    def _made(self, database: str, table: str) -> list[str]:
+        """Makes the views of a table and of its system tables; returns their names."""
+        made = []
+        for view in (table, *(f"{table}{MARK}{name}" for name in SYSTEM_TABLES)):
+            full = quote_text(f"{database}.{view}")
+            where = f"{self._schema(database)}.{quote_identifier(view)}"
+            try:
+                text = f"{self._function}({ACCESS_SQL}, {full})"
+                self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT * FROM query({text})")
+            except InvalidArgument:
+                if view == table:  # it cannot be read: a query that names it says why
+                    reason = quote_text(f"{database}.{view} cannot be read: Catalog.table says why")
+                    self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT error({reason})")
+                else:
+                    continue  # a system table that this table does not have
+            made.append(view)
+        return made
+
+    def _check(self, there: dict[str, list[str]]) -> None:
+        for names in (list(there), *there.values()):
+            folded = [name.casefold() for name in names]
+            alike = sorted(name for name, fold in zip(names, folded) if folded.count(fold) > 1)
+            if alike:
+                raise Unsupported(
+                    f"attaching names that differ only in case ({', '.join(alike)})",
+                    where=self._catalog.warehouse,
+                    hint="DuckDB takes them for one; use paimon_scan",
+                )
+        reserved = next((name for name in there if name.casefold() in RESERVED), None)
+        if reserved is not None:
+            raise Unsupported(f"attaching a database {reserved!r}, a name of DuckDB's own,", hint="use paimon_scan")
+
+    def _changed(self, title: str) -> None:
+        import duckdb
+
+        if title == self._catalog.warehouse and not self._is_gone:
+            # The connection was closed, or a table cannot be a view: what changed in the catalog is done all the same.
+            with suppress(duckdb.ConnectionException, MorrowError):
+                if self.is_there():
+                    self.refresh()
+                else:
+                    self._on_gone(self)
+
+    def is_there(self) -> bool:
+        """Returns whether the database is still attached: DETACH takes it away, and others may have its name then.
+
+        Raises:
+            duckdb.ConnectionException: the connection was closed.
+        """
+        with self._lock:
+            return self._number is not None and self._numbered() == self._number
+
+    def _numbered(self) -> int | None:
+        """Returns DuckDB's number of the database of this name."""
+        query = "SELECT database_oid FROM duckdb_databases() WHERE database_name = ?"
+        with self._handoffs.cursor() as cursor:
+            found = cursor.execute(query, [self.name]).fetchone()
+        return None if found is None else int(found[0])
+
+    def _schema(self, database: str) -> str:
+        return f"{self._made_in}.{quote_identifier(database)}"
+
+    def _execute(self, statement: str) -> None:
+        import duckdb
+
+        with self._handoffs.cursor() as cursor:
+            try:
+                cursor.execute(statement)
+            except duckdb.ConnectionException:
+                raise
+            except duckdb.Error as error:
+                raise InvalidArgument(f"{self.name}: {str(error).splitlines()[0]}") from error
+
+    def is_on(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Returns whether the connection, or one whose cursor it is, has this attachment."""
+        import duckdb
+
+        if connection is self._connection:
+            return True
+        try:
+            found = connection.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [self._function])
+            return found.fetchone() is not None
+        except duckdb.Error:  # closed
+            return False
+
+    def detach(self) -> None:
+        """Removes the database, its views and what they need; queries that run go on."""
+        import duckdb
+
+        with self._lock:
+            with suppress(duckdb.Error), self._handoffs.cursor() as cursor:  # an error: the connection was closed
+                if self.is_there():
+                    cursor.execute(f"DETACH DATABASE {self._database}")
+                self._handoffs.close()
+            with suppress(duckdb.Error):
+                self._connection.remove_function(self._function)
+            self._views = {}
+            self._is_gone = True

@@ -6,22 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
-from morrow.engine.catalog.names import object_name
-from morrow.engine.io import cache_folder
-from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
-from morrow.engine.plan import newest_state
+from morrow.engine.catalog.names import parse_object_name
+from morrow.engine.io import cache
+from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
+from morrow.engine.plan import prefetch
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.metadata_files import METADATA_CACHE
-from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.scans.making import make_scan
-from morrow.scans.travelling import travels
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.time_travel import TravelArguments, parse_travel
+from morrow.scans.arguments import expose_travel_arguments
+from morrow.scans.table_scan import make_scan
 from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from morrow.scans.system_scan import SystemScan
+    from morrow.scans.system_tables import SystemScan
     from morrow.scans.table_scan import Scan
 
 Verify: TypeAlias = Literal["pages"]
@@ -63,10 +62,10 @@ def open(  # morrow.open is the name users look for
         CorruptFile, Unsupported: its schema cannot be read.
         InvalidArgument: an unknown `verify`.
     """
-    return Table(_metadata_at(path, branch, storage_options, allowed_roots, verify, filesystem))
+    return Table(_open_metadata(path, branch, storage_options, allowed_roots, verify, filesystem))
 
 
-def _metadata_at(
+def _open_metadata(
     path: str | os.PathLike[str],
     branch: str | None,
     storage_options: Mapping[str, str] | None,
@@ -74,12 +73,12 @@ def _metadata_at(
     verify: Verify | None,
     filesystem: object = None,
 ) -> TableMetadata:
-    store, root = resolve(location_of(path), storage_options, verify, filesystem)
-    metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots))
+    store, root = resolve(to_location(path), storage_options, verify, filesystem)
+    metadata = TableMetadata(store, root, allowed_roots=resolve_roots(allowed_roots))
     return metadata if branch is None else metadata.on_branch(branch)
 
 
-@travels
+@expose_travel_arguments
 def scan(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
@@ -107,7 +106,7 @@ def scan(
     return scan_at(path, columns, filter, limit, storage_options, allowed_roots, verify, **at).lazy()
 
 
-@travels
+@expose_travel_arguments
 def read(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
@@ -134,11 +133,11 @@ def scan_at(
     **at: Unpack[TravelArguments],
 ) -> Scan | SystemScan:
     """Returns a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
-    name = object_name(location_of(path))
+    name = parse_object_name(to_location(path))
     name.branch_or(at.get("branch"))  # the latter is opened by the scan
-    metadata = _metadata_at(name.table, name.branch, storage_options, allowed_roots, verify)
+    metadata = _open_metadata(name.table, name.branch, storage_options, allowed_roots, verify)
     if name.system is None:  # no table is opened before: it would look the newest state up as well
-        return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+        return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
     return Table(metadata).system(name.system, columns, filter, limit, **at)
 
 
@@ -147,21 +146,21 @@ def clear_caches(*, folder: bool = False) -> None:
 
     The next read starts cold but for the cache folder, which with `folder` is emptied, too: for all processes.
     """
-    from morrow.readers.files.page_checks import PAGE_CACHE
+    from morrow.readers.files.page_checksums import PAGE_CACHE
     from morrow.readers.masks import clear_mask_cache
-    from morrow.readers.merges.merged import MERGED_CACHE
+    from morrow.readers.merges.merge_cache import MERGED_CACHE
     from morrow.readers.merges.version_masks import SHARED_KEYS
-    from morrow.scans import reopening
+    from morrow.scans import table_scan
 
     METADATA_CACHE.clear()
-    newest_state.forget()
-    reopening.forget()
+    prefetch.forget_prefetched()
+    table_scan.forget_scans()
     clear_mask_cache()
     MERGED_CACHE.clear()
     SHARED_KEYS.clear()
     PAGE_CACHE.clear()
-    if folder and (kept := cache_folder.cache_folder()) is not None:
-        cache_folder.wait()
+    if folder and (kept := cache.find_cache_folder()) is not None:
+        cache.wait_for_writes()
         kept.clear()
 
 
@@ -175,4 +174,4 @@ def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
     Raises:
         InvalidArgument: neither a folder nor a boolean.
     """
-    cache_folder.use(folder if isinstance(folder, bool) else location_of(folder, "the cache folder"))
+    cache.use_folder(folder if isinstance(folder, bool) else to_location(folder, "the cache folder"))

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from morrow.engine import telling
-from morrow.engine.io import cache_folder, conditional_put, secrets
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine import redaction
+from morrow.engine.io import cache, object_store, secrets
+from morrow.engine.io.local import disable_fsync
 from tests.support import golden
 from tests.support.costs import Costs, recorded
 
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[cache_folder.SWITCH] = "off"  # no test writes to the user's folder; some have one of their own
+    os.environ[cache.SWITCH] = "off"  # no test writes to the user's folder; some have one of their own
     if target := config.getoption("--costs"):
         config.pluginmanager.register(Costs(Path(target)))
     if config.getoption("--quick"):
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def syncing() -> Iterator[None]:
     """No file is synced: the tables of tests may be lost. Tests about durability have a fixture of their own."""
-    with fsync_disabled():
+    with disable_fsync():
         yield
 
 
@@ -143,8 +143,8 @@ def environment_of_test() -> dict[bytes, bytes]:
 
 
 KEPT_BY_PROCESS = (
-    (telling, "_secrets"),
-    (conditional_put, "_proven"),
+    (redaction, "_secrets"),
+    (object_store, "_proven"),
     *((secrets, name) for name in ("_resolver", "_held", "_names")),
 )
 """What modules remember of the stores that were opened."""

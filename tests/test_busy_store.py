@@ -13,8 +13,8 @@ import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError, StorageError
-from morrow.engine.io.buckets import HASTY_TRIES
-from morrow.engine.values import replace
+from morrow.engine.io.object_store import HASTY_TRIES
+from morrow.engine.structs import replace
 from tests.support.s3_objects import Answer, Request
 from tests.support.s3_server import BUCKET, Cut, S3Server, running
 

@@ -15,7 +15,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import Unsupported
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.support.azure_server import azure_server
 from tests.support.google_server import google_server
 from tests.support.postgres import PostgresUnavailable, postgres

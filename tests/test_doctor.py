@@ -12,13 +12,14 @@ from unittest.mock import patch
 import pytest
 
 import morrow
-from morrow.doctor import examination, subject
+from morrow.doctor import examination
+from morrow.doctor import report as subject
 from morrow.doctor.report import Finding, Report, Severity
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.durability import fsync_disabled
-from morrow.writers.buckets.restored import BucketState
-from morrow.writers.files import Placement
+from morrow.engine.io.local import disable_fsync
+from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
 from tests.cli.conftest import Run, run
 from tests.support import golden
@@ -149,24 +150,24 @@ def test_damage_inside_of_a_file_is_found_by_reading_it(copied: Callable[[str], 
 
 def test_overlapping_levels(tmp_path: Path) -> None:
     """Two files of level 0 that a damaged manifest would put on level 1."""
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(tmp_path, "id INT", keys=["id"], options={"bucket": 1, "write-only": True})
         for start in (0, 5):
             table.append([{"id": i} for i in range(start, start + 10)])
-    original = subject.bucket_states
+    original = subject.read_bucket_states
 
     def lifted(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, BucketState]:
         states = original(target, snapshot)
         return {place: BucketState(tuple(file.upgraded(1) for file in s.files)) for place, s in states.items()}
 
-    with patch.object(subject, "bucket_states", lifted):
+    with patch.object(subject, "read_bucket_states", lifted):
         report = table.doctor()
     assert ("error", "levels", "bucket 0") in found(report)
     assert "both of level 1" in str(report)
 
 
 def test_costs_are_advice(tmp_path: Path) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(
             tmp_path,
             "id INT",
@@ -186,7 +187,7 @@ def test_costs_are_advice(tmp_path: Path) -> None:
 
 def test_snapshots_that_earliest_hides_for_long(tmp_path: Path) -> None:
     """An expiry was interrupted, or the hint is wrong: the next expiry would remove them."""
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(tmp_path, "a INT")
         for _ in range(3):
             table.append({"a": [1]})
@@ -200,7 +201,7 @@ def test_snapshots_that_earliest_hides_for_long(tmp_path: Path) -> None:
 
 
 def test_an_empty_table_and_hostile_names(tmp_path: Path) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(tmp_path, "`<script>` INT", name="<b>x'\"")
     (Path(table.path) / "snapshot").mkdir()
     (Path(table.path) / "snapshot" / "LATEST").write_text("<script>alert(1)</script>\x1b[31m")

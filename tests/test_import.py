@@ -44,12 +44,12 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
     idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset", "pyarrow.orc", "fastavro"}
     idle |= {"numpy.ma", "difflib", "html"}  # the first by `pl.Series` of an array
-    idle |= {"morrow.engine.io.spellings", "morrow.engine.options.writing", "morrow.engine.plan.explain"}
+    idle |= {"morrow.engine.io.storage_options", "morrow.engine.options.write_options"}
     idle |= {f"morrow.engine.format.{name}" for name in ("orc_columns", "parquet_limits", "deletion_index", "roaring")}
-    idle |= {"morrow.readers.files.page_checks", "morrow.readers.execution.data_evolution", "morrow.writers"}
-    idle |= {f"morrow.readers.casts.{name}" for name in ("base", "native", "parse", "rules", "temporal", "text")}
+    idle |= {"morrow.readers.files.page_checksums", "morrow.writers"}
+    idle |= {f"morrow.readers.casts.{name}" for name in ("base", "rules", "atomic")}
     idle |= {f"morrow.readers.files.formats.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
-    assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.bucket"})
+    assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.buckets"})
 
 
 def test_a_read_without_partitions_needs_none_of_arrows_functions(tmp_path: Path) -> None:
@@ -103,9 +103,7 @@ def test_every_error_is_a_morrow_error() -> None:
     assert all(issubclass(c, errors.MorrowError) for c in classes)
 
 
-@pytest.mark.parametrize(
-    "module", ["writers.operations.append", "spark.job.table", "readers.merges.sections", "doctor"]
-)
+@pytest.mark.parametrize("module", ["writers.operations.append", "spark.job.wire", "readers.merges.sections", "doctor"])
 def test_modules_load_by_themselves(module: str) -> None:
     """In a process that has opened no table: tasks of Spark begin like that."""
     assert f"morrow.{module}" in modules_after(f"import morrow.{module}")

@@ -12,11 +12,10 @@ import polars as pl
 import pytest
 
 import morrow
+from morrow.doctor import inspection
+from morrow.doctor.charts import COLUMNS, MAX_BOXES, LiveFiles, build_trees, read_live_files
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.engine.io.durability import fsync_disabled
-from morrow.inspection import inspection
-from morrow.inspection.files import COLUMNS, LiveFiles, live_files
-from morrow.inspection.trees import MOST_BOXES, trees
+from morrow.engine.io.local import disable_fsync
 from tests.cli.conftest import Run, run
 from tests.support.browser import Browser, needs_browser
 from tests.support.written import new_table
@@ -51,7 +50,7 @@ class Checked(HTMLParser):
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
     """A table with a key, partitions, vectors, tags, a branch, and names that are markup."""
-    with fsync_disabled():
+    with disable_fsync():
         made = new_table(
             tmp_path_factory.mktemp("inspected"),
             f"id INT, `{HOSTILE.replace('`', '')}` STRING, day STRING",
@@ -93,19 +92,19 @@ def test_wrong_calls(orders: morrow.Table, tmp_path: Path) -> None:
 
 
 def test_ten_thousand_files_are_some_hundred_boxes(orders: morrow.Table) -> None:
-    known = live_files(orders._metadata, orders._metadata.latest_snapshot())
+    known = read_live_files(orders._metadata, orders._metadata.latest_snapshot())
     row = known.frame.row(0, named=True)
     rows = [{**row, "bucket": i % 16, "level": i % 3, "sequence": i} for i in range(10_000)]
     many = LiveFiles(known.schema, pl.DataFrame(rows, schema=COLUMNS), keyed=True)
 
-    drawn = trees(many, "here")
-    assert drawn.count("<rect") < MOST_BOXES * 2
+    drawn = build_trees(many, "here")
+    assert drawn.count("<rect") < MAX_BOXES * 2
     assert "+ 8 smaller buckets of " in drawn
     assert "more runs" in drawn
 
 
 def test_what_cannot_be_read_is_said_in_its_place(tmp_path: Path) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(tmp_path, "id INT")
         assert "Nothing was committed." in table.inspect().html
         table.append([{"id": 1}])

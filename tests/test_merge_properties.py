@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.format import types as t
-from morrow.readers.execution import one_pass
+from morrow.readers.execution import strategy
 from morrow.readers.masks import key_ranges
 from morrow.readers.merges import section_merge, sections
 from tests.support.canonical import assert_same_rows, rows_of
@@ -115,11 +115,11 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
     """Partial-update and aggregation; also as large sections are read, by key ranges and while frames are collected."""
     with pytest.MonkeyPatch.context() as patched:
         if in_ranges:
-            patched.setattr(sections, "CACHED_ROWS", 0)
-            patched.setattr(sections, "CACHED_BYTES", data.draw(st.sampled_from((0, 1 << 20)), "cached bytes"))
-            patched.setattr(one_pass, "MOST_ROWS", 0)
-            patched.setattr(key_ranges, "FEW_ROWS", 0)
-            patched.setattr(key_ranges, "WHOLE_ROWS", 0)
+            patched.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
+            patched.setattr(sections, "MAX_CACHED_BYTES", data.draw(st.sampled_from((0, 1 << 20)), "cached bytes"))
+            patched.setattr(strategy, "MAX_WHOLE_ROWS", 0)
+            patched.setattr(key_ranges, "MAX_FEW_ROWS", 0)
+            patched.setattr(key_ranges, "MAX_WHOLE_ROWS", 0)
             patched.setattr(key_ranges, "RANGE_ROWS", 2)
             patched.setattr(section_merge, "MERGED_RANGE_ROWS", 2)
         check_reads(table, data)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.oracle import FOLDS, File, Record, RetractionError, Row, read_bucket
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import cases, jsonl

@@ -11,7 +11,7 @@ import pytest
 from pyroaring import BitMap
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.oracle import RetractionError
 from tests.oracle.functions import AGGREGATORS, Aggregator, Call, aggregator
 from tests.support.merging_columns import INT_ARRAY, NESTED_TABLE, ROW_ARRAY, TEXT_ARRAY, TEXT_MAP, TIMED_MAP

@@ -12,7 +12,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, InvalidArgument, TableNotFound
-from morrow.engine.plan.metadata_files import METADATA_CACHE
+from morrow.engine.plan.metadata import METADATA_CACHE
 from morrow.readers.masks import MASK_CACHE
 from tests.support.table_factory import TableFactory
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.support import golden
 from tests.support.binary_row import binary_rows
 from tests.support.canonical import assert_same_rows, normal_rows, values_of

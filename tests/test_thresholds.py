@@ -16,7 +16,7 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 import morrow
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.oracle import File, Row, read_bucket
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables

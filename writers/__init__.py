@@ -1,1 +1,1 @@
-"""Writes tables: rows become data files, data files become snapshots. See ARCHITECTURE.md, The way of a write."""
+"""Writers: rows become data files, and data files become snapshots. See ARCHITECTURE.md."""

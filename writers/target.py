@@ -1,26 +1,34 @@
-"""The target of a write: the table's schema, options and places, fixed when the write begins."""
+"""The target of a write: the table's schema, options and paths, fixed when the write begins.
+
+An operation can override options of the table; the target that it writes to then has the other options.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
-from morrow.engine.format.paths import bucket_dir
+from morrow.engine.format.paths import build_bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.io.ahead import each
+from morrow.engine.io.prefetch import read_each
 from morrow.engine.io.store import FileStore
-from morrow.engine.merge.registry import merge_spec
+from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
-from morrow.engine.plan.manifests import manifests_of
+from morrow.engine.options.declared import connectors, files, maintenance, merging, table
+from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
+from morrow.engine.plan.data_files import choose_partition_folder
+from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.newest_state import look
-from morrow.engine.plan.partition_folders import folder_to_write
+from morrow.engine.plan.prefetch import load_newest_schema
+from morrow.engine.schema.evolution import check_set_option
+from morrow.engine.structs import replace
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,11 @@ class WriteTarget:
         Raises:
             TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
         """
-        schema, begun = look(metadata, manifests_of)
+        schema, begun = load_newest_schema(metadata, list_manifests)
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
-        user = commit_user or _new_user(write)
+        user = commit_user or _generate_user(write)
         return cls(metadata, schema, options, write, user, begun)
 
     @property
@@ -68,7 +76,7 @@ class WriteTarget:
     @cached_property
     def merge(self) -> MergeSpec | None:
         """The merge of several versions of a key into one row; None in append tables."""
-        return merge_spec(self.schema, self.options, where=self.where) if self.keyed else None
+        return describe_merge(self.schema, self.options, where=self.where) if self.keyed else None
 
     @property
     def hides_level_zero(self) -> bool:
@@ -87,14 +95,14 @@ class WriteTarget:
         """Returns the folder of this bucket's data files."""
         if partition not in self._folders:
             self._folders[partition] = self._partition_folder(partition)
-        return bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
+        return build_bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
 
     def find_folders(self, partitions: Iterable[bytes]) -> None:
         """Decodes many partitions at once whose folders are about to be asked for."""
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._folders]
         if unknown and self.partition_fields:
             rows = decode_rows(unknown, [f.type for f in self.partition_fields], where=self.where)
-            self._folders.update(zip(unknown, each(self.metadata.store, self._folder_of, list(rows)), strict=True))
+            self._folders.update(zip(unknown, read_each(self.metadata.store, self._folder_of, list(rows)), strict=True))
 
     @cached_property
     def _folders(self) -> dict[bytes, str]:
@@ -105,9 +113,53 @@ class WriteTarget:
         return self._folder_of(self.partition_values(partition)) if self.partition_fields else ""
 
     def _folder_of(self, values: Sequence[Value | None]) -> str:
-        return folder_to_write(self.metadata, self.schema, self.options, values)
+        return choose_partition_folder(self.metadata, self.schema, self.options, values)
 
 
-def _new_user(write: WriteOptions) -> str:
+def _generate_user(write: WriteOptions) -> str:
     name = str(uuid.uuid4())
     return f"{write.commit_user_prefix}_{name}" if write.commit_user_prefix else name
+
+
+WRITE_OPTION_KEYS = frozenset(
+    option.key
+    for option in (
+        *(option for theme in (files, maintenance) for option in list_options(theme)),
+        *(merging.IGNORE_DELETE, merging.IGNORE_UPDATE_BEFORE, merging.LOOKUP_WAIT),
+        *(table.DYNAMIC_BUCKET_TARGET_ROW_NUM, table.POSTPONE_BATCH_WRITE_FIXED_BUCKET),
+        connectors.SINK_PARALLELISM,
+    )
+    if not option.idle and not option.immutable
+)
+"""Options that may be others for one write: how files are written, compacted, committed, not what rows mean."""
+
+
+def check_write_options(options: Iterable[str]) -> None:
+    """Raises `Unsupported` for an option that a single write does not heed."""
+    for key in options:
+        name = find_present_key(key)
+        if name not in WRITE_OPTION_KEYS:
+            idle = OPTIONS[name].idle if name in OPTIONS else None
+            reason = f", where it has no effect: {idle}," if idle else ""
+            raise Unsupported(f"the option {key!r} of a write{reason}", hint="set options of a table by ALTER TABLE")
+
+
+def override_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:
+    """Returns the table with other options, for one operation.
+
+    Raises:
+        InvalidArgument: an unknown option, a value that does not parse, or an option that cannot change.
+        Unsupported: as if the table had these options.
+    """
+    if not options:
+        return target
+    changed: dict[str, str] = {}
+    for key, value in options.items():
+        name = find_present_key(key)
+        if name not in OPTIONS:
+            raise InvalidArgument(f"{target.where}: there is no option {key!r} of tables")
+        check_set_option(target.schema.options, name, value, target.where)
+        changed[name] = value
+    schema = replace(target.schema, options={**target.schema.options, **changed})
+    write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
+    return replace(target, schema=schema, options=target.metadata.options(schema), write=write)

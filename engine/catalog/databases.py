@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, cast
 
-from morrow.engine.arguments import mapping, text, texts
+from morrow.engine.arguments import check_mapping, check_text, check_texts
 from morrow.engine.catalog.names import checked_name
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
-from morrow.engine.telling import did_you_mean, is_secret
-from morrow.engine.wording import plural
+from morrow.engine.redaction import is_secret, suggest_name
+from morrow.engine.units import format_count
 
 COMMENT = "comment"
 OWNER = "owner"
@@ -65,7 +65,7 @@ class PropertyCatalog(Protocol):
         """
 
 
-def database_of(catalog: Catalog, name: str) -> Database:
+def find_database(catalog: Catalog, name: str) -> Database:
     """Returns what a catalog tells of a database. Raises `DatabaseNotFound`."""
     if hasattr(catalog, "database_properties"):
         told = cast(PropertyCatalog, catalog).database_properties(name)
@@ -73,7 +73,7 @@ def database_of(catalog: Catalog, name: str) -> Database:
         told = {}
     else:
         databases = catalog.databases()
-        known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
+        known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
         raise DatabaseNotFound(f"{catalog.title}: there is no database {name!r}; {hint}the databases are: {known}")
     rest = {key: value for key, value in sorted(told.items()) if key not in (COMMENT, OWNER, LOCATION)}
     return Database(name, told.get(COMMENT) or None, told.get(OWNER), told.get(LOCATION), rest)
@@ -84,54 +84,54 @@ def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], 
     if not properties:
         catalog.create_database(name, ignore_if_exists=ignore_if_exists)
         return
-    changing(catalog, f"a database with {_named(properties)}").create_database(
+    require_properties(catalog, f"a database with {_format_names(properties)}").create_database(
         name, ignore_if_exists=ignore_if_exists, properties=properties
     )
 
 
-def changing(catalog: Catalog, what: str) -> PropertyCatalog:
+def require_properties(catalog: Catalog, what: str) -> PropertyCatalog:
     """Returns the catalog, for properties of its databases. Raises `Unsupported`: it keeps none."""
-    if not keeps_properties(catalog):
+    if not has_properties(catalog):
         raise Unsupported(what, where=catalog.title, hint=HINT)
     return cast(PropertyCatalog, catalog)
 
 
-def keeps_properties(catalog: Catalog) -> bool:
+def has_properties(catalog: Catalog) -> bool:
     """Returns whether a catalog keeps properties of databases."""
     return hasattr(catalog, "alter_database") and hasattr(catalog, "database_properties")
 
 
-def checked_properties(given: Mapping[str, object] | None, comment: str | None = None) -> dict[str, str]:
+def check_properties(given: Mapping[str, object] | None, comment: str | None = None) -> dict[str, str]:
     """Returns properties as texts, the comment among them.
 
     Raises:
         InvalidArgument: names or values that are none. Unsupported: the name of a secret, which all may read there.
     """
     found: dict[str, str] = {}
-    for key, value in mapping(given, "properties").items():
-        if not text(key, "the name of a property").strip():
+    for key, value in check_mapping(given, "properties").items():
+        if not check_text(key, "the name of a property").strip():
             raise InvalidArgument("the name of a property of a database is empty")
         if is_secret(key):
             hint = "a catalog is given secrets by its options"
             raise Unsupported(f"the property {key!r} of a database, which keeps no secrets,", hint=hint)
         if not isinstance(value, (str, int, float)):
             raise InvalidArgument(f"the property {key!r} of a database is text, not {value!r}")
-        found[key] = str(value).lower() if isinstance(value, bool) else text(str(value), f"the property {key!r}")
+        found[key] = str(value).lower() if isinstance(value, bool) else check_text(str(value), f"the property {key!r}")
     if comment is not None:
         if COMMENT in found:
             raise InvalidArgument("the comment of a database is given twice")
-        found[COMMENT] = text(comment, "the comment of a database")
+        found[COMMENT] = check_text(comment, "the comment of a database")
     return found
 
 
 def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], removed: str | Sequence[str]) -> None:
     """Changes properties of a database. Raises as `PropertyCatalog.alter_database`, and `InvalidArgument`."""
-    gone = texts(removed, "unset")
+    gone = check_texts(removed, "unset")
     if both := sorted(set(properties) & set(gone)):
         raise InvalidArgument(f"the property {both[0]!r} of the database {name} is set and unset at once")
     if not properties and not gone:
         raise InvalidArgument(f"no change of the database {name} was asked for")
-    able = changing(catalog, f"{_named((*properties, *gone))} of the database {name!r}")
+    able = require_properties(catalog, f"{_format_names((*properties, *gone))} of the database {name!r}")
     able.alter_database(name, properties, gone)
 
 
@@ -146,7 +146,9 @@ def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence
     """Raises `InvalidArgument` for a database that holds tables or views; `views` is None where there are none."""
     held = [*tables, *(views or ())]
     if held:
-        counts = plural(len(tables), "table") + ("" if views is None else f" and {plural(len(views), 'view')}")
+        counts = format_count(len(tables), "table") + (
+            "" if views is None else f" and {format_count(len(views), 'view')}"
+        )
         raise InvalidArgument(
             f"{where}: the database {name!r} holds {counts} ({', '.join(held[:5])}); "
             "drop them first, or pass cascade=True"
@@ -160,6 +162,6 @@ def refuse_renaming(catalog: Named, new_name: str) -> NoReturn:
     raise Unsupported("renaming a database", where=catalog.title, hint="rename its tables one by one")
 
 
-def _named(keys: Iterable[str]) -> str:
+def _format_names(keys: Iterable[str]) -> str:
     names = list(keys)
     return f"the propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"

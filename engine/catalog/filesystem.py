@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from morrow.engine.arguments import text
+from morrow.engine.arguments import check_text
 from morrow.engine.catalog.databases import LOCATION, check_empty
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
@@ -20,13 +20,13 @@ from morrow.engine.errors import (
     UnsafePath,
     Unsupported,
 )
-from morrow.engine.format.paths import DATABASE_SUFFIX, segment
+from morrow.engine.format.paths import DATABASE_SUFFIX, check_segment
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
+from morrow.engine.io.wrapped_stores import check_inside, confine, is_inside, is_link
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import did_you_mean
+from morrow.engine.redaction import suggest_name
 
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
@@ -35,7 +35,7 @@ DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 NO_FOLDER = "the warehouse's folder does not exist"
 
 
-def opened(settings: Settings) -> FilesystemCatalog:
+def open_catalog(settings: Settings) -> FilesystemCatalog:
     """Returns the catalog of these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
     given = settings.checked().given
     if given.get(LOCK_ENABLED):
@@ -105,7 +105,7 @@ class FilesystemCatalog:
         if not self._is_table(found):
             tables = self.tables(database)
             known = ", ".join(tables) or "none"
-            hint = did_you_mean(table, tables)
+            hint = suggest_name(table, tables)
             raise TableNotFound(
                 f"{self.store.url(self.root)}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
             )
@@ -159,7 +159,7 @@ class FilesystemCatalog:
 
     def remove_folder(self, database: str) -> None:
         """Removes the folder of a database, with everything in it."""
-        confined(self.store, (self.root,)).delete_folder(self.folder_of(database))
+        confine(self.store, (self.root,)).delete_folder(self.folder_of(database))
 
     def rename_database(self, name: str, new_name: str) -> None:
         """Renames a database in one step, with all its tables.
@@ -193,7 +193,7 @@ class FilesystemCatalog:
         """
         place = self.place_of(name)
         self.create_database(table_name(name)[0], ignore_if_exists=True)
-        from morrow.engine.schema.committing import create_first_schema  # brings much along that reads do without
+        from morrow.engine.schema.evolution import create_first_schema  # brings much along that reads do without
 
         create_first_schema(place, schema)
         return place
@@ -220,7 +220,7 @@ class FilesystemCatalog:
 
     def remove_table(self, table: TableMetadata) -> None:
         """Removes the files of a table. Raises and keeps what `drop_table` does."""
-        root, warehouse = table.root, confined(self.store, (self.root, *table.removable_roots))
+        root, warehouse = table.root, confine(self.store, (self.root, *table.removable_roots))
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             self.check_removal(table)
             found = [status.name for status in self.store.list(root) if status.is_dir]
@@ -247,15 +247,17 @@ class FilesystemCatalog:
         """Returns the location of a table, which need not exist."""
         database, table = table_name(name)
         folder = self.folder_of(database)
-        return TableMetadata(self.store, f"{folder}/{_folder_name(table, folder)}", allowed_roots=self.allowed_roots)
+        return TableMetadata(
+            self.store, f"{folder}/{_check_folder_name(table, folder)}", allowed_roots=self.allowed_roots
+        )
 
     def _is_table(self, place: TableMetadata) -> bool:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
 
     def folder_of(self, database: str) -> str:
         """Returns the folder of a database, which need not exist."""
-        text(database, "the name of a database")
-        name = f"{_folder_name(database, self.root)}{DATABASE_SUFFIX}"
+        check_text(database, "the name of a database")
+        name = f"{_check_folder_name(database, self.root)}{DATABASE_SUFFIX}"
         return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
 
     def _database(self, database: str) -> str:
@@ -263,7 +265,7 @@ class FilesystemCatalog:
         if not self.store.is_dir(folder):
             databases = self.databases()
             known = ", ".join(databases) or ("none" if self.exists else f"none; {NO_FOLDER}")
-            hint = did_you_mean(database, databases)
+            hint = suggest_name(database, databases)
             raise DatabaseNotFound(
                 f"{self.store.url(self.root)}: there is no database {database!r}; {hint}the databases are: {known}"
             )
@@ -279,9 +281,9 @@ def check_warehouse(catalog: object) -> None:
         raise DatabaseNotFound(f"{catalog.title}: {NO_FOLDER}; correct the path, or create a database in it")
 
 
-def _folder_name(name: str, where: str) -> str:
+def _check_folder_name(name: str, where: str) -> str:
     """Returns the name of a database or table, which is that of its folder. Raises `UnsafePath` if none can have it."""
     try:
-        return segment(name, where)
+        return check_segment(name, where)
     except UnsafePath as error:
         raise UnsafePath(f"{where}: no folder can be named {name!r}; leave /, \\ and null characters out") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from morrow.engine.arguments import text
+from morrow.engine.arguments import check_text
 from morrow.engine.errors import InvalidArgument
 
 MARK = "$"
@@ -35,7 +35,7 @@ class ObjectName(msgspec.Struct, frozen=True):
 
 def table_name(name: str) -> tuple[str, str]:
     """Returns database and table of ``database.table``. Raises `InvalidArgument` for another form."""
-    text(name, "the name of a table")
+    check_text(name, "the name of a table")
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
         raise InvalidArgument(f"{name!r} is no table name; write database.table")
@@ -48,7 +48,7 @@ def checked_name(what: str, name: str) -> str:
     Raises:
         InvalidArgument: a name that Paimon reserves or cannot find again.
     """
-    text(name, f"the name of a {what}")
+    check_text(name, f"the name of a {what}")
     if not name.strip() or name != name.strip() or name.startswith(".") or MARK in name:
         raise InvalidArgument(
             f"{name!r} is no name for a {what}: it must not be blank, begin with '.' or a blank, end with a blank, "
@@ -59,7 +59,7 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
-def object_name(text: str) -> ObjectName:
+def parse_object_name(text: str) -> ObjectName:
     """Parses a name; a ``$`` before the last ``/`` is part of a folder's name.
 
     Raises:

@@ -1,18 +1,33 @@
-"""The `Catalog` protocol: how databases and tables are found by name, made, changed and dropped.
+"""The `Catalog` protocol, and the format tables, views and functions that a catalog may keep.
 
 A table is found as `TableMetadata`: the store and folder of its files, and the catalog's side of it (`TableOwner`),
 which commits where the catalog does. Where the folder lies is the catalog's affair: names are no paths.
 
 `docs/implementing.md` tells how to write one; `morrow.testing.CatalogTests` holds it to what is said here.
+
+A view has a text for all engines, and may have one for each of some `dialects`: ``spark``, ``flink``, ``duckdb``.
+The definition of a function is SQL, a lambda in a programming language, or a file with a class. Members of the JSON
+are those of Paimon's ``ViewSchema`` and of its REST catalogs.
+
+`watch` registers a listener that is called when a catalog of this process creates, drops or renames a table or
+database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+from weakref import WeakMethod
 
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import DataField, from_json_field, to_json_field
+from morrow.engine.io.local import LocalStore
+from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY, TYPE
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.structs import replace
 
 
 class Catalog(Protocol):
@@ -85,3 +100,186 @@ class Catalog(Protocol):
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: the catalog cannot; nothing was changed.
         """
+
+
+class FolderCatalog(Protocol):
+    """A catalog that keeps tables which are folders of files. Names are ``database.table``."""
+
+    def folder_table(self, name: str) -> FolderTable | None:
+        """Returns a format table or object table; None for one of Paimon's own. Raises as `Catalog.table`."""
+
+
+def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> FolderTable:
+    """Returns a format table or object table of a catalog.
+
+    Raises:
+        DatabaseNotFound, TableNotFound. InvalidArgument: the table is of another kind.
+        Unsupported: the catalog has no such tables.
+    """
+    if not hasattr(catalog, "folder_table"):
+        hint = "catalogs with metastore=hive or rest have them"
+        raise Unsupported("format tables and object tables", where=catalog.title, hint=hint)
+    found = cast(FolderCatalog, catalog).folder_table(name)
+    if found is None:
+        raise InvalidArgument(f"{catalog.title}: {name!r} is a table of Paimon's own; open it with Catalog.table")
+    if kind is not None and found.kind != kind:
+        raise InvalidArgument(f"{found.where} is of the type {found.kind}, not {kind}")
+    return found
+
+
+def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
+    """Creates a format table with these columns, partition keys and options.
+
+    Raises:
+        DatabaseNotFound, AlreadyExists. InvalidArgument: a primary key, which such a table has not.
+        Unsupported: the catalog makes no such tables; a format that they do not have.
+    """
+    where = catalog.where_of(name)
+    if not hasattr(catalog, "create_folder_table"):
+        raise Unsupported("making a format table", where=where, hint="catalogs with metastore=hive or rest make them")
+    if schema.primary_keys or PRIMARY_KEY.key in schema.options:
+        raise InvalidArgument(f"{where}: a format table has no primary key")
+    if PARTITION.key in schema.options:
+        raise InvalidArgument(f"{where}: name the partition keys of a format table as such, not by an option")
+    options = {**schema.options, TYPE.key: FORMAT_TABLE}
+    made = replace(schema, options=options)
+    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown one.
+    found = catalog.create_folder_table(name, made)
+    assert isinstance(found, FolderTable)
+    return found
+
+
+@dataclass(frozen=True)
+class View:
+    """A query, its columns, and its texts for engines by dialect."""
+
+    query: str
+    fields: tuple[DataField, ...]
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class ViewCatalog(Protocol):
+    """A catalog that keeps views. Names are ``database.view``."""
+
+    def views(self, database: str) -> list[str]:
+        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
+
+    def view(self, name: str) -> View:
+        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+
+    def create_view(self, name: str, view: View) -> None:
+        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`: there is a view or table of this name."""
+
+    def drop_view(self, name: str) -> None:
+        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+
+
+def has_views(catalog: Catalog) -> bool:
+    """Returns whether a catalog can keep views."""
+    return all(hasattr(catalog, method) for method in ("views", "view", "create_view", "drop_view"))
+
+
+def require_views(catalog: Catalog) -> ViewCatalog:
+    """Returns the catalog, for its views. Raises `Unsupported` where it can have none."""
+    if not has_views(catalog):
+        raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
+    return cast(ViewCatalog, catalog)
+
+
+def view_from_json(node: Any, where: str) -> View:
+    """Returns a view of its JSON. Raises `StorageError` for one without text or columns, `Unsupported` for a type."""
+    node = node if isinstance(node, dict) else {}
+    query, fields = node.get("query"), node.get("fields")
+    if not isinstance(query, str) or not isinstance(fields, list):
+        raise StorageError(f"{where}: the catalog does not tell the text and the columns of the view")
+    return View(
+        query,
+        tuple(from_json_field(each, where=where) for each in fields),
+        _to_texts(node.get("dialects")),
+        node.get("comment"),
+        _to_texts(node.get("options")),
+    )
+
+
+def view_to_json(view: View) -> dict[str, Any]:
+    """Returns the JSON of a view."""
+    return {
+        "fields": [to_json_field(each) for each in view.fields],
+        "query": view.query,
+        "dialects": dict(view.dialects),
+        "comment": view.comment,
+        "options": dict(view.options),
+    }
+
+
+def _to_texts(node: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}
+
+
+SQL = "sql"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How one engine computes a function: `kind` is ``sql``, ``lambda`` or ``file``; `text` is null for a file."""
+
+    kind: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function. `parameters` and `returns` are in their order; a scalar function returns one value."""
+
+    parameters: tuple[DataField, ...]
+    returns: tuple[DataField, ...]
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    deterministic: bool = False
+    comment: str | None = None
+
+
+def parse_function(node: Any, where: str) -> Function:
+    """Returns a function of its JSON.
+
+    Raises:
+        StorageError: its members are of other types. Unsupported: a type that Morrow does not know.
+    """
+    try:
+        return Function(
+            tuple(from_json_field(each, where=where) for each in node.get("inputParams") or ()),
+            tuple(from_json_field(each, where=where) for each in node.get("returnParams") or ()),
+            {
+                str(dialect): Definition(str(each["type"]), _check_text(each.get("definition")))
+                for dialect, each in (node.get("definitions") or {}).items()
+            },
+            node.get("deterministic") is True,
+            node.get("comment"),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{where}: the catalog does not tell what the function is ({error!r})") from error
+
+
+def _check_text(found: Any) -> str | None:
+    if not isinstance(found, (str, type(None))):
+        raise TypeError(f"{found!r} is no text")
+    return found
+
+
+_watchers: list[WeakMethod[Callable[[str], None]]] = []
+
+
+def watch(method: Callable[[str], None]) -> None:
+    """Has a bound method called with the title of each catalog that changes, as long as its object is there."""
+    _watchers.append(WeakMethod(method))
+
+
+def notify_watchers(title: str) -> None:
+    """Tells that the catalog of this title has other tables now."""
+    for reference in list(_watchers):
+        method = reference()
+        if method is None:
+            _watchers.remove(reference)
+        else:
+            method(title)

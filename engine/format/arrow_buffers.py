@@ -1,8 +1,12 @@
-"""The buffers of Arrow arrays as numpy arrays, the form in which encoders and hash functions take columns."""
+"""Buffers of Arrow arrays as numpy arrays, for encoders and hashes, and frames as Arrow IPC bytes.
+
+Caches store frames as IPC bytes. A frame that is read back shares memory with the bytes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -23,7 +27,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Column: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray
 
 
-class _Exported:
+class _ExportedArray:
     """An array as other libraries take it, through Arrow's C interface alone."""
 
     def __init__(self, array: pa.Array) -> None:
@@ -34,12 +38,12 @@ class _Exported:
         return exported
 
 
-def polars_series(array: pa.Array) -> pl.Series:
+def to_series(array: pa.Array) -> pl.Series:
     """Returns an array as a series without a name; `pl.from_arrow` imports a large module of Arrow's, this does not."""
-    return pl.Series(_Exported(array))
+    return pl.Series(_ExportedArray(array))
 
 
-def series_of(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
+def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
     """Returns booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them.
 
     Integers are not copied: nobody may write to them any more.
@@ -47,10 +51,10 @@ def series_of(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Ser
     is_bool = values.dtype == np.bool_
     kind = pa.bool_() if is_bool else pa.from_numpy_dtype(values.dtype)
     data = np.packbits(values, bitorder="little") if is_bool else np.ascontiguousarray(values)
-    return polars_series(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)]))
+    return to_series(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)]))
 
 
-def adjoined(parts: Sequence[pl.Series]) -> pl.Series | None:
+def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
     """Returns slices of one column that follow each other as one slice of it, without a copy; None of others."""
     if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
         return None
@@ -61,10 +65,10 @@ def adjoined(parts: Sequence[pl.Series]) -> pl.Series | None:
         return None
     last, length = arrays[-1], sum(map(len, arrays))  # the last one's buffers reach as far as its values
     whole = pa.Array.from_buffers(last.type, length, last.buffers(), offset=arrays[0].offset)
-    return polars_series(whole).cast(parts[0].dtype).alias(parts[0].name)
+    return to_series(whole).cast(parts[0].dtype).alias(parts[0].name)
 
 
-def as_arrow(column: Column, kind: DataType) -> pa.Array:
+def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
     """Returns `column` as one Arrow array in the layout that the encoders take.
 
     Variable-length values are large binary, timestamps keep their own unit, everything else has the Arrow type of
@@ -86,34 +90,34 @@ def as_arrow(column: Column, kind: DataType) -> pa.Array:
         raise InvalidArgument(f"a column of {array.type} does not fit {kind}: {error}") from error
 
 
-def fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
+def read_fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
     """Returns the values of a fixed-width Arrow array, 0 where null."""
     width = np.dtype(dtype).itemsize
     _, data = array.buffers()
     if data is None:
         return np.zeros(len(array), dtype)
     values = np.frombuffer(data, dtype, len(array), array.offset * width)
-    return values if array.null_count == 0 else np.where(validity(array), values, np.zeros(1, dtype))
+    return values if array.null_count == 0 else np.where(read_validity(array), values, np.zeros(1, dtype))
 
 
-def wide_values(array: pa.Array) -> Ints:
+def read_wide_values(array: pa.Array) -> Ints:
     """Returns the values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
     _, data = array.buffers()
     if data is None:
         return np.zeros((len(array), 2), np.int64)
     words = np.frombuffer(data, np.int64, len(array) * WIDE_WORDS, array.offset * WIDE_BYTES).reshape(-1, WIDE_WORDS)
-    return words if array.null_count == 0 else np.where(validity(array)[:, None], words, 0)
+    return words if array.null_count == 0 else np.where(read_validity(array)[:, None], words, 0)
 
 
-def byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
+def find_byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
     """Returns the buffer, begins and lengths (0 for null) of a large binary array."""
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
     buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return buffer, edges[:-1], np.where(validity(array), np.diff(edges), 0)
+    return buffer, edges[:-1], np.where(read_validity(array), np.diff(edges), 0)
 
 
-def validity(array: pa.Array) -> Bools:
+def read_validity(array: pa.Array) -> Bools:
     """Returns a boolean per value, False where null.
 
     Not by Arrow's `to_numpy`, whose first call in a process imports all of pandas.
@@ -123,3 +127,33 @@ def validity(array: pa.Array) -> Bools:
         return np.full(len(array), array.null_count == 0)
     bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=end, bitorder="little")
     return bits[array.offset :].view(np.bool_)
+
+
+IpcBytes = bytes | memoryview
+
+IPC_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, ValueError, OSError)
+"""What bytes that nobody has damaged raise where another version has written them."""
+
+
+class _ExportedTable:
+    """Record batches as other libraries take them, through Arrow's C interface alone: nothing is converted."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def serialize_frame(frame: pl.DataFrame) -> bytes:
+    """Returns a frame as bytes, uncompressed."""
+    target = BytesIO()
+    frame.write_ipc(target, compression="uncompressed")
+    return target.getvalue()
+
+
+def deserialize_frame(data: IpcBytes) -> pl.DataFrame:
+    """Returns the frame that `serialize_frame` wrote. Raises: one of `IPC_ERRORS`."""
+    from pyarrow import ipc
+
+    return pl.DataFrame(_ExportedTable(ipc.open_file(pa.py_buffer(data)).read_all()))

@@ -14,31 +14,110 @@ Layout (varint = zigzag-encoded long of the Avro specification)::
 Polars decodes Avro in native code but supports neither zstd (Paimon's default) nor maps. So the container is
 *re-wrapped*: its blocks are decompressed here, joined, and put behind a header whose schema describes the same bytes in
 types that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Python.
+
+No codec returns more bytes than its caller allows, whatever the compressed block claims.
 """
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+import cramjam
 import msgspec
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.avro_codecs import CODECS, DAMAGE, MAX_BLOCK_BYTES, Buffer
 from morrow.engine.format.avro_schema import LoweredSchema, lower
+
+MAX_BLOCK_BYTES = 1 << 30
+"""Largest decompressed block; Java writers close a block after 64 kB plus one row."""
+MAX_XZ_MEMORY = 1 << 27
+"""Memory limit of xz; the dictionary of its highest level takes half of it."""
+CHUNK_BYTES = 1 << 20
+SNAPPY_CRC_LENGTH = 4
+SNAPPY_MAX_RATIO = 64
+"""The greatest expansion of a snappy stream, whose longest copy turns 3 bytes into 64."""
+
+Buffer: TypeAlias = bytes | memoryview
+
+
+class BadBlockError(Exception):
+    """A payload that its codec cannot decompress."""
+
+
+def _decompress_zstandard(raw: memoryview, most: int) -> Buffer:
+    # The frames of Java writers do not tell their length, so the cap is enforced while reading.
+    stream = pa.CompressedInputStream(pa.py_buffer(raw), "zstd")
+    chunks: list[bytes] = []
+    size = 0
+    while (chunk := stream.read(CHUNK_BYTES)) and size <= most:
+        chunks.append(chunk)
+        size += len(chunk)
+    return _check_finished(chunks[0] if len(chunks) == 1 else b"".join(chunks), not chunk, most)
+
+
+def _decompress_snappy(raw: memoryview, most: int) -> Buffer:
+    body, crc = raw[:-SNAPPY_CRC_LENGTH], raw[-SNAPPY_CRC_LENGTH:]
+    if len(body) == 0:
+        raise BadBlockError("shorter than its checksum")
+    if cramjam.snappy.decompress_raw_len(body) > min(most, SNAPPY_MAX_RATIO * len(body)):
+        raise BadBlockError("claims an impossible length")
+    rows = bytes(cramjam.snappy.decompress_raw(body))
+    if zlib.crc32(rows) != int.from_bytes(crc, "big"):
+        raise BadBlockError("wrong checksum")
+    return rows
+
+
+def _decompress_deflate(raw: memoryview, most: int) -> Buffer:
+    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    return _check_finished(inflater.decompress(raw, most), inflater.eof, most)
+
+
+def _decompress_bzip2(raw: memoryview, most: int) -> Buffer:
+    decompressor = bz2.BZ2Decompressor()
+    return _check_finished(decompressor.decompress(raw, most), decompressor.eof, most)
+
+
+def _decompress_xz(raw: memoryview, most: int) -> Buffer:
+    decompressor = lzma.LZMADecompressor(memlimit=MAX_XZ_MEMORY)
+    return _check_finished(decompressor.decompress(raw, most), decompressor.eof, most)
+
+
+def _check_finished(rows: bytes, complete: bool, most: int) -> bytes:
+    if not complete or len(rows) > most:
+        raise BadBlockError(f"incomplete, or more than {most} bytes")
+    return rows
+
+
+CODECS: dict[str, Callable[[memoryview, int], Buffer]] = {
+    "null": lambda raw, _most: raw,
+    "deflate": _decompress_deflate,
+    "snappy": _decompress_snappy,
+    "zstandard": _decompress_zstandard,
+    "bzip2": _decompress_bzip2,
+    "xz": _decompress_xz,
+}
+"""Functions that decompress a block to a maximum number of bytes, by the name of the codec in the header."""
+
+DAMAGE = (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, BadBlockError)
+"""The errors that the codecs raise for damaged blocks."""
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
 VARINT_MAX_BYTES = 10
-USUAL_BLOCK_BYTES, MOST_RATIO = 1 << 26, 1 << 10
+USUAL_BLOCK_BYTES, MAX_RATIO = 1 << 26, 1 << 10
 """Limits of a decompressed block of a data file, in bytes or times its size: writers close one after 64 kB."""
 MAX_CONTAINER_BYTES = 1 << 32
 """Largest decompressed file that is re-wrapped in one piece."""
 
 
-Most: TypeAlias = Callable[[int], tuple[int, int]]
+DecodedLimits: TypeAlias = Callable[[int], tuple[int, int]]
 """Maps the size of a file in bytes to the most rows, and the most bytes of rows, that it may hold."""
 
 
@@ -114,16 +193,18 @@ def read_container(data: bytes, *, where: str, spread: str = "") -> AvroContaine
     return AvroContainer(where, schema, codec, tuple(cursor.blocks(sync)), data, spread)
 
 
-def rewrapped(
-    container: AvroContainer, blocks: Sequence[AvroBlock] | None = None, *, most: Most | None = None
+def decompress_container(
+    container: AvroContainer, blocks: Sequence[AvroBlock] | None = None, *, most: DecodedLimits | None = None
 ) -> bytes:
     """Returns these blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
     chosen = container.blocks if blocks is None else blocks
-    return _null_container(container, [(sum(block.rows for block in chosen), _payloads(container, chosen, most=most))])
+    return _build_null_container(
+        container, [(sum(block.rows for block in chosen), _decompress_payloads(container, chosen, most=most))]
+    )
 
 
 def decode_frame(
-    data: bytes, *, where: str, columns: Iterable[str] | None = None, most: Most | None = None
+    data: bytes, *, where: str, columns: Iterable[str] | None = None, most: DecodedLimits | None = None
 ) -> pl.DataFrame:
     """Decodes all rows of a container: records become structs, arrays and maps lists (maps of struct{key, value}).
 
@@ -134,11 +215,11 @@ def decode_frame(
         Unsupported: the codec, or a schema that has no Polars equivalent.
     """
     container = read_container(data, where=where)
-    return decode(container, rewrapped(container, most=most), container.rows, columns)
+    return decode(container, decompress_container(container, most=most), container.rows, columns)
 
 
 def decode_together(
-    containers: Sequence[AvroContainer], most: Most | None = None, columns: Iterable[str] | None = None
+    containers: Sequence[AvroContainer], most: DecodedLimits | None = None, columns: Iterable[str] | None = None
 ) -> pl.DataFrame:
     """Decodes containers of one schema into one frame, one container after the other: faster for many small ones.
 
@@ -151,10 +232,10 @@ def decode_together(
     parts: list[tuple[int, list[Buffer]]] = []
     size = 0
     for container in containers:
-        payloads = _payloads(container, container.blocks, size, most)
+        payloads = _decompress_payloads(container, container.blocks, size, most)
         parts.append((container.rows, payloads))
         size += sum(map(len, payloads))
-    return decode(first, _null_container(first, parts), sum(rows for rows, _ in parts), columns)
+    return decode(first, _build_null_container(first, parts), sum(rows for rows, _ in parts), columns)
 
 
 def decode_batches(
@@ -165,13 +246,13 @@ def decode_batches(
     payloads: list[Buffer] = []
     rows = size = 0
     for block in container.blocks:
-        payloads.append(container.payload(block, max(USUAL_BLOCK_BYTES, MOST_RATIO * block.size)))
+        payloads.append(container.payload(block, max(USUAL_BLOCK_BYTES, MAX_RATIO * block.size)))
         rows, size = rows + block.rows, size + len(payloads[-1])
         if size >= batch_bytes:
-            yield rows, decode(container, _null_container(container, [(rows, payloads)]), rows, wanted)
+            yield rows, decode(container, _build_null_container(container, [(rows, payloads)]), rows, wanted)
             payloads, rows, size = [], 0, 0
     if payloads:
-        yield rows, decode(container, _null_container(container, [(rows, payloads)]), rows, wanted)
+        yield rows, decode(container, _build_null_container(container, [(rows, payloads)]), rows, wanted)
 
 
 def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: Iterable[str] | None) -> pl.DataFrame:
@@ -251,8 +332,8 @@ class _Cursor(msgspec.Struct):
             yield AvroBlock(rows, start, size)
 
 
-def _payloads(
-    container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0, most: Most | None = None
+def _decompress_payloads(
+    container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0, most: DecodedLimits | None = None
 ) -> list[Buffer]:
     """Decompresses these blocks, to `most` at most, and together with `before` to `MAX_CONTAINER_BYTES` at most."""
     most_rows, most_bytes = (MAX_CONTAINER_BYTES, MAX_BLOCK_BYTES) if most is None else most(len(container.data))
@@ -270,21 +351,28 @@ def _payloads(
     return payloads
 
 
-def _null_container(container: AvroContainer, parts: Iterable[tuple[int, Sequence[Buffer]]]) -> bytes:
+def _build_null_container(container: AvroContainer, parts: Iterable[tuple[int, Sequence[Buffer]]]) -> bytes:
     """Returns an uncompressed container with the schema of `container`: a block for each part (row count, payloads)."""
     sync = bytes(SYNC_LENGTH)  # Any value will do: the lengths of the blocks are given.
-    out: list[Buffer] = [MAGIC, _varint(1), _bytes(b"avro.schema"), _bytes(container.lowered.json), _varint(0), sync]
+    out: list[Buffer] = [
+        MAGIC,
+        _encode_varint(1),
+        _encode_bytes(b"avro.schema"),
+        _encode_bytes(container.lowered.json),
+        _encode_varint(0),
+        sync,
+    ]
     for rows, payloads in parts:
         if rows:
-            out += [_varint(rows), _varint(sum(map(len, payloads))), *payloads, sync]
+            out += [_encode_varint(rows), _encode_varint(sum(map(len, payloads))), *payloads, sync]
     return b"".join(out)
 
 
-def _bytes(value: bytes) -> bytes:
-    return _varint(len(value)) + value
+def _encode_bytes(value: bytes) -> bytes:
+    return _encode_varint(len(value)) + value
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     value <<= 1  # zigzag of a number that is never negative here
     out = bytearray()
     while value >= 0x80:

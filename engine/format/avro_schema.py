@@ -66,7 +66,7 @@ def _lower(schema: bytes, spread: str) -> LoweredSchema:
         written = json.loads(schema)
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise _BadSchemaError(f"the schema is not JSON ({error})") from error
-    record, branch = _row_of(written)
+    record, branch = _find_row(written)
     lowered = _Lowering().lowered(record, "", 0)
     if spread:
         lowered["fields"] = _spread(lowered["fields"], spread)
@@ -117,12 +117,12 @@ class _NoEquivalentError(Exception):
     """An Avro schema that cannot be described to Polars."""
 
 
-def _row_of(schema: Any) -> tuple[Any, int | None]:
+def _find_row(schema: Any) -> tuple[Any, int | None]:
     """Returns the record of a row, and its branch number where rows are ["null", record] (Paimon before 1.0)."""
     if isinstance(schema, list):
         if len(schema) == 2 and "null" in schema:
             branch = 1 - schema.index("null")
-            return _row_of(schema[branch])[0], branch
+            return _find_row(schema[branch])[0], branch
         raise _NoEquivalentError("a file whose rows are a union of several types")
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise _NoEquivalentError("an Avro file whose rows are not records")
@@ -151,11 +151,11 @@ class _Lowering:
         if kind in ("record", "error"):
             return self.record(schema, space, depth, f"r{number}")
         if kind in ("enum", "fixed"):
-            self.named[_full_name(schema, space)] = (schema, space)
+            self.named[_qualify_name(schema, space)] = (schema, space)
             return (
                 "int"
                 if kind == "enum"
-                else _logical(schema, {"type": "fixed", "name": f"r{number}", "size": _size(schema)})
+                else _lower_logical(schema, {"type": "fixed", "name": f"r{number}", "size": _size(schema)})
             )
         if kind == "array":
             return {"type": "array", "items": self.item(schema["items"], space, depth)}
@@ -164,7 +164,7 @@ class _Lowering:
             entry = {"type": "record", "name": f"r{number}", "fields": [{"name": n, "type": t} for n, t in members]}
             return {"type": "array", "items": entry}
         if kind in PRIMITIVES:
-            return _logical(schema, {"type": kind})
+            return _lower_logical(schema, {"type": kind})
         return self.reference(kind, space, depth)
 
     def union(self, branches: list[Any], space: str, depth: int) -> Any:
@@ -176,7 +176,7 @@ class _Lowering:
         return [b if b == "null" else self.lowered(b, space, depth + 1) for b in branches]
 
     def record(self, schema: Mapping[str, Any], space: str, depth: int, name: str) -> Any:
-        full = _full_name(schema, space)
+        full = _qualify_name(schema, space)
         inner = full.rpartition(".")[0]
         self.named[full] = (schema, space)
         self.open.add(full)
@@ -198,13 +198,13 @@ class _Lowering:
 
     def item(self, schema: Any, space: str, depth: int) -> Any:
         lowered = self.lowered(schema, space, depth + 1)
-        if _takes_no_bytes(lowered):
+        if _is_empty(lowered):
             # A few bytes could then claim any number of items.
             raise _NoEquivalentError("an Avro array whose items take no bytes")
         return lowered
 
 
-def _full_name(schema: Mapping[str, Any], space: str) -> str:
+def _qualify_name(schema: Mapping[str, Any], space: str) -> str:
     name = str(schema["name"])
     space = schema.get("namespace", space)
     return name if "." in name or not space else f"{space}.{name}"
@@ -217,7 +217,7 @@ def _size(schema: Mapping[str, Any]) -> int:
     return size
 
 
-def _logical(schema: Mapping[str, Any], plain: dict[str, Any]) -> Any:
+def _lower_logical(schema: Mapping[str, Any], plain: dict[str, Any]) -> Any:
     logical = schema.get("logicalType")
     if (plain["type"], logical) not in LOGICAL_TYPES:
         return plain if plain["type"] == "fixed" else plain["type"]
@@ -231,9 +231,9 @@ def _logical(schema: Mapping[str, Any], plain: dict[str, Any]) -> Any:
     return {**plain, "logicalType": "decimal", "precision": precision, "scale": scale}
 
 
-def _takes_no_bytes(lowered: Any) -> bool:
+def _is_empty(lowered: Any) -> bool:
     if not isinstance(lowered, dict):
         return False
     if lowered["type"] == "record":
-        return all(_takes_no_bytes(member["type"]) for member in lowered["fields"])
+        return all(_is_empty(member["type"]) for member in lowered["fields"])
     return bool(lowered["type"] == "fixed" and lowered["size"] == 0)

@@ -1,4 +1,4 @@
-"""Decoder of BinaryRow, the row encoding of partition values, keys and statistics in manifests, column by column.
+"""Decoder of BinaryRow, the row encoding of partition values, keys and statistics in manifests.
 
 Layout of one stored row; all integers little-endian except the arity:
 
@@ -21,25 +21,47 @@ A slot holds, by type:
                              longer: offset << 32 | length
 
 Offsets count from the header byte. Nested types take an offset and a length too; metadata only ever has them as null.
+
+A slot whose target lies outside of its own row is refused.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import Unsupported
-from morrow.engine.format.arrow_buffers import polars_series, validity
-from morrow.engine.format.binary_row_slots import ARITY_WIDTH, DECODERS, SLOT_WIDTH, Field, Rows, only_nulls
-from morrow.engine.format.types import DataType
+from morrow.engine.errors import NOT_UTF8, CorruptFile, Unsupported
+from morrow.engine.format.arrow_buffers import Bools, Bytes, Ints, read_validity, to_series
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    to_arrow_time_unit,
+)
+from morrow.engine.units import MILLIS_PER_DAY, NANOS_PER_MILLI
 
 HEADER_BITS = 8
 EPOCH = dt.datetime(1970, 1, 1)
@@ -48,14 +70,14 @@ BinaryColumn: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray | Sequence[byte
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.time | dt.datetime | np.datetime64 | None
 
 
-def bit_set_width(arity: int) -> int:
+def compute_bit_set_width(arity: int) -> int:
     """Returns the bytes of the header and null bits of a row of `arity` fields."""
     return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
-def fixed_width(arity: int) -> int:
+def compute_fixed_width(arity: int) -> int:
     """Returns the bytes of a row before its variable part: header, null bits and slots."""
-    return bit_set_width(arity) + SLOT_WIDTH * arity
+    return compute_bit_set_width(arity) + SLOT_WIDTH * arity
 
 
 def decode_columns(
@@ -86,7 +108,7 @@ def decode_columns(
     """
     wanted = range(len(types)) if columns is None else columns
     located = _locate(rows, where)
-    fixed = fixed_width(len(types))
+    fixed = compute_fixed_width(len(types))
     arity = located.load(np.where(located.present, located.start - ARITY_WIDTH, 0), ">i4")
     located.require((arity == len(types)) | ~located.present, f"the row does not have {len(types)} fields")
     located.require((located.size >= fixed) | ~located.present, f"the row is shorter than its {fixed} fixed bytes")
@@ -109,19 +131,19 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
 def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
     """Decodes many stored rows at once, in their order; values and errors are those of `decode_row`."""
     columns = decode_columns(rows, types, where=where)
-    return python_rows(columns, where=where) if columns else [()] * len(rows)
+    return to_python_rows(columns, where=where) if columns else [()] * len(rows)
 
 
-def python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
+def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
     """Returns the rows of decoded columns (at least one) with values as in `decode_row`.
 
     Raises:
         Unsupported: as `decode_row`.
     """
-    return list(zip(*(_python_values(column, where) for column in columns)))
+    return list(zip(*(_to_python_values(column, where) for column in columns)))
 
 
-def same_value(left: Value | None, right: Value | None) -> bool:
+def is_same_value(left: Value | None, right: Value | None) -> bool:
     """Returns whether two decoded values name the same partition, by Java's order: NaN is NaN, and -0.0 is not 0.0."""
     if isinstance(left, float) and isinstance(right, float):
         return (
@@ -132,7 +154,7 @@ def same_value(left: Value | None, right: Value | None) -> bool:
     return left == right
 
 
-def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
+def read_arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
     """Returns the number of fields of each stored row, -1 for null rows.
 
     Raises:
@@ -143,25 +165,25 @@ def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
     return np.where(located.present, arity, -1).astype(np.int32)
 
 
-def _python_values(column: pl.Series, where: str) -> list[Value]:
+def _to_python_values(column: pl.Series, where: str) -> list[Value]:
     if not isinstance(column.dtype, (pl.Date, pl.Datetime)):
         return cast("list[Value]", column.to_list())
     # Not column.to_list(): Polars panics on dates that Python cannot represent.
     try:
-        return [_python_time(ticks, column.dtype) for ticks in column.to_physical().to_list()]
+        return [_to_python_time(ticks, column.dtype) for ticks in column.to_physical().to_list()]
     except (OverflowError, ValueError) as error:
         raise Unsupported("a date or timestamp outside the years 1 to 9999", where=where) from error
 
 
-def _python_time(ticks: int | None, dtype: pl.Date | pl.Datetime) -> Value:
+def _to_python_time(ticks: int | None, dtype: pl.Date | pl.Datetime) -> Value:
     if ticks is None:
         return None
     if isinstance(dtype, pl.Date):
         return dt.date.fromordinal(EPOCH.toordinal() + ticks)
-    return _python_timestamp(ticks, dtype)
+    return _to_python_timestamp(ticks, dtype)
 
 
-def _python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.datetime64:
+def _to_python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.datetime64:
     if dtype.time_unit == "ns" and ticks % 1_000:
         return np.datetime64(ticks, "ns")
     micros = {"ms": ticks * 1_000, "us": ticks, "ns": ticks // 1_000}[dtype.time_unit]
@@ -180,7 +202,7 @@ def _locate(rows: BinaryColumn, where: str) -> Rows:
         array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
-    present = validity(array)
+    present = read_validity(array)
     buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     located = Rows(buffer, edges[:-1] + ARITY_WIDTH, np.diff(edges) - ARITY_WIDTH, present, where)
     located.require((located.size >= 0) | ~present, "the row is too short to hold its number of fields")
@@ -190,9 +212,185 @@ def _locate(rows: BinaryColumn, where: str) -> Rows:
 def _decode_field(rows: Rows, index: int, types: Sequence[DataType], lenient: bool) -> pl.Series:
     begin = np.where(rows.present, rows.start, 0)
     null_byte, null_bit = divmod(HEADER_BITS + index, 8)
-    position = np.where(rows.present, begin + bit_set_width(len(types)) + SLOT_WIDTH * index, 0)
+    position = np.where(rows.present, begin + compute_bit_set_width(len(types)) + SLOT_WIDTH * index, 0)
     valid = rows.present & (rows.load(np.where(rows.present, begin + null_byte, 0), "u1") >> null_bit & 1 == 0)
-    field = Field(rows, position, rows.load(position, "<i8"), valid, fixed_width(len(types)), lenient)
+    field = Field(rows, position, rows.load(position, "<i8"), valid, compute_fixed_width(len(types)), lenient)
     kind = types[index]
-    array = DECODERS.get(type(kind), only_nulls)(field, kind)
-    return polars_series(array)
+    array = DECODERS.get(type(kind), decode_nulls)(field, kind)
+    return to_series(array)
+
+
+ARITY_WIDTH = 4
+SLOT_WIDTH = 8
+MAX_INLINE_LENGTH = 7
+INLINE_MARK = 0x80
+MAX_COMPACT_DECIMAL_PRECISION = 18
+MAX_COMPACT_TIMESTAMP_PRECISION = 3
+DECIMAL_WIDTH = 16
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Stored rows back to back in one buffer; `start` is each row's header byte, `size` its bytes without the arity."""
+
+    buffer: Bytes
+    start: Ints
+    size: Ints
+    present: Bools
+    where: str
+
+    def load(self, positions: Ints, dtype: str) -> npt.NDArray[Any]:
+        """Returns one `dtype` value at each byte position, aligned or not; positions are already checked."""
+        width = np.dtype(dtype).itemsize
+        if len(self.buffer) < width:
+            return np.zeros(len(positions), dtype)
+        first = self.buffer[:width].view(dtype)
+        return np.lib.stride_tricks.as_strided(first, (len(self.buffer) - width + 1,), (1,))[positions]
+
+    def require(self, good: Bools, problem: str) -> None:
+        """Raises `CorruptFile` with the number of the first row that is not `good`."""
+        if not good.all():
+            raise CorruptFile(self.where, f"row {int(np.argmin(good))}: {problem}")
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of all rows: the byte position of its slot, the slot as int64, and which rows have a value."""
+
+    rows: Rows
+    position: Ints
+    slot: Ints
+    valid: Bools
+    data_start: int
+    lenient: bool
+
+    def spans(self, length: Ints) -> Ints:
+        """Returns where the variable part of each row's value begins, 0 for null rows.
+
+        Checks that `length` bytes are there.
+        """
+        offset = self.slot >> 32
+        inside = (offset >= self.data_start) & (length >= 0) & (offset + length <= self.rows.size)
+        self.rows.require(inside | ~self.valid, "a value lies outside its row")
+        return np.where(self.valid, self.rows.start + offset, 0)
+
+
+def _build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
+    """Returns an Arrow array over `values`, whose bytes already have the layout of `kind`."""
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _make_plain_decoder(dtype: str) -> Callable[[Field, DataType], pa.Array]:
+    """Returns the decoder of a type whose slot begins with its value."""
+
+    def decode(field: Field, kind: DataType) -> pa.Array:
+        return _build_array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
+
+    return decode
+
+
+def _decode_boolean(field: Field, kind: DataType) -> pa.Array:
+    return _build_array(kind.arrow(), np.packbits((field.slot & 0xFF) != 0, bitorder="little"), field.valid)
+
+
+def _decode_time(field: Field, kind: DataType) -> pa.Array:
+    millis = field.rows.load(field.position, "<i4")
+    field.rows.require((millis >= 0) & (millis < MILLIS_PER_DAY) | ~field.valid, "a TIME is outside its day")
+    return _build_array(kind.arrow(), np.where(field.valid, millis, 0).astype(np.int32), field.valid)
+
+
+def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
+    assert isinstance(kind, DecimalType)
+    if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
+        unscaled = np.stack([field.slot, field.slot >> 63], axis=1)
+    else:
+        length = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
+        sized = (length > 0) & (length <= DECIMAL_WIDTH)
+        field.rows.require(sized | ~field.valid, "a DECIMAL is not 1 to 16 bytes long")
+        unscaled = _read_wide_integers(field.rows.buffer, field.spans(length), length)
+    array = _build_array(kind.arrow(), np.where(field.valid[:, None], unscaled, 0), field.valid)
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptFile(field.rows.where, f"a value does not fit {kind}: {error}") from error
+    return array
+
+
+def _read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
+    """Reads big-endian two's complement integers of 1 to 16 bytes.
+
+    They are sign-extended to pairs of little-endian words (n x 2).
+    """
+    from_end = np.arange(DECIMAL_WIDTH)
+    positions = np.maximum((start + length - 1)[:, None] - from_end, 0)
+    digits = buffer[positions] if len(buffer) else np.zeros(positions.shape, np.uint8)
+    sign = np.where(buffer[start] >= 0x80, 0xFF, 0) if len(buffer) else np.zeros(len(start))
+    filled = np.where(from_end < length[:, None], digits, sign[:, None]).astype(np.uint8)
+    return filled.view("<i8")
+
+
+def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
+    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    unit = "ms" if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION else to_arrow_time_unit(kind.precision)
+    arrow = pa.timestamp(unit, "UTC" if isinstance(kind, LocalZonedTimestampType) else None)
+    if unit == "ms":
+        return _build_array(arrow, field.slot, field.valid)
+    nanos = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
+    field.rows.require(nanos < NANOS_PER_MILLI, "a TIMESTAMP has more nanoseconds than a millisecond")
+    millis = field.rows.load(field.spans(np.full_like(nanos, SLOT_WIDTH)), "<i8")
+    per_milli = 1_000 if unit == "us" else NANOS_PER_MILLI
+    limit = np.iinfo(np.int64).max // per_milli - 1
+    fits = (np.abs(millis) <= limit) | ~field.valid
+    if not fits.all() and not field.lenient:
+        raise Unsupported(f"a {kind} too far from 1970 for Arrow's {unit}", where=field.rows.where)
+    valid = field.valid & fits
+    ticks = np.where(valid, millis, 0) * per_milli + nanos // (NANOS_PER_MILLI // per_milli)
+    return _build_array(arrow, ticks, valid)
+
+
+def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
+    """Decodes variable-length values, copied once by Arrow.
+
+    The values of one field lie in the order of the rows, so `begin, end, begin, end ...` are ascending offsets into
+    the buffer: every second element of that array is a value, the others are the gaps between them.
+    """
+    mark = (field.slot >> 56) & 0xFF
+    inline = mark >= INLINE_MARK
+    length = np.where(inline, mark - INLINE_MARK, field.slot & 0xFFFFFFFF)
+    field.rows.require((length <= MAX_INLINE_LENGTH) | ~inline | ~field.valid, "an inline value is over 7 bytes long")
+    outside = msgspec.structs.replace(field, valid=field.valid & ~inline)
+    begin = np.where(inline, field.position, outside.spans(length))
+    begin = np.where(field.valid, begin, field.rows.start - ARITY_WIDTH)
+    edges = np.stack([begin, begin + np.where(field.valid, length, 0)], axis=1).ravel()
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(field.rows.buffer)]
+    spans = pa.Array.from_buffers(pa.large_binary(), max(len(edges) - 1, 0), buffers)
+    wanted = _build_array(pa.int64(), np.arange(0, len(edges), 2), field.valid)
+    try:
+        return spans.take(wanted).cast(pa.large_string() if pa.types.is_string(kind.arrow()) else pa.large_binary())
+    except pa.ArrowInvalid as error:
+        raise Unsupported(f"a {kind} that is not UTF-8", where=field.rows.where, hint=NOT_UTF8) from error
+
+
+def decode_nulls(field: Field, kind: DataType) -> pa.Array:
+    if field.valid.any() and not field.lenient:
+        raise Unsupported(f"a {kind.keyword} value in a BinaryRow", where=field.rows.where)
+    return pa.nulls(len(field.valid))
+
+
+DECODERS: dict[type[DataType], Callable[[Field, DataType], pa.Array]] = {
+    BooleanType: _decode_boolean,
+    TinyIntType: _make_plain_decoder("i1"),
+    SmallIntType: _make_plain_decoder("<i2"),
+    IntType: _make_plain_decoder("<i4"),
+    BigIntType: _make_plain_decoder("<i8"),
+    FloatType: _make_plain_decoder("<f4"),
+    DoubleType: _make_plain_decoder("<f8"),
+    DecimalType: _decode_decimal,
+    CharType: _decode_bytes,
+    VarCharType: _decode_bytes,
+    BinaryType: _decode_bytes,
+    VarBinaryType: _decode_bytes,
+    DateType: _make_plain_decoder("<i4"),
+    TimeType: _decode_time,
+    TimestampType: _decode_timestamp,
+    LocalZonedTimestampType: _decode_timestamp,
+}

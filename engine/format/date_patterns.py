@@ -1,4 +1,4 @@
-"""Parsing of times in text by the patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
+"""Parser of times by patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
 
     y u         year (of the era, proleptic): yy is 2000 to 2099, yyyy four digits, or more after a plus
     M L d D     month, day of the month, day of the year: one letter is any width, several are that many digits;
@@ -17,27 +17,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
+from typing import TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.date_parts import (
-    MOST_DIGITS,
-    Fields,
-    Fraction,
-    Literal,
-    Number,
-    Optional,
-    Part,
-    Sign,
-    Words,
-    read_all,
-)
+from morrow.engine.structs import replace
 from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from morrow.engine.values import replace
 
-MOST_YEAR = 999_999_999
+MAX_YEAR = 999_999_999
 SHORT_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 DAYS_PER_ERA = 146_097
@@ -51,7 +41,7 @@ RESERVED = "{}#'"
 
 
 @lru_cache(maxsize=64)
-def date_pattern(pattern: str) -> DatePattern:
+def parse_date_pattern(pattern: str) -> DatePattern:
     """Returns the parsed pattern.
 
     Raises:
@@ -60,7 +50,7 @@ def date_pattern(pattern: str) -> DatePattern:
     parts: list[list[Part]] = [[]]
     for token in _TOKEN.finditer(pattern):
         if token["letters"]:
-            _append(parts[-1], _field(token["letters"], pattern))
+            _append(parts[-1], _make_part(token["letters"], pattern))
         elif token["quoted"]:
             parts[-1].append(Literal(token["quoted"][1:-1].replace("''", "'") or "'"))
         elif token["other"] == "[":
@@ -84,12 +74,12 @@ def _close(parts: list[list[Part]]) -> None:
         parts[-1].append(Optional(tuple(inner)))
 
 
-def _field(letters: str, pattern: str) -> Part:
+def _make_part(letters: str, pattern: str) -> Part:
     letter, count = letters[0], len(letters)
     if letter in "yu":
         if count == 2:
             return Number(letter, 2, 2, Sign.NEVER, reduced=True)
-        return Number(letter, count, MOST_DIGITS, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
+        return Number(letter, count, MAX_DIGITS, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
     if letters == "MMM":
         return Words("M", SHORT_MONTHS, 1)
     if letters == "a":
@@ -97,10 +87,10 @@ def _field(letters: str, pattern: str) -> Part:
     if letter == "S" and count <= 9:
         return Fraction(count)
     if letter == "D" and count <= 3:
-        return Number("D", count, 3, Sign.NEVER) if count > 1 else Number("D", 1, MOST_DIGITS, Sign.NORMAL)
+        return Number("D", count, 3, Sign.NEVER) if count > 1 else Number("D", 1, MAX_DIGITS, Sign.NORMAL)
     if letter in _BY_WIDTH and count <= 2:
         field = _BY_WIDTH[letter]
-        return Number(field, 2, 2, Sign.NEVER) if count == 2 else Number(field, 1, MOST_DIGITS, Sign.NORMAL)
+        return Number(field, 2, 2, Sign.NEVER) if count == 2 else Number(field, 1, MAX_DIGITS, Sign.NORMAL)
     raise Unsupported(
         f"{letters!r} in the time pattern {pattern!r}",
         hint="write it with y, u, M, d, D, H, k, h, K, a, m, s, S, quoted text and [ ]",
@@ -139,13 +129,13 @@ class DatePattern:
         fields: Fields = {}
         if read_all(self.parts, text, 0, fields) != len(text) or not _is_valid(fields):
             return None
-        day = _day(fields)
-        return None if day is None else day * NANOS_PER_DAY + _time_of_day(fields)
+        day = _resolve_day(fields)
+        return None if day is None else day * NANOS_PER_DAY + _resolve_time(fields)
 
 
 _RANGES: Mapping[str, tuple[int, int]] = {
-    "y": (1, MOST_YEAR),
-    "u": (-MOST_YEAR, MOST_YEAR),
+    "y": (1, MAX_YEAR),
+    "u": (-MAX_YEAR, MAX_YEAR),
     "M": (1, 12),
     "d": (1, 31),
     "D": (1, 366),
@@ -168,7 +158,9 @@ def _is_valid(fields: Fields) -> bool:
         return True
     hours = {hour for of in _HOURS.values() if (hour := of(fields)) is not None}
     past_midnight = any(fields.get(name) for name in "msS")
-    return len(hours) <= 1 and not (24 in hours and past_midnight) and all(_agrees(hour, fields) for hour in hours)
+    return (
+        len(hours) <= 1 and not (24 in hours and past_midnight) and all(_is_consistent(hour, fields) for hour in hours)
+    )
 
 
 def _has_gap(fields: Fields) -> bool:
@@ -177,7 +169,7 @@ def _has_gap(fields: Fields) -> bool:
     return any(of(fields) is not None for of in _HOURS.values()) and units != sorted(units, reverse=True)
 
 
-def _agrees(hour: int, fields: Fields) -> bool:
+def _is_consistent(hour: int, fields: Fields) -> bool:
     """Returns whether AM/PM and the hour of the half day, where they are given as well, agree with the hour."""
     half, of_half = divmod(hour % 24, 12)
     return fields.get("a", half) == half and fields.get("K", of_half) == of_half == fields.get("h", of_half) % 12
@@ -192,7 +184,7 @@ _HOURS: Mapping[str, Callable[[Fields], int | None]] = {
 """Functions from the fields to the hour of the day, by the letter that gives it."""
 
 
-def _time_of_day(fields: Fields) -> int:
+def _resolve_time(fields: Fields) -> int:
     hour = next((hour for of in _HOURS.values() if (hour := of(fields)) is not None), None)
     if hour is None or _has_gap(fields):
         return 0  # no time of the day is midnight
@@ -200,25 +192,25 @@ def _time_of_day(fields: Fields) -> int:
     return seconds * NANOS_PER_SECOND + fields.get("S", 0)
 
 
-def _day(fields: Fields) -> int | None:
+def _resolve_day(fields: Fields) -> int | None:
     year = fields.get("y", fields.get("u"))
     if year is None:
         return None
     if {"M", "d"} <= fields.keys():
-        day = epoch_day(year, fields["M"], min(fields["d"], _days_of(year, fields["M"])))
+        day = to_epoch_day(year, fields["M"], min(fields["d"], _count_month_days(year, fields["M"])))
     elif "D" in fields:
-        day = epoch_day(year, 1, 1) + fields["D"] - 1
+        day = to_epoch_day(year, 1, 1) + fields["D"] - 1
     else:
         return None
-    agrees = epoch_day(year, 1, 1) + fields.get("D", 0) - 1 in (day, epoch_day(year, 1, 1) - 1)
-    return day if agrees and day < epoch_day(year + 1, 1, 1) else None
+    agrees = to_epoch_day(year, 1, 1) + fields.get("D", 0) - 1 in (day, to_epoch_day(year, 1, 1) - 1)
+    return day if agrees and day < to_epoch_day(year + 1, 1, 1) else None
 
 
-def _days_of(year: int, month: int) -> int:
-    return epoch_day(year + month // 12, month % 12 + 1, 1) - epoch_day(year, month, 1)
+def _count_month_days(year: int, month: int) -> int:
+    return to_epoch_day(year + month // 12, month % 12 + 1, 1) - to_epoch_day(year, month, 1)
 
 
-def epoch_day(year: int, month: int, day: int) -> int:
+def to_epoch_day(year: int, month: int, day: int) -> int:
     """Returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar.
 
     The year is any year; `day` may be any number.
@@ -227,3 +219,125 @@ def epoch_day(year: int, month: int, day: int) -> int:
     era, of_era = divmod(shifted, 400)
     of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
     return era * DAYS_PER_ERA + of_era * 365 + of_era // 4 - of_era // 100 + of_year - DAYS_TO_EPOCH
+
+
+MAX_DIGITS = 19
+REDUCED_BASE = 2000
+
+Fields: TypeAlias = dict[str, int]
+"""Letter of the pattern (L counts as M) -> number."""
+
+
+class Sign(Enum):
+    """The signs that a number may have."""
+
+    NEVER = "never"
+    NORMAL = "minus only"
+    EXCEEDS_PAD = "minus, and a plus in front of more digits than the least"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number; `behind` counts the digits that it leaves to the fixed numbers immediately after it."""
+
+    field: str
+    least: int
+    most: int
+    sign: Sign
+    behind: int = 0
+    reduced: bool = False
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.least == self.most and self.sign is Sign.NEVER
+
+    def read(self, text: str, start: int, fields: Fields) -> int | None:
+        minus, plus = text.startswith("-", start), text.startswith("+", start)
+        if (minus and self.sign is Sign.NEVER) or (plus and self.sign is not Sign.EXCEEDS_PAD):
+            return None
+        first = start + (minus or plus)
+        digits = _count_digits(text, first, self.most + self.behind)
+        if self.behind:  # digits are left to those numbers only when all of them are present
+            digits = min(digits, max(self.least, digits - self.behind))
+        digits = min(digits, self.most)
+        if digits < self.least or (self.sign is Sign.EXCEEDS_PAD and not minus and (digits > self.least) != plus):
+            return None
+        number = int(text[first : first + digits])
+        if minus and not number:
+            return None
+        value = -number if minus else number + (REDUCED_BASE if self.reduced else 0)
+        return _put(fields, self.field, value, first + digits)
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """The digits of a fraction of a second, without the point."""
+
+    digits: int
+
+    def read(self, text: str, start: int, fields: Fields) -> int | None:
+        if _count_digits(text, start, self.digits) < self.digits:
+            return None
+        end = start + self.digits
+        return _put(fields, "S", int(text[start:end].ljust(9, "0")), end)
+
+
+@dataclass(frozen=True)
+class Words:
+    """One of several words, which stand for numbers from `first` on."""
+
+    field: str
+    words: tuple[str, ...]
+    first: int
+
+    def read(self, text: str, start: int, fields: Fields) -> int | None:
+        for number, word in enumerate(self.words, self.first):
+            if text.startswith(word, start):
+                return _put(fields, self.field, number, start + len(word))
+        return None
+
+
+@dataclass(frozen=True)
+class Literal:
+    text: str
+
+    def read(self, text: str, start: int, _: Fields) -> int | None:
+        return start + len(self.text) if text.startswith(self.text, start) else None
+
+
+@dataclass(frozen=True)
+class Optional:
+    parts: tuple[Part, ...]
+
+    def read(self, text: str, start: int, fields: Fields) -> int | None:
+        tried = dict(fields)
+        end = read_all(self.parts, text, start, tried)
+        if end is None:
+            return start
+        fields.update(tried)
+        return end
+
+
+Part: TypeAlias = Number | Fraction | Words | Literal | Optional
+
+
+def read_all(parts: Sequence[Part], text: str, start: int, fields: Fields) -> int | None:
+    place: int | None = start
+    for part in parts:
+        if place is None:
+            return None
+        place = part.read(text, place, fields)
+    return place
+
+
+def _put(fields: Fields, field: str, value: int, end: int) -> int | None:
+    """Sets a field; returns None if it has another value already: Java rejects text that gives a field two values."""
+    return end if fields.setdefault(field, value) == value else None
+
+
+_RUN = re.compile("[0-9]*")
+
+
+def _count_digits(text: str, start: int, most: int) -> int:
+    run = _RUN.match(text, start)
+    return min(most, len(run[0])) if run else 0

@@ -1,7 +1,7 @@
-"""The formats of data files: what they can hold, and what metadata says of their columns. Declared once.
+"""The formats of data files: which types they can hold, and which statistics their metadata has.
 
-How files of a format are read and written is registered under its name in `morrow.readers.files.registry` and
-`morrow.writers.files.encoders`. Manifests have codecs of their own, in `manifest` and `manifest_encode`.
+Each format is declared once. Its reader and writer are registered under its name in `morrow.readers.files.registry`
+and `morrow.writers.files.encoders`. Manifests have codecs of their own, in `manifest` and `manifest_encoder`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from morrow.engine.format.types import (
     VariantType,
     VectorType,
 )
-from morrow.engine.plugins import FILE_FORMATS, plugin_of
+from morrow.engine.plugins import FILE_FORMATS, load_plugin_of
 
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 VECTOR_INFIX = ".vector."
@@ -33,7 +33,7 @@ Lacks = Callable[[DataType], str | None]
 """Says why files have no columns of a type; None where they have."""
 
 
-def _none(_: DataType) -> bool:
+def _return_false(_: DataType) -> bool:
     return False
 
 
@@ -50,7 +50,7 @@ class FileFormat(msgspec.Struct, frozen=True):
     """Files hold the names of their columns; otherwise readers are told all of them."""
     is_exact: bool = True
     """Values are stored as they were given: CHAR with its trailing blanks, and timestamps with bounds of all digits."""
-    unbounded: Callable[[DataType], bool] = _none
+    unbounded: Callable[[DataType], bool] = _return_false
     """Types that have no bounds, besides those that have none in any format."""
     counts_nested: bool = True
     """Nulls of nested columns are counted."""
@@ -62,20 +62,20 @@ class FileFormat(msgspec.Struct, frozen=True):
     """Bounds of keys and system columns are cut to a length of their own."""
 
 
-def _parquet_lacks(kind: DataType) -> str | None:
+def _suggest_for_parquet(kind: DataType) -> str | None:
     return "declare an ARRAY" if isinstance(kind, VectorType) else None
 
 
-def _orc_lacks(kind: DataType) -> str | None:
+def _suggest_for_orc(kind: DataType) -> str | None:
     return "choose another file.format" if isinstance(kind, (VectorType, VariantType)) else None
 
 
-def _avro_lacks(kind: DataType) -> str | None:
+def _suggest_for_avro(kind: DataType) -> str | None:
     if isinstance(kind, TIMESTAMPS) and kind.precision > ARROW_MICROS_PRECISION:
         return f"Avro's timestamps have {ARROW_MICROS_PRECISION} digits at most"
     if isinstance(kind, TimeType) and kind.precision > ARROW_MILLIS_PRECISION:
         return f"Avro's times have {ARROW_MILLIS_PRECISION} digits at most"
-    return _orc_lacks(kind)
+    return _suggest_for_orc(kind)
 
 
 def _is_int96(kind: DataType) -> bool:
@@ -85,9 +85,9 @@ def _is_int96(kind: DataType) -> bool:
 BUILT_IN: Mapping[str, FileFormat] = {
     each.name: each
     for each in (
-        FileFormat("parquet", _parquet_lacks, unbounded=_is_int96, counts_nested=False),
-        FileFormat("orc", _orc_lacks, is_exact=False, orders_nan=False, longest_bound=1024),
-        FileFormat("avro", _avro_lacks, cuts_system_columns=False),
+        FileFormat("parquet", _suggest_for_parquet, unbounded=_is_int96, counts_nested=False),
+        FileFormat("orc", _suggest_for_orc, is_exact=False, orders_nan=False, longest_bound=1024),
+        FileFormat("avro", _suggest_for_avro, cuts_system_columns=False),
         FileFormat("json"),
         FileFormat("csv", stores_names=False),
         FileFormat("text"),
@@ -96,29 +96,29 @@ BUILT_IN: Mapping[str, FileFormat] = {
 }
 
 
-def known_format(name: str) -> FileFormat | None:
+def find_format(name: str) -> FileFormat | None:
     """Returns the format of a name, built in or of another package; None for an unknown one.
 
     Raises:
         Unsupported: a package registers something else under the name.
     """
-    found = BUILT_IN.get(name) or plugin_of(FILE_FORMATS, name, FileFormat)
+    found = BUILT_IN.get(name) or load_plugin_of(FILE_FORMATS, name, FileFormat)
     if found is not None and found.name != name:
         raise Unsupported(f"the file format {name!r}", hint=f"its entry point has one of the name {found.name!r}")
     return found
 
 
-def file_format(name: str, where: str) -> FileFormat:
+def get_format(name: str, where: str) -> FileFormat:
     """Returns the format of a name. Raises `Unsupported`: there is none."""
-    found = known_format(name)
+    found = find_format(name)
     if found is None:
         raise Unsupported(f"the file format {name!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
     return found
 
 
-def written_format(name: str, where: str) -> FileFormat:
+def get_written_format(name: str, where: str) -> FileFormat:
     """Returns the format of a name, in which tables are written. Raises `Unsupported`: there is none."""
-    found = known_format(name)
+    found = find_format(name)
     if found is None or found.lacks is None:
         written = ", ".join(each.name for each in BUILT_IN.values() if each.lacks is not None)
         raise Unsupported(f"the file format {name!r}", where=where, hint=f"Morrow writes {written}")

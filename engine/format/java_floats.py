@@ -32,21 +32,21 @@ PLAIN_DIGITS = 8
 SPECIAL = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
-def double_text(value: float) -> str:
+def format_double(value: float) -> str:
     """Returns Java's text of a DOUBLE."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    return _text(value, bits & (2**63 - 1), DOUBLE_FRACTION_BITS, DOUBLE_BIAS)
+    return _format_value(value, bits & (2**63 - 1), DOUBLE_FRACTION_BITS, DOUBLE_BIAS)
 
 
-def float_text(value: float) -> str:
+def format_float(value: float) -> str:
     """Returns Java's text of a FLOAT, given as the equal Python float."""
     if math.isnan(value) or math.isinf(value):
-        return double_text(value)
+        return format_double(value)
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    return _text(value, bits & (2**31 - 1), FLOAT_FRACTION_BITS, FLOAT_BIAS)
+    return _format_value(value, bits & (2**31 - 1), FLOAT_FRACTION_BITS, FLOAT_BIAS)
 
 
-def _text(value: float, bits: int, fraction_bits: int, bias: int) -> str:
+def _format_value(value: float, bits: int, fraction_bits: int, bias: int) -> str:
     if value != value:
         return "NaN"
     if value in SPECIAL:
@@ -63,11 +63,11 @@ def _text(value: float, bits: int, fraction_bits: int, bias: int) -> str:
         exponent = 1 - shift
     else:
         fraction |= 1 << fraction_bits
-    digits, point = _digits(fraction << (DOUBLE_FRACTION_BITS - fraction_bits), exponent - bias, significant)
-    return sign + _form(digits, point)
+    digits, point = _compute_digits(fraction << (DOUBLE_FRACTION_BITS - fraction_bits), exponent - bias, significant)
+    return sign + _format_digits(digits, point)
 
 
-def _form(digits: str, point: int) -> str:
+def _format_digits(digits: str, point: int) -> str:
     """Formats digits d1 d2 d3 ..., worth 0.d1d2d3 * 10**point, in Java's form."""
     if 0 < point < PLAIN_DIGITS:
         return f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
@@ -76,17 +76,17 @@ def _form(digits: str, point: int) -> str:
     return f"{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
-def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
+def _compute_digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
     """Returns digits and decimal point of fraction / 2**52 * 2**exponent, of which `significant` bits are known."""
     trailing = (fraction & -fraction).bit_length() - 1
     width = DOUBLE_FRACTION_BITS + 1 - trailing
     tiny = max(0, width - exponent - 1)
     if MIN_WHOLE_EXPONENT <= exponent <= MAX_WHOLE_EXPONENT and tiny == 0 and width < LONG_BITS:
-        return _whole_digits(fraction, exponent, significant)
-    return _divided_digits(fraction >> trailing, width, tiny, exponent, significant, _estimate(fraction, exponent))
+        return _compute_whole_digits(fraction, exponent, significant)
+    return _divide_digits(fraction >> trailing, width, tiny, exponent, significant, _estimate(fraction, exponent))
 
 
-def _whole_digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
+def _compute_whole_digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
     shift = exponent - DOUBLE_FRACTION_BITS
     whole = fraction << shift if shift >= 0 else fraction >> -shift
     unknown = exponent - significant - 1 if exponent > significant else 0
@@ -104,11 +104,11 @@ def _estimate(fraction: int, exponent: int) -> int:
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 
 
-def _five_bits(power: int) -> int:
+def _count_five_bits(power: int) -> int:
     return (5**power).bit_length() if power < FIVE_POWERS_IN_LONG else power * 3
 
 
-def _divided_digits(odd: int, width: int, tiny: int, exponent: int, significant: int, decimal: int) -> tuple[str, int]:
+def _divide_digits(odd: int, width: int, tiny: int, exponent: int, significant: int, decimal: int) -> tuple[str, int]:
     b5, s5 = max(0, -decimal), max(0, decimal)
     b2, s2 = b5 + tiny + exponent, s5 + tiny
     m2 = b2 - significant
@@ -119,7 +119,7 @@ def _divided_digits(odd: int, width: int, tiny: int, exponent: int, significant:
         m2 -= 1  # below a power of two the neighbour is half as far
     if m2 < 0:
         b2, s2, m2 = b2 - m2, s2 - m2, 0
-    b_bits, tens_bits = width + b2 + _five_bits(b5), s2 + 1 + _five_bits(s5 + 1)
+    b_bits, tens_bits = width + b2 + _count_five_bits(b5), s2 + 1 + _count_five_bits(s5 + 1)
     small = b_bits < LONG_BITS and tens_bits < LONG_BITS
     # 32 or 64 bits wrap around, as they do in Java, and so do the decisions based on them.
     sign_bit = 1 << ((INT_BITS if b_bits < INT_BITS and tens_bits < INT_BITS else LONG_BITS) - 1) if small else 0

@@ -11,16 +11,15 @@ Source: the format specification, sections Manifest List, Manifest and Global In
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.avro import AvroContainer, decode, decode_together, read_container, rewrapped
+from morrow.engine.format.avro import AvroContainer, decode, decode_together, decompress_container, read_container
 from morrow.engine.format.avro_schema import lower
-from morrow.engine.format.conforming import conformed, refuse_missing
-from morrow.engine.format.manifest_columns import (
+from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,
     DELETION_VECTORS_INDEX,
@@ -32,20 +31,23 @@ from morrow.engine.format.manifest_columns import (
     MANIFEST_LIST_COLUMNS,
     MANIFEST_LIST_VERSION,
     MANIFEST_VERSION,
+    NULLABLE_COLUMNS,
+    OPTIONAL_COLUMNS,
     OUTLINE_COLUMNS,
     STATISTICS,
 )
+from morrow.engine.format.metadata_json import find_meant_name, refuse_slips
 from morrow.engine.format.paths import POSTPONE_BUCKET
-from morrow.engine.format.slips import refuse_slips, slip_of
-from morrow.engine.frames import distinct
+from morrow.engine.names import col
+from morrow.engine.polars_threads import deduplicate_values
 
-MOST_ROWS_PER_BYTE = 1 << 16
+MAX_ROWS_PER_BYTE = 1 << 16
 """The most rows per byte of a file: run-length encoding does not make more."""
 
-MOST_LEVELS = 1 << 10
+MAX_LEVELS = 1 << 10
 """The most levels of a table; a higher level is taken for damage."""
 
-MOST_EXPANSION, LEAST_ROOM = 1000, 1 << 24
+MAX_EXPANSION, MIN_ROOM_BYTES = 1000, 1 << 24
 """Limits of a decompressed metadata file: a thousand times its size (statistics of wide tables reach it), or 16 MiB."""
 
 
@@ -68,16 +70,16 @@ def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
         CorruptFile: undecodable bytes, missing columns or nulls where the format has none.
         Unsupported: a newer version of the format.
     """
-    return _listed(_decode(data, path), path)
+    return _align_list(_decode(data, path), path)
 
 
 def decode_manifest_lists(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
     """Returns `decode_manifest_list` of each file (data, path), faster for small ones."""
-    return _decode_each(files, _listed)
+    return _decode_each(files, _align_list)
 
 
-def _listed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
-    return conformed(frame, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION, path)
+def _align_list(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+    return align_frame(frame, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION, path)
 
 
 def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
@@ -85,12 +87,12 @@ def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
 
     Raises: as `decode_manifest_list`.
     """
-    return _entries(_decode(data, path), path)
+    return _align_entries(_decode(data, path), path)
 
 
 def decode_manifests(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
     """Returns `decode_manifest` of each file (data, path), faster for small ones."""
-    return _decode_each(files, _entries)
+    return _decode_each(files, _align_entries)
 
 
 def decode_outlines(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
@@ -98,18 +100,18 @@ def decode_outlines(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
 
     In Avro files they are not decoded: of a wide table, entries take a hundredth of the memory without them.
     """
-    return _decode_each(files, _outlines, outlines=True)
+    return _decode_each(files, _align_outlines, outlines=True)
 
 
-def _outlines(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+def _align_outlines(frame: pl.DataFrame, path: str) -> pl.DataFrame:
     if _FILE in frame.columns:
-        return _entries(frame, path).select(*OUTLINE_COLUMNS)
-    entries = conformed(frame, OUTLINE_COLUMNS, MANIFEST_VERSION, path)
+        return _align_entries(frame, path).select(*OUTLINE_COLUMNS)
+    entries = align_frame(frame, OUTLINE_COLUMNS, MANIFEST_VERSION, path)
     _check_numbers(entries, path)
     return entries
 
 
-def _without_statistics(container: AvroContainer) -> list[str] | None:
+def _select_without_statistics(container: AvroContainer) -> list[str] | None:
     """Returns the columns to decode of a container whose column _FILE is spread; None: all, where it is not."""
     names, path = container.lowered.names, container.where
     if _FILE in names or _FILE not in lower(container.schema, where=path).names:
@@ -120,14 +122,14 @@ def _without_statistics(container: AvroContainer) -> list[str] | None:
     return [name for name in names if name not in STATISTICS]
 
 
-def _entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+def _align_entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
     if _FILE not in frame.columns or not isinstance(frame.schema[_FILE], pl.Struct):
         raise CorruptFile(path, "a manifest without the column _FILE")
     try:
         frame = frame.unnest(_FILE)
     except pl.exceptions.PolarsError as error:
         raise CorruptFile(path, f"a column of _FILE is also outside of it ({error})") from error
-    entries = conformed(frame, {**ENTRY_COLUMNS, **FILE_COLUMNS}, MANIFEST_VERSION, path)
+    entries = align_frame(frame, {**ENTRY_COLUMNS, **FILE_COLUMNS}, MANIFEST_VERSION, path)
     _check_numbers(entries, path)
     return entries
 
@@ -142,7 +144,7 @@ def _check_numbers(entries: pl.DataFrame, path: str) -> None:
     impossible = (
         (rows < 0)
         | (size < 0)
-        | (rows > (size + 1) * MOST_ROWS_PER_BYTE)
+        | (rows > (size + 1) * MAX_ROWS_PER_BYTE)
         | (deleted < 0)
         | (deleted > rows)
         | ((kind != ADD) & (kind != DELETE))
@@ -151,7 +153,7 @@ def _check_numbers(entries: pl.DataFrame, path: str) -> None:
         | (bucket < POSTPONE_BUCKET)
         | (buckets < POSTPONE_BUCKET)
         | (level < 0)
-        | (level > MOST_LEVELS)
+        | (level > MAX_LEVELS)
     )
     if impossible.any():
         name = entries["_FILE_NAME"][int(impossible.argmax())]
@@ -163,15 +165,15 @@ def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
 
     Raises: as `decode_manifest_list`.
     """
-    frame = conformed(_decode(data, path), INDEX_COLUMNS, INDEX_MANIFEST_VERSION, path)
+    frame = align_frame(_decode(data, path), INDEX_COLUMNS, INDEX_MANIFEST_VERSION, path)
     _check_indexes(frame, path)
     return frame
 
 
 def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
     """Refuses impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
-    for kind in distinct(indexes["_INDEX_TYPE"]):
-        if (meant := slip_of(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
+    for kind in deduplicate_values(indexes["_INDEX_TYPE"]):
+        if (meant := find_meant_name(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
             raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")
     ranges, bucket = indexes["_DELETIONS_VECTORS_RANGES"].list.len(), indexes["_BUCKET"]
     vectors = indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX
@@ -188,12 +190,12 @@ def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
         raise CorruptFile(path, f"the entry of {name} holds impossible numbers")
 
 
-def most_held(size: int) -> tuple[int, int]:
+def compute_decoded_limits(size: int) -> tuple[int, int]:
     """Returns the most entries, and the most bytes of them, that a metadata file of `size` bytes may hold.
 
     Each entry holds a unique, random file name, which takes at least a byte with any codec.
     """
-    return size, max(MOST_EXPANSION * size, LEAST_ROOM)
+    return size, max(MAX_EXPANSION * size, MIN_ROOM_BYTES)
 
 
 Shape = Callable[[pl.DataFrame, str], pl.DataFrame]
@@ -215,8 +217,8 @@ def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape, outlines:
         containers = [read_container(data, where=path, spread=_FILE if outlines else "") for data, path in files]
         for schema in dict.fromkeys(container.schema for container in containers):
             alike = [number for number, container in enumerate(containers) if container.schema == schema]
-            columns = _without_statistics(containers[alike[0]]) if outlines else None
-            together = decode_together([containers[number] for number in alike], most_held, columns)
+            columns = _select_without_statistics(containers[alike[0]]) if outlines else None
+            together = decode_together([containers[number] for number in alike], compute_decoded_limits, columns)
             frame = shape(together, files[alike[0]][1])
             ends = itertools.accumulate(containers[number].rows for number in alike)
             for number, end in zip(alike, ends):
@@ -229,17 +231,17 @@ def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape, outlines:
 def _decode(data: bytes, path: str, outlines: bool = False) -> pl.DataFrame:
     if data[:4] == b"Obj\x01":
         container = read_container(data, where=path, spread=_FILE if outlines else "")
-        columns = _without_statistics(container) if outlines else None
-        return decode(container, rewrapped(container, most=most_held), container.rows, columns)
-    most_rows, most_bytes = most_held(len(data))
+        columns = _select_without_statistics(container) if outlines else None
+        return decode(container, decompress_container(container, most=compute_decoded_limits), container.rows, columns)
+    most_rows, most_bytes = compute_decoded_limits(len(data))
     try:
         if data[:4] == b"PAR1":
             # Not by Polars: a damaged file may end the process there, whereas Arrow is fuzzed for that.
             import pyarrow.parquet as pq  # it brings all file systems of Arrow along
 
-            from morrow.engine.format.parquet_limits import check_size
+            from morrow.engine.format.parquet_metadata import check_page_sizes
 
-            check_size(data, path, most_rows, most_bytes)
+            check_page_sizes(data, path, most_rows, most_bytes)
 
             return _from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
         if data[:3] == b"ORC":
@@ -264,3 +266,68 @@ def _from_arrow(table: pa.Table) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def align_frame(
+    frame: pl.DataFrame, columns: Mapping[str, pl.DataType | type[pl.DataType]], version: int, path: str
+) -> pl.DataFrame:
+    """Returns the frame with exactly these columns.
+
+    Raises:
+        CorruptFile: a column is missing, misnamed, of another type or null. Unsupported: a version after `version`.
+    """
+    stored = {column.name: column for column in frame.get_columns()}
+    schema = {name: column.dtype for name, column in stored.items()}
+    refuse_missing(schema, columns, path)
+    _refuse_misnamed(schema, columns, path)
+    newest = stored["_VERSION"].max() if frame.height else None
+    if isinstance(newest, int) and newest > version:
+        raise Unsupported(f"manifest version {newest}", where=path, hint="upgrade Morrow")
+    try:
+        found = [_align_column(stored.get(name), name, dtype, frame.height) for name, dtype in columns.items()]
+    except pl.exceptions.PolarsError as error:
+        raise CorruptFile(path, f"a column has the wrong type ({error})") from error
+    for column, dtype in zip(found, columns.values(), strict=True):
+        if column.dtype != dtype:
+            raise CorruptFile(path, f"the column {column.name} is of type {column.dtype}, not {dtype}")
+        if column.name not in NULLABLE_COLUMNS and column.null_count():
+            raise CorruptFile(path, f"the column {column.name} holds a null")
+    return pl.DataFrame(found)
+
+
+def refuse_missing(names: Collection[str], columns: Iterable[str], path: str) -> None:
+    """Refuses a file without one of the columns that every generation has. Raises `CorruptFile`."""
+    missing = [name for name in columns if name not in names and name not in OPTIONAL_COLUMNS]
+    if missing:
+        raise CorruptFile(path, f"the column {missing[0]} is missing")
+
+
+def _refuse_misnamed(
+    schema: Mapping[str, pl.DataType], columns: Mapping[str, pl.DataType | type[pl.DataType]], path: str
+) -> None:
+    """Refuses a column, or a member of one, that is one slip away from a known one that is missing."""
+    refuse_slips(schema, columns, path)
+    for name, wanted in columns.items():
+        found = _list_members(schema.get(name))
+        if found:
+            refuse_slips(found, _list_members(wanted), path)
+
+
+def _list_members(dtype: object) -> dict[str, object]:
+    if isinstance(dtype, pl.List):
+        return _list_members(dtype.inner)
+    return {field.name: field.dtype for field in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+
+
+def _align_column(
+    column: pl.Series | None, name: str, dtype: pl.DataType | type[pl.DataType], height: int
+) -> pl.Series:
+    if column is None:
+        return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+    actual = column.dtype
+    if actual == dtype:
+        return column
+    if isinstance(actual, pl.Datetime) and actual.time_zone not in (None, "UTC"):
+        column = column.dt.replace_time_zone(None)
+    # For structs, only the cast of an expression adds the members that an old version lacks.
+    return column.to_frame().select(col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)

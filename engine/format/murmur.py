@@ -18,7 +18,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 UInts: TypeAlias = npt.NDArray[np.uint32]
 
 
-def waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
+def iterate_waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
     """Walks ragged lists side by side: yields (0, lists with an element 0), (1, lists with an element 1) and so on.
 
     The work is the sum of all sizes; lists that have ended are not visited again.
@@ -34,9 +34,9 @@ def waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
 def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
     """Returns the hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
     hashes = np.full(len(begin), SEED, np.uint32)
-    for at, active in waves(count):
-        hashes[active] = _mix(hashes[active], words[begin[active] + at])
-    return _avalanche(hashes ^ (count * WORD_WIDTH).astype(np.uint32)).view(np.int32)
+    for at, active in iterate_waves(count):
+        hashes[active] = _mix_word(hashes[active], words[begin[active] + at])
+    return _finish_hashes(hashes ^ (count * WORD_WIDTH).astype(np.uint32)).view(np.int32)
 
 
 def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
@@ -45,24 +45,24 @@ def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDAr
     Whole words are hashed first, then each remaining byte as a signed word.
     """
     hashes = np.full(len(begin), SEED, np.uint32)
-    for at, active in waves(size // WORD_WIDTH):
+    for at, active in iterate_waves(size // WORD_WIDTH):
         first = begin[active] + WORD_WIDTH * at
         word = sum(data[first + i].astype(np.uint32) << np.uint32(8 * i) for i in range(WORD_WIDTH))
-        hashes[active] = _mix(hashes[active], np.asarray(word, np.uint32))
-    for at, active in waves(size % WORD_WIDTH):
+        hashes[active] = _mix_word(hashes[active], np.asarray(word, np.uint32))
+    for at, active in iterate_waves(size % WORD_WIDTH):
         left = data[begin[active] + size[active] // WORD_WIDTH * WORD_WIDTH + at]
-        hashes[active] = _mix(hashes[active], left.view(np.int8).astype(np.int32).view(np.uint32))
-    return _avalanche(hashes ^ size.astype(np.uint32)).view(np.int32)
+        hashes[active] = _mix_word(hashes[active], left.view(np.int8).astype(np.int32).view(np.uint32))
+    return _finish_hashes(hashes ^ size.astype(np.uint32)).view(np.int32)
 
 
-def _mix(hashes: UInts, words: UInts) -> UInts:
+def _mix_word(hashes: UInts, words: UInts) -> UInts:
     """Mixes one word into each hash."""
-    scrambled: UInts = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    mixed: UInts = _rotate(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    scrambled: UInts = _rotate_words(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    mixed: UInts = _rotate_words(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return mixed
 
 
-def _avalanche(hashes: UInts) -> UInts:
+def _finish_hashes(hashes: UInts) -> UInts:
     """Does the final mix, after which every bit of a hash depends on every bit of its string."""
     hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
@@ -70,6 +70,6 @@ def _avalanche(hashes: UInts) -> UInts:
     return mixed
 
 
-def _rotate(words: UInts, bits: int) -> UInts:
+def _rotate_words(words: UInts, bits: int) -> UInts:
     rotated: UInts = words << np.uint32(bits) | words >> np.uint32(32 - bits)
     return rotated

@@ -1,20 +1,55 @@
-"""Columns of a stripe of an ORC data file, checked and copied into a small separate file, for Arrow to decode.
+"""Columns of an ORC stripe, checked and copied into a small separate file, for Arrow to decode.
 
-ORC has no checksums, and Arrow's reader trusts the file: a damaged length makes it fill gigabytes, an empty chunk lets
-it read past its memory. So Arrow never sees the file. The streams of the columns that are read are decompressed here,
-and become the only stripe of an uncompressed file, whose frame is written anew from checked values: the types, which
-streams there are, and their lengths. Numbers in the streams that determine memory (lengths of text, lists and maps,
-sizes of dictionaries, digits of decimals) are checked first: `orc_lengths`.
+ORC has no checksums, and Arrow's reader trusts the file: a damaged length makes it fill gigabytes, an empty chunk
+lets it read past its memory. So Arrow never sees the file. The streams of the columns that are read are decompressed
+here, and become the only stripe of an uncompressed file, whose frame is written from checked values: the types,
+the streams, and their lengths. Numbers in the streams that determine memory (lengths of text, lists and maps, sizes
+of dictionaries, digits of decimals) are checked first.
+
+Arrow decodes the lengths as numbers: in a file of the same nulls, structs and lists, the length stream of a text, list
+or map becomes that of a BIGINT column. Arrow takes it as signed, but lengths are unsigned: this halves numbers and
+flips signs, except in runs of deltas, where it so changes the first value only. A length is therefore at most twice the
+number read, plus three times a number read within a run before it. Where that bound is too large, the numbers are read
+once more, exactly, as the entries of a dictionary of all small numbers.
+
+A list in a list is checked after the outer list has passed.
+
+Values of streams are counted by the heads of their runs, without decoding them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.orc as orc
+
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.orc_layout import DECIMAL, SECONDARY, TIMESTAMP, OrcLayout, OrcType, Stripe
-from morrow.engine.format.protobuf import message, numbered
+from morrow.engine.format.orc_columns import (
+    BIT_WIDTHS,
+    DIRECT_RUN,
+    LITERALS,
+    PATCHED_BASE,
+    SHORT_REPEAT,
+    SHORT_REPEAT_MIN,
+    decode_bytes,
+    decode_whole,
+)
+from morrow.engine.format.orc_file import (
+    DECIMAL,
+    MAX_PRECISION,
+    SECONDARY,
+    TIMESTAMP,
+    OrcLayout,
+    OrcType,
+    Stripe,
+    encode_message,
+    make_field,
+    read_varint,
+)
 
 MAGIC, VERSION = b"ORC", b"\x00\x0c"
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
@@ -28,7 +63,7 @@ WHOLE = frozenset((SHORT, INT, LONG))
 TEXTS = frozenset((STRING, BINARY, VARCHAR, CHAR))
 TIMES = frozenset((TIMESTAMP, INSTANT))
 WIDTHS = {FLOAT: 4, DOUBLE: 8}
-MOST_DEPTH = 64
+MAX_DEPTH = 64
 
 Streams = Mapping[tuple[int, int], bytes]
 """Streams by column and kind."""
@@ -47,25 +82,29 @@ class Column:
     scale: int = 0
 
 
-def orc_file(root: Column, rows: int, zone: str = "") -> bytes:
+def build_orc_file(root: Column, rows: int, zone: str = "") -> bytes:
     """Returns an uncompressed ORC file of one stripe, whose rows are structs like `root`."""
     nodes: list[tuple[Column, list[int]]] = []
     _number(root, nodes)
     streams = [(number, kind, data) for number, (node, _) in enumerate(nodes) for kind, data in node.streams.items()]
-    encodings = [numbered(2, _numbers({1: node.encoding, 2: node.dictionary})) for node, _ in nodes]
-    stream_entries = [numbered(1, _numbers({1: kind, 2: number, 3: len(data)})) for number, kind, data in streams]
-    stripe_footer = message([*stream_entries, *encodings, *([numbered(3, zone.encode())] if zone else [])])
+    encodings = [make_field(2, _encode_numbers({1: node.encoding, 2: node.dictionary})) for node, _ in nodes]
+    stream_entries = [
+        make_field(1, _encode_numbers({1: kind, 2: number, 3: len(data)})) for number, kind, data in streams
+    ]
+    stripe_footer = encode_message([*stream_entries, *encodings, *([make_field(3, zone.encode())] if zone else [])])
     length = sum(len(data) for _, _, data in streams)
-    footer = message(
+    footer = encode_message(
         [
-            numbered(1, len(MAGIC)),
-            numbered(2, len(MAGIC) + length + len(stripe_footer)),
-            numbered(3, _numbers({1: len(MAGIC), 2: 0, 3: length, 4: len(stripe_footer), 5: rows})),
-            *(numbered(4, _type(node, children)) for node, children in nodes),
-            numbered(6, rows),
+            make_field(1, len(MAGIC)),
+            make_field(2, len(MAGIC) + length + len(stripe_footer)),
+            make_field(3, _encode_numbers({1: len(MAGIC), 2: 0, 3: length, 4: len(stripe_footer), 5: rows})),
+            *(make_field(4, _encode_type(node, children)) for node, children in nodes),
+            make_field(6, rows),
         ]
     )
-    script = _numbers({1: len(footer), 2: 0, 5: 0}) + message([numbered(4, VERSION), numbered(8000, MAGIC)])
+    script = _encode_numbers({1: len(footer), 2: 0, 5: 0}) + encode_message(
+        [make_field(4, VERSION), make_field(8000, MAGIC)]
+    )
     return b"".join([MAGIC, *(data for _, _, data in streams), stripe_footer, footer, script, bytes([len(script)])])
 
 
@@ -77,14 +116,14 @@ def _number(node: Column, nodes: list[tuple[Column, list[int]]]) -> int:
     return number
 
 
-def _type(node: Column, children: Sequence[int]) -> bytes:
-    names = [numbered(3, name.encode()) for name in node.members] if node.kind == STRUCT else []
-    digits = [numbered(5, node.precision), numbered(6, node.scale)] if node.kind == DECIMAL else []
-    return message([numbered(1, node.kind), *(numbered(2, child) for child in children), *names, *digits])
+def _encode_type(node: Column, children: Sequence[int]) -> bytes:
+    names = [make_field(3, name.encode()) for name in node.members] if node.kind == STRUCT else []
+    digits = [make_field(5, node.precision), make_field(6, node.scale)] if node.kind == DECIMAL else []
+    return encode_message([make_field(1, node.kind), *(make_field(2, child) for child in children), *names, *digits])
 
 
-def _numbers(values: Mapping[int, int]) -> bytes:
-    return message(numbered(number, value) for number, value in values.items())
+def _encode_numbers(values: Mapping[int, int]) -> bytes:
+    return encode_message(make_field(number, value) for number, value in values.items())
 
 
 @dataclass(frozen=True)
@@ -108,7 +147,7 @@ class StripeColumns:
         timed = any(kinds.get(node, types[node].kind) == TIMESTAMP for node in self.nodes)
         zone = self.stripe.zone if timed and self.stripe.names_zone else ""
         members = {types[0].names[types[0].children.index(node)]: self.column(node, kinds) for node in self.columns}
-        return orc_file(Column(STRUCT, members=members), self.stripe.rows, zone)
+        return build_orc_file(Column(STRUCT, members=members), self.stripe.rows, zone)
 
     def column(self, node: int, kinds: Mapping[int, int], is_key: bool = False) -> Column:
         """Returns a node with all below it. Keys of maps are declared never null: Arrow would end the process."""
@@ -148,8 +187,10 @@ def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> Stri
     stripe, where = layout.stripe(number), layout.where
     if len(stripe.encodings) != len(layout.types):
         raise CorruptFile(where, f"a stripe has {len(stripe.encodings)} encodings for {len(layout.types)} columns")
-    nodes = _nodes(layout, columns)
-    wanted = {(node, kind) for node in nodes for kind in _kinds(layout.types[node], stripe.encodings[node], where)}
+    nodes = _list_nodes(layout, columns)
+    wanted = {
+        (node, kind) for node in nodes for kind in _list_stream_kinds(layout.types[node], stripe.encodings[node], where)
+    }
     if (
         len({stripe.encodings[node] in (DIRECT, DICTIONARY) for node in nodes if layout.types[node].kind not in _PLAIN})
         > 1
@@ -163,7 +204,7 @@ def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> Stri
 # --- types and encodings ---
 
 
-def _nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
+def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
     """Returns the root and the nodes of these columns, in order."""
     types, where = layout.types, layout.where
     if not types or types[0].kind != STRUCT or len(types[0].names) != len(types[0].children):
@@ -178,8 +219,8 @@ def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, w
     """Appends a node and those below it, which come after it in the file."""
     if not nodes[-1] < node < len(types) or (depth and node != nodes[-1] + 1):
         raise CorruptFile(where, "the types of the ORC file are no tree")
-    if depth > MOST_DEPTH:
-        raise Unsupported(f"more than {MOST_DEPTH} levels of nested types", where=where)
+    if depth > MAX_DEPTH:
+        raise Unsupported(f"more than {MAX_DEPTH} levels of nested types", where=where)
     type_ = types[node]
     wanted = {LIST: 1, MAP: 2}.get(type_.kind, len(type_.names) if type_.kind == STRUCT else 0)
     if len(type_.children) != wanted or len(set(type_.names)) != len(type_.names):
@@ -189,7 +230,7 @@ def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, w
         _gather(types, child, nodes, depth + 1, where)
 
 
-def _kinds(type_: OrcType, encoding: int, where: str) -> tuple[int, ...]:
+def _list_stream_kinds(type_: OrcType, encoding: int, where: str) -> tuple[int, ...]:
     """Returns the kinds of streams that a column of this type and encoding has."""
     known = _STREAMS.get((type_.kind, encoding))
     if known is None:
@@ -211,3 +252,313 @@ _STREAMS: dict[tuple[int, int], tuple[int, ...]] = {
 """Kinds of streams by kind of type and encoding."""
 _PLAIN = frozenset((BOOLEAN, BYTE, FLOAT, DOUBLE, STRUCT))
 """Kinds of types without integers in their streams, whose encoding has no versions."""
+
+Numbers = npt.NDArray[np.int64]
+LISTS = frozenset((LIST, MAP))
+RUN = 512
+"""The most values of a run."""
+TEXT_WIDE, TEXT_ROOM = 4, 1 << 24
+"""Text is not checked exactly up to this many times the bytes in its stream, plus this many bytes."""
+LIST_WIDE, LIST_ROOM = 16, 1 << 23
+"""The same for list items, in multiples of the rows and items."""
+ITEMS_PER_BYTE = 8
+"""Items are counted where there are more than this many per byte: then the runs are long, and counting is fast."""
+SMALL = 1 << 16
+"""Lengths below this have an entry in the dictionary."""
+ENTRY_BYTES = 4
+
+
+def check_lengths(columns: StripeColumns) -> None:
+    """Checks that the columns of a stripe take no more memory than the contents of their streams justify.
+
+    Raises:
+        CorruptFile: they take more, or a stream ends early.
+    """
+    found = [place for node in columns.columns for place in _find_places(columns, node, (0, node))]
+    for depth in range(max((place.depth for place in found), default=-1) + 1):
+        level = [place for place in found if place.depth == depth]
+        for place, values in zip(level, _read_numbers(columns, level, LONG), strict=True):
+            _CHECKS[columns.layout.types[place.node].kind](columns, place, values)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node whose lengths (or scales) are checked: its path from the root, and the number of lists it lies in."""
+
+    path: tuple[int, ...]
+    depth: int
+
+    @property
+    def node(self) -> int:
+        return self.path[-1]
+
+
+def _find_places(columns: StripeColumns, node: int, path: tuple[int, ...], depth: int = 0) -> Iterator[_Place]:
+    type_ = columns.layout.types[node]
+    if type_.kind == MAP:
+        _check_keys(columns, type_.children[0])
+    if type_.kind in TEXTS and columns.stripe.encodings[node] in (DICTIONARY, DICTIONARY_V2):
+        _check_dictionary(columns, node)
+    elif type_.kind in _CHECKS:
+        yield _Place(path, depth)
+    for child in type_.children:
+        yield from _find_places(columns, child, (*path, child), depth + (type_.kind in LISTS))
+
+
+def _read_numbers(columns: StripeColumns, places: Sequence[_Place], kind: int) -> list[Numbers]:
+    """Returns the numbers of each node that are not null, as columns of that kind read them."""
+    wanted = {place.path for place in places}
+    root = _copy_nodes(columns, (0,), wanted, kind)
+    batch = orc.ORCFile(pa.BufferReader(build_orc_file(root, columns.stripe.rows))).read_stripe(0)
+    found = dict(_iterate_leaves(root, batch.to_struct_array(), (0,)))
+    return [found[place.path] for place in places]
+
+
+def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple[int, ...]], kind: int) -> Column:
+    """Copies the nodes on the paths to the wanted ones, and makes columns of numbers of these."""
+    node = path[-1]
+    type_, encoding = columns.layout.types[node], columns.stripe.encodings[node]
+    present = {PRESENT: columns.streams[node, PRESENT]} if (node, PRESENT) in columns.streams else {}
+    if path in wanted:
+        numbers = columns.stream(node, SECONDARY if type_.kind == DECIMAL else LENGTH)
+        if kind == LONG:
+            return Column(LONG, DIRECT if columns.version(node) == 1 else DIRECT_V2, {**present, DATA: numbers})
+        return _build_dictionary({**present, DATA: numbers}, columns.version(node))
+    below = {each[: len(path) + 1] for each in wanted if each[: len(path)] == path}
+    members = {str(each[-1]): _copy_nodes(columns, each, wanted, kind) for each in sorted(below)}
+    if type_.kind in LISTS:  # a map with one wanted member is a list of it
+        return Column(
+            LIST,
+            encoding,
+            {**present, LENGTH: columns.stream(node, LENGTH)},
+            {"0": Column(STRUCT, members=members)},
+        )
+    return Column(STRUCT, encoding, present, members)
+
+
+def _build_dictionary(streams: Mapping[int, bytes], version: int) -> Column:
+    """Returns a column with a dictionary that holds every number below `SMALL` in four bytes."""
+    if version == 1:
+        lengths = bytes([127, 0, ENTRY_BYTES]) * (SMALL // 130) + bytes([SMALL % 130 - 3, 0, ENTRY_BYTES])
+    else:
+        lengths = bytes([0xC1, 0xFF, ENTRY_BYTES, 0]) * (SMALL // RUN)
+    entries = np.arange(SMALL, dtype=np.uint32).tobytes()
+    dictionary = {**streams, LENGTH: lengths, DICTIONARY_DATA: entries}
+    return Column(BINARY, DICTIONARY if version == 1 else DICTIONARY_V2, dictionary, dictionary=SMALL)
+
+
+def _iterate_leaves(node: Column, array: pa.Array, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
+    if node.kind == LIST:
+        node, array = node.members["0"], array.values
+    if node.kind != STRUCT:
+        numbers = array.drop_null()
+        if node.kind == LONG:
+            yield path, np.asarray(numbers)
+        else:
+            data = numbers.cast(pa.binary(ENTRY_BYTES)).buffers()[1]
+            yield path, np.frombuffer(data or b"", np.uint32)[: len(numbers)].astype(np.int64)
+        return
+    for number, (name, member) in enumerate(node.members.items()):
+        yield from _iterate_leaves(member, array.field(number), (*path, int(name)))
+
+
+def _is_possibly_above(read: Numbers, limit: int) -> bool:
+    """Returns whether the sum of the lengths, which were read as signed numbers, may be above the limit."""
+    if not read.size:
+        return False
+    greatest = max(int(read.max()), -int(read.min()))
+    if (2 + 3) * greatest * read.size <= limit:
+        return False
+    sizes = np.abs(read.astype(np.float64))
+    blocks = np.maximum.reduceat(sizes, np.arange(0, sizes.size, RUN))
+    near = np.maximum(blocks, np.concatenate([blocks[:1], blocks[:-1]]))
+    return bool(2 * sizes.sum() + 3 * RUN * near.sum() > limit)
+
+
+def _sum_lengths(columns: StripeColumns, place: _Place, count: int) -> int:
+    """Returns the exact sum of the lengths."""
+    try:
+        (lengths,) = _read_numbers(columns, [place], BINARY)
+    except (pa.ArrowException, OSError):  # one of them is not small
+        if columns.version(place.node) == 1:
+            return 1 << 63
+        lengths = decode_whole(columns.stream(place.node, LENGTH), count, columns.layout.where, signed=False)
+        if int(lengths.min(initial=0)) < 0 or int(lengths.max(initial=0)) >= 1 << 40:
+            raise columns.corrupt(place.node, "a length beyond 40 bits") from None
+    return int(lengths.sum())
+
+
+# --- the checks ---
+
+
+def _check_text(columns: StripeColumns, place: _Place, read: Numbers) -> None:
+    size = len(columns.stream(place.node, DATA))
+    if _is_possibly_above(read, TEXT_WIDE * size + TEXT_ROOM) and _sum_lengths(columns, place, len(read)) > size:
+        raise columns.corrupt(place.node, f"lengths that add up to more than the {size} bytes of their values")
+
+
+def _check_list(columns: StripeColumns, place: _Place, read: Numbers) -> None:
+    limit = LIST_WIDE * len(read) + LIST_ROOM
+    if not _is_possibly_above(read, limit):
+        return
+    items = _sum_lengths(columns, place, len(read))
+    if items <= limit:
+        return
+    for child in columns.layout.types[place.node].children:
+        if items > _count_held(columns, child, items):
+            raise columns.corrupt(place.node, f"lists of {items} items, more than there are")
+
+
+def _check_keys(columns: StripeColumns, key: int) -> None:
+    """Refuses null keys where they are certain: keys are read as if none were null, which fails where some are."""
+    data, where = columns.stream(key, PRESENT), columns.layout.where
+    bits = decode_bytes(data, count_bytes(data, where) or 0, where)
+    if bits.size and int(np.unpackbits(bits).sum()) <= 8 * (bits.size - 1):
+        raise Unsupported("a MAP with keys that are null", where=where)
+
+
+def _check_scales(columns: StripeColumns, place: _Place, read: Numbers) -> None:
+    if int(read.max(initial=0)) > MAX_PRECISION or int(read.min(initial=0)) < -MAX_PRECISION:
+        raise columns.corrupt(place.node, f"decimals of more than {MAX_PRECISION} digits")
+
+
+def _check_dictionary(columns: StripeColumns, node: int) -> None:
+    """Checks the lengths of a dictionary's entries, which are separate from the rows: no nulls, no enclosing lists."""
+    entries, size = columns.stripe.dictionaries[node], len(columns.stream(node, DICTIONARY_DATA))
+    stream = columns.stream(node, LENGTH)
+    found = count_values(stream, columns.layout.where, version=columns.version(node))
+    if found != entries:
+        raise columns.corrupt(node, f"a dictionary of {entries} entries with {found} lengths")
+    encoding = DIRECT if columns.version(node) == 1 else DIRECT_V2
+    root = Column(STRUCT, members={"0": Column(LONG, encoding, {DATA: stream})})
+    read = orc.ORCFile(pa.BufferReader(build_orc_file(root, entries))).read_stripe(0).column(0) if entries else ()
+    if _is_possibly_above(np.asarray(read, np.int64), TEXT_WIDE * size + TEXT_ROOM) and columns.version(node) == 2:
+        lengths = decode_whole(stream, entries, columns.layout.where, signed=False)
+        if int(lengths.min(initial=0)) < 0 or int(lengths.max(initial=0)) > size or int(lengths.sum()) > size:
+            raise columns.corrupt(node, f"lengths that add up to more than the {size} bytes of its dictionary")
+
+
+_CHECKS = {
+    **dict.fromkeys(TEXTS, _check_text),
+    **dict.fromkeys(LISTS, _check_list),
+    DECIMAL: _check_scales,
+}
+
+
+def _count_held(columns: StripeColumns, node: int, most: int) -> int:
+    """Returns how many values, null or not, the streams of a member can give; `most` where counting does not pay."""
+    where, type_ = columns.layout.where, columns.layout.types[node]
+    if (node, PRESENT) in columns.streams:
+        return 8 * (count_bytes(columns.streams[node, PRESENT], where) or 0)
+    if type_.kind == STRUCT:
+        return min((_count_held(columns, child, most) for child in type_.children), default=0)
+    direct = columns.stripe.encodings[node] in (DIRECT, DIRECT_V2)
+    data = columns.stream(node, LENGTH if type_.kind in LISTS or (type_.kind in TEXTS and direct) else DATA)
+    if type_.kind in WIDTHS:
+        return len(data) // WIDTHS[type_.kind]
+    if type_.kind == DECIMAL:
+        return count_varints(data)
+    if type_.kind in (BOOLEAN, BYTE):
+        return (count_bytes(data, where) or 0) * (8 if type_.kind == BOOLEAN else 1)
+    if most <= ITEMS_PER_BYTE * len(data):
+        return most
+    return count_values(data, where, version=columns.version(node)) or 0
+
+
+REPEAT_MIN = 3
+"""The fewest values of a run of bytes, and of a run of version 1."""
+CONTROL_VALUES = 256
+SIGN = 0x80
+MAX_WIDTH = BIT_WIDTHS[-1]
+
+
+def count_values(data: bytes, where: str, *, version: int = 2, most_runs: int | None = None) -> int | None:
+    """Counts the values of a whole stream of integers; None where it has more than `most_runs` runs.
+
+    Raises:
+        CorruptFile: the stream ends within a run, or a run is invalid.
+    """
+    at, end, values, widths = 0, len(data), 0, BIT_WIDTHS
+    left = end if most_runs is None else most_runs
+    try:
+        while at < end:
+            left -= 1
+            if left < 0:
+                return None
+            head = data[at]
+            if version == 1:
+                count, at = _read_old_run(data, at, where)
+            elif head >> 6 == DIRECT_RUN:
+                count = ((head & 1) << 8 | data[at + 1]) + 1
+                at += 2 + (count * widths[head >> 1 & 31] + 7 >> 3)
+            elif head >> 6 == SHORT_REPEAT:
+                count = (head & 7) + SHORT_REPEAT_MIN
+                at += 2 + (head >> 3 & 7)
+            else:
+                count = ((head & 1) << 8 | data[at + 1]) + 1
+                at = (_skip_patched if head >> 6 == PATCHED_BASE else _skip_delta)(data, at, count, where)
+            values += count
+    except IndexError as error:
+        raise CorruptFile(where, "an integer stream ends within the head of a run") from error
+    if at != end:
+        raise CorruptFile(where, f"an integer stream ends {at - end} bytes before its last run does")
+    return values
+
+
+def _skip_patched(data: bytes, at: int, count: int, where: str) -> int:
+    width, base_size, patch_width = (
+        BIT_WIDTHS[data[at] >> 1 & 31],
+        (data[at + 2] >> 5) + 1,
+        BIT_WIDTHS[data[at + 2] & 31],
+    )
+    gap_width, patches = (data[at + 3] >> 5) + 1, data[at + 3] & 31
+    if not patches or gap_width + patch_width > MAX_WIDTH:
+        raise CorruptFile(where, "a patched run without patches, or with patches of more than 64 bits")
+    entry_width: int = next(each for each in BIT_WIDTHS if each >= gap_width + patch_width)
+    end: int = at + 4 + base_size + (count * width + 7 >> 3) + (patches * entry_width + 7 >> 3)
+    return end
+
+
+def _skip_delta(data: bytes, at: int, count: int, where: str) -> int:
+    code = data[at] >> 1 & 31
+    _, at = read_varint(data, at + 2, where)
+    _, at = read_varint(data, at, where)
+    return at + (max(count - 2, 0) * BIT_WIDTHS[code] + 7 >> 3 if code else 0)
+
+
+def _read_old_run(data: bytes, at: int, where: str) -> tuple[int, int]:
+    """Reads a run of version 1: a step and a base, or literal varints."""
+    control = data[at]
+    if control < LITERALS:
+        return control + REPEAT_MIN, read_varint(data, at + 2, where)[1]
+    at += 1
+    for _ in range(CONTROL_VALUES - control):
+        _, at = read_varint(data, at, where)
+    return CONTROL_VALUES - control, at
+
+
+def count_bytes(data: bytes, where: str, most_runs: int | None = None) -> int | None:
+    """Counts the bytes of a byte stream; None where it has more than `most_runs` runs.
+
+    Raises:
+        CorruptFile: the stream ends within a run.
+    """
+    at, end, count = 0, len(data), 0
+    left = end if most_runs is None else most_runs
+    while at < end:
+        left -= 1
+        if left < 0:
+            return None
+        control = data[at]
+        if control < LITERALS:
+            count, at = count + control + REPEAT_MIN, at + 2
+        else:
+            count, at = count + CONTROL_VALUES - control, at + 1 + CONTROL_VALUES - control
+    if at != end:
+        raise CorruptFile(where, "a byte stream ends within a run")
+    return count
+
+
+def count_varints(data: bytes) -> int:
+    """Counts the base-128 numbers that end in these bytes."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) < SIGN))

@@ -18,7 +18,7 @@ import numpy as np
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import EPOCH, Value
-from morrow.engine.format.java_floats import double_text, float_text
+from morrow.engine.format.java_floats import format_double, format_float
 from morrow.engine.format.types import (
     BigIntType,
     BinaryType,
@@ -106,56 +106,56 @@ def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzin
         naming = f"partition.legacy-name={str(legacy_name).lower()}"
         raise Unsupported(f"{kind} as a partition key with {naming}", hint="Paimon has no stable folder name for it")
     if isinstance(kind, LocalZonedTimestampType) and not legacy_name and time_zone is not dt.UTC:
-        value = _in_zone(value, time_zone)
+        value = _move_to_zone(value, time_zone)
     return text(value, kind)
 
 
-def _boolean_text(value: bool, _: DataType) -> str:
+def _format_boolean(value: bool, _: DataType) -> str:
     return "true" if value else "false"
 
 
-def _string_text(value: str, _: DataType) -> str:
+def _format_string(value: str, _: DataType) -> str:
     return value
 
 
-def _binary_text(value: bytes, kind: DataType) -> str:
+def _format_binary(value: bytes, kind: DataType) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
         raise Unsupported(f"a {kind} partition value that is not UTF-8") from error
 
 
-def _int_text(value: int, _: DataType) -> str:
+def _format_int(value: int, _: DataType) -> str:
     return str(value)
 
 
-def _decimal_text(value: Decimal, _: DataType) -> str:
+def _format_decimal(value: Decimal, _: DataType) -> str:
     return f"{value:f}"
 
 
-def _float_text(value: float, _: DataType) -> str:
-    return float_text(value)
+def _format_float(value: float, _: DataType) -> str:
+    return format_float(value)
 
 
-def _double_text(value: float, _: DataType) -> str:
-    return double_text(value)
+def _format_double(value: float, _: DataType) -> str:
+    return format_double(value)
 
 
-def _shortest_float_text(value: float, _: DataType) -> str:
-    return _shortest(np.float32(value))
+def _format_shortest_float(value: float, _: DataType) -> str:
+    return _format_shortest(np.float32(value))
 
 
-def _shortest_double_text(value: float, _: DataType) -> str:
-    return _shortest(np.float64(value))
+def _format_shortest_double(value: float, _: DataType) -> str:
+    return _format_shortest(np.float64(value))
 
 
-def _shortest(value: np.float32 | np.float64) -> str:
+def _format_shortest(value: np.float32 | np.float64) -> str:
     """Prints a float as Java does since 19: plain from 0.001 to 10 million, else 1.5E10.
 
     It has the fewest digits that read back as the same value, at least two.
     """
     if not np.isfinite(value) or value == 0:
-        return double_text(float(value))
+        return format_double(float(value))
     if PLAIN_NOTATION_FROM <= abs(float(value)) < PLAIN_NOTATION_BELOW:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
@@ -166,19 +166,19 @@ def _shortest(value: np.float32 | np.float64) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def _date_text(value: dt.date, _: DataType) -> str:
+def _format_date(value: dt.date, _: DataType) -> str:
     return value.isoformat()
 
 
-def _epoch_days_text(value: dt.date, _: DataType) -> str:
+def _format_epoch_days(value: dt.date, _: DataType) -> str:
     return str((value - EPOCH.date()).days)
 
 
-def _day_millis_text(value: dt.time, _: DataType) -> str:
+def _format_day_millis(value: dt.time, _: DataType) -> str:
     return str(((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000)
 
 
-def _time_text(value: dt.time, kind: DataType) -> str:
+def _format_time(value: dt.time, kind: DataType) -> str:
     """Returns ``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
     assert isinstance(kind, TimeType)
     text = value.strftime("%H:%M:%S")
@@ -188,7 +188,7 @@ def _time_text(value: dt.time, kind: DataType) -> str:
     return f"{text}.{fraction or '0'}"
 
 
-def _seconds_and_nanos(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
+def _split_timestamp(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
     """Splits a timestamp into whole seconds (naive, UTC for an aware one) and nanoseconds."""
     if isinstance(value, np.datetime64):
         seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
@@ -197,28 +197,28 @@ def _seconds_and_nanos(value: dt.datetime | np.datetime64) -> tuple[dt.datetime,
     return wall.replace(microsecond=0), wall.microsecond * 1000
 
 
-def _in_zone(value: Value, time_zone: dt.tzinfo) -> Value:
+def _move_to_zone(value: Value, time_zone: dt.tzinfo) -> Value:
     assert isinstance(value, (dt.datetime, np.datetime64))
-    seconds, nanos = _seconds_and_nanos(value)
+    seconds, nanos = _split_timestamp(value)
     wall = seconds.replace(tzinfo=dt.UTC).astimezone(time_zone).replace(tzinfo=None)
     if nanos % 1000 == 0:
         return wall.replace(microsecond=nanos // 1000)
     return np.datetime64(wall, "ns") + np.timedelta64(nanos, "ns")
 
 
-def _timestamp_text(value: dt.datetime | np.datetime64, kind: DataType) -> str:
+def _format_timestamp(value: dt.datetime | np.datetime64, kind: DataType) -> str:
     """Returns ``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
-    seconds, nanos = _seconds_and_nanos(value)
+    seconds, nanos = _split_timestamp(value)
     digits = f"{nanos:09d}"
     fraction = digits[: kind.precision] + digits[kind.precision :].rstrip("0")
     text = seconds.isoformat(" ")
     return f"{text}.{fraction}" if fraction else text
 
 
-def _local_date_time_text(value: dt.datetime | np.datetime64, _: DataType) -> str:
+def _format_local_date_time(value: dt.datetime | np.datetime64, _: DataType) -> str:
     """Returns ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
-    seconds, nanos = _seconds_and_nanos(value)
+    seconds, nanos = _split_timestamp(value)
     if not nanos:
         return seconds.isoformat(timespec="seconds" if seconds.second else "minutes")
     digits = f"{nanos:09d}"
@@ -228,30 +228,30 @@ def _local_date_time_text(value: dt.datetime | np.datetime64, _: DataType) -> st
 
 
 _TEXTS: dict[type[DataType], Text] = {
-    BooleanType: _boolean_text,
-    TinyIntType: _int_text,
-    SmallIntType: _int_text,
-    IntType: _int_text,
-    BigIntType: _int_text,
-    FloatType: _float_text,
-    DoubleType: _double_text,
-    DecimalType: _decimal_text,
-    CharType: _string_text,
-    VarCharType: _string_text,
-    BinaryType: _binary_text,
-    VarBinaryType: _binary_text,
-    DateType: _date_text,
-    TimeType: _time_text,
-    TimestampType: _timestamp_text,
-    LocalZonedTimestampType: _timestamp_text,
+    BooleanType: _format_boolean,
+    TinyIntType: _format_int,
+    SmallIntType: _format_int,
+    IntType: _format_int,
+    BigIntType: _format_int,
+    FloatType: _format_float,
+    DoubleType: _format_double,
+    DecimalType: _format_decimal,
+    CharType: _format_string,
+    VarCharType: _format_string,
+    BinaryType: _format_binary,
+    VarBinaryType: _format_binary,
+    DateType: _format_date,
+    TimeType: _format_time,
+    TimestampType: _format_timestamp,
+    LocalZonedTimestampType: _format_timestamp,
 }
 
 _LEGACY_TEXTS: dict[type[DataType], Text] = {
     **{kind: text for kind, text in _TEXTS.items() if kind not in (BinaryType, VarBinaryType)},
-    DateType: _epoch_days_text,
-    TimeType: _day_millis_text,
-    TimestampType: _local_date_time_text,
-    LocalZonedTimestampType: _local_date_time_text,
+    DateType: _format_epoch_days,
+    TimeType: _format_day_millis,
+    TimestampType: _format_local_date_time,
+    LocalZonedTimestampType: _format_local_date_time,
 }
 
-_SHORTEST_TEXTS: dict[type[DataType], Text] = {FloatType: _shortest_float_text, DoubleType: _shortest_double_text}
+_SHORTEST_TEXTS: dict[type[DataType], Text] = {FloatType: _format_shortest_float, DoubleType: _format_shortest_double}

@@ -15,8 +15,8 @@ import polars as pl
 
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import UnsafePath
-from morrow.engine.frames import FEW
 from morrow.engine.io.store import FileStore
+from morrow.engine.polars_threads import MAX_SMALL_ROWS
 
 DATABASE_SUFFIX = ".db"
 """The end of the names of databases' folders in a warehouse."""
@@ -27,8 +27,8 @@ LATEST, EARLIEST = "LATEST", "EARLIEST"
 """Files that hint at the newest and the oldest snapshot or changelog of their folder."""
 CHANGELOG_PREFIX = "changelog-"
 INDEX_SUFFIX = ".index"
-MOST_ID = 2**63 - 1
-MOST_DIGITS = len(str(MOST_ID))
+MAX_ID = 2**63 - 1
+MAX_DIGITS = len(str(MAX_ID))
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -41,7 +41,9 @@ class TablePaths(msgspec.Struct, frozen=True):
     @property
     def branch_root(self) -> str:
         return (
-            self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{segment(self.branch, self.root)}"
+            self.root
+            if self.branch == MAIN_BRANCH
+            else f"{self.root}/branch/branch-{check_segment(self.branch, self.root)}"
         )
 
     @property
@@ -67,20 +69,20 @@ class TablePaths(msgspec.Struct, frozen=True):
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
     def tag(self, name: str) -> str:
-        return f"{self.tag_dir}/tag-{segment(name, self.tag_dir)}"
+        return f"{self.tag_dir}/tag-{check_segment(name, self.tag_dir)}"
 
     def manifest(self, name: str) -> str:
         """Returns the path of a manifest, manifest list or index manifest."""
-        return f"{self.root}/manifest/{segment(name, self.root)}"
+        return f"{self.root}/manifest/{check_segment(name, self.root)}"
 
     def index(self, name: str) -> str:
-        return f"{self.root}/index/{segment(name, self.root)}"
+        return f"{self.root}/index/{check_segment(name, self.root)}"
 
     def statistics(self, name: str) -> str:
-        return f"{self.root}/statistics/{segment(name, self.root)}"
+        return f"{self.root}/statistics/{check_segment(name, self.root)}"
 
 
-def segment(name: str, where: str) -> str:
+def check_segment(name: str, where: str) -> str:
     """Returns `name` if it is a single path segment.
 
     Raises:
@@ -94,46 +96,46 @@ def segment(name: str, where: str) -> str:
 
 
 def check_segments(names: pl.Series, where: str) -> None:
-    """Checks a whole column of names as `segment` does. Raises `UnsafePath`."""
-    if len(names) <= FEW:
+    """Checks a whole column of names as `check_segment` does. Raises `UnsafePath`."""
+    if len(names) <= MAX_SMALL_ROWS:
         for name in names.to_list():
-            segment(name, where)
+            check_segment(name, where)
         return
     bad = names.filter(names.str.contains(r"[/\\\x00]|^\.{0,2}$"))
     if len(bad):
-        segment(bad[0], where)
+        check_segment(bad[0], where)
 
 
-def numbered(name: str, prefix: str) -> int | None:
+def parse_numbered(name: str, prefix: str) -> int | None:
     """Returns the id in a file name such as ``snapshot-12``; None for names that Paimon gives to no file.
 
     A backup or a copy, ``schema-01``, ``snapshot-1.tmp``, ``schema-1 (copy)``, is not taken for the original.
     """
-    return file_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
+    return parse_file_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
 
 
-def file_id(text: str | bytes) -> int | None:
+def parse_file_id(text: str | bytes) -> int | None:
     """Parses an id as Paimon writes it in file names and hints: plain digits without a leading zero, 64 bits."""
-    if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS:
+    if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         return None
     number = int(text)
-    return number if number <= MOST_ID and len(str(number)) == len(text) else None
+    return number if number <= MAX_ID and len(str(number)) == len(text) else None
 
 
-def bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
+def build_bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
     """Returns the folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
     name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
     return "/".join(part for part in (root, data_directory, partition, name) if part)
 
 
-def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
+def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     """Returns `path` if it lies under one of the allowed roots, as the store's own path.
 
     Raises:
         UnsafePath: the path is outside of every root, or contains ``..``.
     """
-    location = normalised(path)
-    allowed = [normalised(root) for root in roots if root]
+    location = normalize_path(path)
+    allowed = [normalize_path(root) for root in roots if root]
     if ".." not in location.split("/") and any(
         location == r or location.startswith(r.rstrip("/") + "/") for r in allowed
     ):
@@ -145,9 +147,9 @@ def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     )
 
 
-def in_store(store: FileStore, path: str) -> str | None:
+def to_store_path(store: FileStore, path: str) -> str | None:
     """Returns an external path or root as a path within `store`, without trailing slash; None when it is elsewhere."""
-    location, base = normalised(path), store.url("")
+    location, base = normalize_path(path), store.url("")
     if not location.startswith(base) or ".." in location.split("/"):
         return None
     if store.is_local and not location.startswith("/"):
@@ -155,7 +157,7 @@ def in_store(store: FileStore, path: str) -> str | None:
     return location.removeprefix(base).rstrip("/") or None
 
 
-def normalised(path: str) -> str:
+def normalize_path(path: str) -> str:
     """Normalises a path: ``file:///a/b`` and ``file:/a/b`` become ``/a/b``, and ``.`` segments are removed.
 
     Other URLs keep their scheme, in lower case, as schemes are case-insensitive.

@@ -46,28 +46,28 @@ _ATOMIC: dict[type[t.DataType], pl.DataType] = {
 }
 
 
-def _entries(key: t.DataType, value: t.DataType) -> pl.DataType:
-    return pl.List(pl.Struct({"key": polars_dtype(key), "value": polars_dtype(value)}))
+def _build_entries_dtype(key: t.DataType, value: t.DataType) -> pl.DataType:
+    return pl.List(pl.Struct({"key": to_polars_dtype(key), "value": to_polars_dtype(value)}))
 
 
-def _time_unit(precision: int) -> Any:
-    unit = t.arrow_time_unit(precision)
+def _find_time_unit(precision: int) -> Any:
+    unit = t.to_arrow_time_unit(precision)
     return "ms" if unit == "s" else unit
 
 
 _PARAMETRIC: dict[type[t.DataType], Callable[[Any], pl.DataType]] = {
     t.DecimalType: lambda d: pl.Decimal(d.precision, d.scale),
-    t.TimestampType: lambda d: pl.Datetime(_time_unit(d.precision)),
-    t.LocalZonedTimestampType: lambda d: pl.Datetime(_time_unit(d.precision), "UTC"),
-    t.ArrayType: lambda d: pl.List(polars_dtype(d.element)),
-    t.VectorType: lambda d: pl.Array(polars_dtype(d.element), d.length),
-    t.MapType: lambda d: _entries(d.key, d.value),
-    t.MultisetType: lambda d: _entries(d.element, t.IntType()),
-    t.RowType: lambda d: pl.Struct({field.name: polars_dtype(field.type) for field in d.fields}),
+    t.TimestampType: lambda d: pl.Datetime(_find_time_unit(d.precision)),
+    t.LocalZonedTimestampType: lambda d: pl.Datetime(_find_time_unit(d.precision), "UTC"),
+    t.ArrayType: lambda d: pl.List(to_polars_dtype(d.element)),
+    t.VectorType: lambda d: pl.Array(to_polars_dtype(d.element), d.length),
+    t.MapType: lambda d: _build_entries_dtype(d.key, d.value),
+    t.MultisetType: lambda d: _build_entries_dtype(d.element, t.IntType()),
+    t.RowType: lambda d: pl.Struct({field.name: to_polars_dtype(field.type) for field in d.fields}),
 }
 
 
-def polars_dtype(type: t.DataType) -> pl.DataType:
+def to_polars_dtype(type: t.DataType) -> pl.DataType:
     """Returns the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
 
     Raises:
@@ -81,6 +81,6 @@ def polars_dtype(type: t.DataType) -> pl.DataType:
     raise Unsupported(f"the type {type} in a Polars frame")
 
 
-def polars_schema(fields: Sequence[t.DataField]) -> pl.Schema:
+def to_polars_schema(fields: Sequence[t.DataField]) -> pl.Schema:
     """Returns the Polars schema of a frame with these columns."""
-    return pl.Schema({field.name: polars_dtype(field.type) for field in fields})
+    return pl.Schema({field.name: to_polars_dtype(field.type) for field in fields})

@@ -16,6 +16,6 @@ RETRACT_BIT = 1
 NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U", DELETE: "-D"}
 
 
-def kind_name() -> pl.Expr:
+def build_rowkind() -> pl.Expr:
     """Returns the column ``rowkind``, from ``_VALUE_KIND``."""
     return pl.col(VALUE_KIND).replace_strict(NAMES, return_dtype=pl.String).alias(ROWKIND)

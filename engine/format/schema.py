@@ -14,9 +14,7 @@ import pyarrow as pa
 
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import OTHER_WRITER, ColumnNotFound, Unsupported
-from morrow.engine.format.json_file import built, parse_object, printed
-from morrow.engine.format.slips import refuse_slips
-from morrow.engine.format.type_json import field_from_json, field_to_json
+from morrow.engine.format.metadata_json import build_from_json, format_json, parse_object, refuse_slips
 from morrow.engine.format.types import (
     ArrayType,
     BigIntType,
@@ -27,10 +25,12 @@ from morrow.engine.format.types import (
     RowType,
     TinyIntType,
     VarCharType,
-    arrow_schema,
+    from_json_field,
+    to_arrow_schema,
+    to_json_field,
 )
 from morrow.engine.names import KEY_PREFIX
-from morrow.engine.telling import did_you_mean, one_line, shown, the_columns, without_secrets
+from morrow.engine.redaction import clean_text, escape_to_line, format_columns, hide_secrets, suggest_name
 
 NEWEST_SCHEMA_VERSION = 3
 PAIMON_07_SCHEMA_VERSION = 1
@@ -62,7 +62,7 @@ VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
 ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """Columns that the repr of a schema names."""
 
 
@@ -84,10 +84,10 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     def __repr__(self) -> str:
         """Returns id, columns, keys and options, whose secrets are hidden."""
-        columns = ", ".join(f"{one_line(f.name)} {f.type}" for f in self.fields[:MOST_SHOWN])
-        more = f", ... and {len(self.fields) - MOST_SHOWN:,} more" if len(self.fields) > MOST_SHOWN else ""
+        columns = ", ".join(f"{escape_to_line(f.name)} {f.type}" for f in self.fields[:MAX_SHOWN])
+        more = f", ... and {len(self.fields) - MAX_SHOWN:,} more" if len(self.fields) > MAX_SHOWN else ""
         keys = f"primary_keys={self.primary_keys}, partition_keys={self.partition_keys}"
-        return shown(f"TableSchema(id={self.id}, [{columns}{more}], {keys}, options={without_secrets(self.options)})")
+        return clean_text(f"TableSchema(id={self.id}, [{columns}{more}], {keys}, options={hide_secrets(self.options)})")
 
     @cached_property
     def by_name(self) -> Mapping[str, DataField]:
@@ -123,20 +123,20 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         try:
             return self.by_name[name]
         except KeyError:
-            hint = did_you_mean(str(name), self.by_name)  # of a caller, who may have named it by anything
-            raise ColumnNotFound(f"there is no column {name!r}; {hint}{the_columns(self.by_name)}") from None
+            hint = suggest_name(str(name), self.by_name)  # of a caller, who may have named it by anything
+            raise ColumnNotFound(f"there is no column {name!r}; {hint}{format_columns(self.by_name)}") from None
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         """The ``_KEY_x`` columns that primary-key data files carry (unless in thin mode)."""
-        return tuple(key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
+        return tuple(make_key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
 
     def arrow(self) -> pa.Schema:
         """Returns the Arrow schema of the table's columns; comments become field metadata."""
-        return arrow_schema(self.fields)
+        return to_arrow_schema(self.fields)
 
 
-def key_field(column: DataField) -> DataField:
+def make_key_field(column: DataField) -> DataField:
     """Returns the ``_KEY_`` copy of a primary-key column in a data file."""
     return DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
 
@@ -157,11 +157,11 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
     version = node.get("version", PAIMON_07_SCHEMA_VERSION)
     if not isinstance(version, int) or version > NEWEST_SCHEMA_VERSION:
         raise Unsupported(f"schema version {version}", where=path, hint="upgrade Morrow")
-    return built(path, lambda n: _schema(n, version, path), node)
+    return build_from_json(path, lambda n: _build_schema(n, version, path), node)
 
 
-def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
-    fields = tuple(field_from_json(f, where=path) for f in node["fields"])
+def _build_schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
+    fields = tuple(from_json_field(f, where=path) for f in node["fields"])
     # Every version of Paimon writes the members that are accessed by [], and reads no schema without them.
     options = {str(key): str(value) for key, value in dict(node["options"] or {}).items()}
     # Before version 2 an absent bucket meant 1, before version 3 an absent format meant ORC.
@@ -226,12 +226,12 @@ def _check_ids(schema: TableSchema) -> None:
     if highest > schema.highest_field_id:
         raise ValueError(f"a field has the id {highest}, but the highest is said to be {schema.highest_field_id}")
     # Java counts the ids of nested fields, other writers do not.
-    nested = [i for f in schema.fields for i in nested_field_ids(f.type)]
+    nested = [i for f in schema.fields for i in list_nested_field_ids(f.type)]
     if schema.id == 0 and schema.highest_field_id not in (highest, max(nested, default=-1)):
         raise ValueError(f"the field with the highest id, {schema.highest_field_id}, is missing")
 
 
-def schema_json(schema: TableSchema) -> bytes:
+def format_schema(schema: TableSchema) -> bytes:
     """Returns the schema file of `schema`, as Java prints it; `parse_schema` reads it back.
 
     Options keep their order. A schema without a time was made in 1970, as in Java.
@@ -239,7 +239,7 @@ def schema_json(schema: TableSchema) -> bytes:
     node: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,
-        "fields": [field_to_json(f) for f in schema.fields],
+        "fields": [to_json_field(f) for f in schema.fields],
         "highestFieldId": schema.highest_field_id,
         "partitionKeys": schema.partition_keys,
         "primaryKeys": schema.primary_keys,
@@ -248,15 +248,15 @@ def schema_json(schema: TableSchema) -> bytes:
     if schema.comment is not None:
         node["comment"] = schema.comment
     node["timeMillis"] = schema.time_millis or 0
-    return printed(node)
+    return format_json(node)
 
 
-def nested_field_ids(data_type: DataType) -> tuple[int, ...]:
+def list_nested_field_ids(data_type: DataType) -> tuple[int, ...]:
     """Returns the field ids of all ROW members inside a type, depth first."""
     if isinstance(data_type, RowType):
-        return tuple(i for f in data_type.fields for i in (f.id, *nested_field_ids(f.type)))
+        return tuple(i for f in data_type.fields for i in (f.id, *list_nested_field_ids(f.type)))
     if isinstance(data_type, (ArrayType, MultisetType)):
-        return nested_field_ids(data_type.element)
+        return list_nested_field_ids(data_type.element)
     if isinstance(data_type, MapType):
-        return nested_field_ids(data_type.key) + nested_field_ids(data_type.value)
+        return list_nested_field_ids(data_type.key) + list_nested_field_ids(data_type.value)
     return ()

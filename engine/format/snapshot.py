@@ -16,10 +16,8 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.json_file import built, parse_object, printed
-from morrow.engine.format.slips import refuse_slips
-from morrow.engine.units import NANOS_PER_MICRO
-from morrow.engine.wording import duration_text
+from morrow.engine.format.metadata_json import build_from_json, format_json, parse_object, refuse_slips
+from morrow.engine.units import NANOS_PER_MICRO, format_duration
 
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
@@ -111,7 +109,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Returns the distinguishing members of the snapshot on one line."""
-        time, records = _shown(self.time), self.total_record_count
+        time, records = _format_time(self.time), self.total_record_count
         return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
 
@@ -130,12 +128,12 @@ class Tag(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Returns one line as for the snapshot, with the creation and retention times only where the tag has them."""
-        shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_shown(self.snapshot.time)!r}"
+        shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_format_time(self.snapshot.time)!r}"
         shown += f", records={self.snapshot.total_record_count}"
         if self.create_time is not None:
-            shown += f", created={_shown(self.create_time)!r}"
+            shown += f", created={_format_time(self.create_time)!r}"
         if self.time_retained is not None:
-            shown += f", retained={duration_text(self.time_retained)!r}"
+            shown += f", retained={format_duration(self.time_retained)!r}"
         return f"Tag({shown})"
 
 
@@ -146,15 +144,15 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         CorruptFile: not JSON, or a required member is missing or ill-typed.
         Unsupported: a snapshot version newer than Morrow.
     """
-    return built(path, lambda n: _snapshot(n, path), parse_object(data, path))
+    return build_from_json(path, lambda n: _build_snapshot(n, path), parse_object(data, path))
 
 
-def snapshot_json(snapshot: Snapshot) -> bytes:
+def format_snapshot(snapshot: Snapshot) -> bytes:
     """Returns a snapshot file, byte for byte as Java prints it: without null and empty members, with `extra`."""
-    return printed(snapshot_members(snapshot))
+    return format_json(to_snapshot_members(snapshot))
 
 
-def snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
+def to_snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
     """Returns the members of a snapshot file in their order."""
     members = {
         "version": snapshot.version,
@@ -190,29 +188,29 @@ def parse_tag(data: bytes, name: str, path: str) -> Tag:
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
-        time, nanos = (None, 0) if created is None else _local_time(created)
+        time, nanos = (None, 0) if created is None else _parse_local_time(created)
         return Tag(
             name,
-            _snapshot(node, path),
+            _build_snapshot(node, path),
             create_time=time,
-            time_retained=None if retained is None else _span(float(retained)),
+            time_retained=None if retained is None else _to_timedelta(float(retained)),
             create_nanos=nanos,
         )
 
-    return built(path, build, parse_object(data, path))
+    return build_from_json(path, build, parse_object(data, path))
 
 
-def tag_json(tag: Tag) -> bytes:
+def format_tag(tag: Tag) -> bytes:
     """Returns a tag file, byte for byte as Java prints it."""
-    members = snapshot_members(tag.snapshot)
+    members = to_snapshot_members(tag.snapshot)
     if tag.create_time is not None:
-        members["tagCreateTime"] = _time_parts(tag.create_time, tag.create_nanos)
+        members["tagCreateTime"] = _to_time_parts(tag.create_time, tag.create_nanos)
     if tag.time_retained is not None:
-        members["tagTimeRetained"] = _seconds(tag.time_retained)
-    return printed(members)
+        members["tagTimeRetained"] = _to_seconds(tag.time_retained)
+    return format_json(members)
 
 
-def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
+def _build_snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     version = int(node.get("version") or 1)
     if version > NEWEST_SNAPSHOT_VERSION:
         raise Unsupported(f"snapshot version {version}", where=path, hint="upgrade Morrow")
@@ -226,25 +224,25 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
         id=int(node["id"]),
         schema_id=int(node["schemaId"]),
         base_manifest_list=str(node["baseManifestList"]),
-        base_manifest_list_size=_optional_int(node, "baseManifestListSize"),
+        base_manifest_list_size=_get_int(node, "baseManifestListSize"),
         delta_manifest_list=str(node["deltaManifestList"]),
-        delta_manifest_list_size=_optional_int(node, "deltaManifestListSize"),
-        changelog_manifest_list=_optional_text(node, "changelogManifestList"),
-        changelog_manifest_list_size=_optional_int(node, "changelogManifestListSize"),
-        index_manifest=_optional_text(node, "indexManifest"),
+        delta_manifest_list_size=_get_int(node, "deltaManifestListSize"),
+        changelog_manifest_list=_get_text(node, "changelogManifestList"),
+        changelog_manifest_list_size=_get_int(node, "changelogManifestListSize"),
+        index_manifest=_get_text(node, "indexManifest"),
         commit_user=str(node["commitUser"]),
         commit_identifier=int(node["commitIdentifier"]),
         commit_kind=str(node["commitKind"]),
         time_millis=int(node["timeMillis"]),
         log_offsets=dict(node.get("logOffsets") or {}),
-        total_record_count=_optional_int(node, "totalRecordCount"),
-        delta_record_count=_optional_int(node, "deltaRecordCount"),
-        changelog_record_count=_optional_int(node, "changelogRecordCount"),
-        watermark=_optional_int(node, "watermark"),
-        statistics=_optional_text(node, "statistics"),
+        total_record_count=_get_int(node, "totalRecordCount"),
+        delta_record_count=_get_int(node, "deltaRecordCount"),
+        changelog_record_count=_get_int(node, "changelogRecordCount"),
+        watermark=_get_int(node, "watermark"),
+        statistics=_get_text(node, "statistics"),
         properties={str(k): str(v) for k, v in dict(node.get("properties") or {}).items()},
-        next_row_id=_optional_int(node, "nextRowId"),
-        operation=_optional_text(node, "operation"),
+        next_row_id=_get_int(node, "nextRowId"),
+        operation=_get_text(node, "operation"),
         extra={key: value for key, value in node.items() if key not in _KNOWN or key in _KEPT},
     )
     if snapshot.changelog_record_count and snapshot.changelog_manifest_list is None:
@@ -253,23 +251,23 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     return snapshot
 
 
-def _shown(time: dt.datetime) -> str:
+def _format_time(time: dt.datetime) -> str:
     """Returns ``2024-05-14 12:00:00.123``, with `` UTC`` where the time has a zone: all of these are in UTC."""
     clock = time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
     return clock if time.tzinfo is None else f"{clock} UTC"
 
 
-def _optional_int(node: Mapping[str, Any], name: str) -> int | None:
+def _get_int(node: Mapping[str, Any], name: str) -> int | None:
     value = node.get(name)
     return None if value is None else int(value)
 
 
-def _optional_text(node: Mapping[str, Any], name: str) -> str | None:
+def _get_text(node: Mapping[str, Any], name: str) -> str | None:
     value = node.get(name)
     return None if value is None else str(value)
 
 
-def _local_time(parts: Any) -> tuple[dt.datetime, int]:
+def _parse_local_time(parts: Any) -> tuple[dt.datetime, int]:
     """Reads ``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
 
     Returns: the time, and its nanoseconds below a microsecond.
@@ -282,7 +280,7 @@ def _local_time(parts: Any) -> tuple[dt.datetime, int]:
     return dt.datetime(year, month, day, hour, minute, second, micros), below
 
 
-def _time_parts(time: dt.datetime, below: int) -> list[int]:
+def _to_time_parts(time: dt.datetime, below: int) -> list[int]:
     parts = [time.year, time.month, time.day, time.hour, time.minute]
     nanos = time.microsecond * NANOS_PER_MICRO + below
     if time.second or nanos:
@@ -290,12 +288,12 @@ def _time_parts(time: dt.datetime, below: int) -> list[int]:
     return [*parts, nanos] if nanos else parts
 
 
-def _span(seconds: float) -> dt.timedelta:
+def _to_timedelta(seconds: float) -> dt.timedelta:
     """Returns a timedelta. Java's durations reach further than Python's: longer ones become the longest of Python."""
     return dt.timedelta(seconds=seconds) if seconds < dt.timedelta.max.total_seconds() else dt.timedelta.max
 
 
-def _seconds(span: dt.timedelta) -> Decimal:
+def _to_seconds(span: dt.timedelta) -> Decimal:
     micros = span // dt.timedelta(microseconds=1)
     digits = 1 if not micros else SECOND_DIGITS
     return Decimal(micros).scaleb(-6).quantize(Decimal(1).scaleb(-digits))

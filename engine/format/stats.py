@@ -1,4 +1,4 @@
-"""Decoder of the column statistics of data files in manifest entries, for any number of entries at once.
+"""Statistics of columns in manifest entries, and of a table in the file that ANALYZE commits.
 
 A manifest entry carries (the record SimpleStats, once for keys and once for values):
 
@@ -11,17 +11,26 @@ Rows of no fields mean that nothing was collected, or that statistics were dropp
 Values that the metadata mode of a column does not collect are null: min and max with `counts`, all with `none`. With
 `truncate(n)` min and max are bounds, not values of the file: a minimum may be shorter than the true one, a maximum may
 have its last character incremented, and it is null where that overflows.
+
+The file of the statistics of a table, ``statistics/stat-<uuid>-<n>``, is JSON:
+
+snapshotId, schemaId                     the state that was analysed
+mergedRecordCount, mergedRecordSize      its rows, and about how many bytes they take in data files
+colStats                                 by name: colId, and what is known of distinctCount, min, max, nullCount,
+                                         avgLen, maxLen; bounds are text
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.binary_row import arities, decode_columns
+from morrow.engine.format.binary_row import decode_columns, read_arities
+from morrow.engine.format.metadata_json import format_json
 from morrow.engine.format.types import DataType
 
 UNKNOWN = DataType()
@@ -47,7 +56,7 @@ class _Layout(msgspec.Struct, frozen=True):
     entries: pl.Series
 
 
-def column_stats(
+def decode_column_stats(
     min_rows: pl.Series,
     max_rows: pl.Series,
     null_counts: pl.Series,
@@ -76,13 +85,13 @@ def column_stats(
     """
     rows = pl.DataFrame({"min": min_rows, "max": max_rows, "nulls": null_counts}).with_row_index("entry")
     found: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}
-    for layout in _layouts(stats_cols, tuple(types_by_name), len(rows)):
+    for layout in _group_layouts(stats_cols, tuple(types_by_name), len(rows)):
         for name, part in _decode_layout(layout, rows[layout.entries], types_by_name, wanted, where):
             found[name].append(part)
-    return {name: _assemble(parts, len(rows)) for name, parts in found.items()}
+    return {name: _combine_parts(parts, len(rows)) for name, parts in found.items()}
 
 
-def _layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -> Iterator[_Layout]:
+def _group_layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -> Iterator[_Layout]:
     """Groups the entries by the columns that they cover: a handful of groups, however many entries."""
     if stats_cols is None or stats_cols.null_count() == count:
         yield _Layout(every, pl.int_range(count, eager=True))
@@ -112,14 +121,14 @@ def _decode_layout(
 
 
 def _decode_bounds(rows: pl.Series, types: Sequence[DataType], indexes: Sequence[int], where: str) -> list[pl.Series]:
-    empty = pl.Series(arities(rows, where=where)) == 0
+    empty = pl.Series(read_arities(rows, where=where)) == 0
     if empty.any():
         rows = rows.zip_with(~empty, pl.Series([None], dtype=pl.Binary).new_from_index(0, len(rows)))
     bounds = decode_columns(rows, types, where=where, columns=indexes, unrepresentable="null")
     return [bound.fill_nan(None) if bound.dtype.is_float() else bound for bound in bounds]
 
 
-def _assemble(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
+def _combine_parts(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
     """Puts the parts back in the order of the entries; entries in no part are null."""
     if not parts:
         return ColumnStats(None, None, None)
@@ -129,8 +138,59 @@ def _assemble(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
         stats = entries.join(stats, on="entry", how="left", maintain_order="left")
     counts = stats["nulls"]
     counts = counts.set(counts < 0, None)
-    return ColumnStats(_known(stats["min"]), _known(stats["max"]), _known(counts))
+    return ColumnStats(_drop_unknown(stats["min"]), _drop_unknown(stats["max"]), _drop_unknown(counts))
 
 
-def _known(values: pl.Series) -> pl.Series | None:
+def _drop_unknown(values: pl.Series) -> pl.Series | None:
     return None if values.null_count() == len(values) else values
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Statistics of a column; `minimum` and `maximum` are text, and None where there is no value or no order.
+
+    `distinct_count` is estimated; lengths are characters of text, bytes of binary and of values of fixed size.
+    """
+
+    id: int
+    distinct_count: int
+    minimum: str | None
+    maximum: str | None
+    null_count: int
+    average_length: int
+    greatest_length: int
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """Statistics of one state of a table."""
+
+    snapshot_id: int
+    schema_id: int
+    record_count: int
+    record_size: int
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+
+
+def encode_statistics(statistics: TableStatistics) -> bytes:
+    """Encodes the file as Java does, members that are not known left out."""
+    columns = {
+        name: {
+            "colId": facts.id,
+            "distinctCount": facts.distinct_count,
+            "min": facts.minimum,
+            "max": facts.maximum,
+            "nullCount": facts.null_count,
+            "avgLen": facts.average_length,
+            "maxLen": facts.greatest_length,
+        }
+        for name, facts in statistics.columns.items()
+    }
+    node = {
+        "snapshotId": statistics.snapshot_id,
+        "schemaId": statistics.schema_id,
+        "mergedRecordCount": statistics.record_count,
+        "mergedRecordSize": statistics.record_size,
+        "colStats": {name: {k: v for k, v in facts.items() if v is not None} for name, facts in columns.items()},
+    }
+    return format_json(node)

@@ -1,17 +1,23 @@
-"""The data types of the Paimon specification and their Arrow equivalents.
+"""The data types of the Paimon specification: Arrow equivalents, SQL text, JSON form, equality.
 
 A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NULL``), compares, hashes and pickles.
-`type_text` parses that text, `type_json` reads and writes types in schema files.
+
+In schema files atomic types are text and nested types are objects: ``{"type": "ARRAY", "element": "INT"}``. The
+type of a nested node carries its nullability (``"ARRAY NOT NULL"``). pypaimon 1.3 to 2.0 repeats the members in it
+(``"MAP<STRING NOT NULL, INT>"``), where only the text after ``>`` counts.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+import re
+from functools import lru_cache
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from morrow.engine.values import replace
+from morrow.engine.errors import Unsupported
+from morrow.engine.structs import replace
 
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: Java's Integer.MAX_VALUE."""
@@ -164,7 +170,7 @@ class TimeType(DataType, frozen=True):
     in_arrow: ClassVar[pa.DataType] = pa.time32("ms")
 
 
-def arrow_time_unit(precision: int) -> str:
+def to_arrow_time_unit(precision: int) -> str:
     """Returns the Arrow unit for a timestamp precision of 0-9 digits: s, ms, us or ns."""
     if precision == 0:
         return "s"
@@ -183,7 +189,7 @@ class TimestampType(DataType, frozen=True):
         return f"TIMESTAMP({self.precision})"
 
     def arrow(self) -> pa.DataType:
-        return pa.timestamp(arrow_time_unit(self.precision))
+        return pa.timestamp(to_arrow_time_unit(self.precision))
 
 
 class LocalZonedTimestampType(DataType, frozen=True):
@@ -196,7 +202,7 @@ class LocalZonedTimestampType(DataType, frozen=True):
         return f"TIMESTAMP({self.precision}) WITH LOCAL TIME ZONE"
 
     def arrow(self) -> pa.DataType:
-        return pa.timestamp(arrow_time_unit(self.precision), tz="UTC")
+        return pa.timestamp(to_arrow_time_unit(self.precision), tz="UTC")
 
 
 class ArrayType(DataType, frozen=True):
@@ -285,18 +291,175 @@ NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
 
 
-def contains(kind: DataType, wanted: type[DataType]) -> bool:
+def has_type(kind: DataType, wanted: type[DataType]) -> bool:
     """Returns whether a type, or one within it, is of this class."""
     if isinstance(kind, wanted):
         return True
     if isinstance(kind, RowType):
-        return any(contains(field.type, wanted) for field in kind.fields)
+        return any(has_type(field.type, wanted) for field in kind.fields)
     inner = (getattr(kind, name, None) for name in ("element", "key", "value"))
-    return any(isinstance(each, DataType) and contains(each, wanted) for each in inner)
+    return any(isinstance(each, DataType) and has_type(each, wanted) for each in inner)
 
 
-def arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:
+def to_arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:
     """Returns the Arrow schema of these columns; descriptions become field metadata ``comment``."""
     return pa.schema(
         [f.arrow().with_metadata({"comment": f.description}) if f.description else f.arrow() for f in fields]
     )
+
+
+@lru_cache(maxsize=4096)
+def has_same_values(first: DataType, second: DataType) -> bool:
+    """Returns whether two types differ at most in nullability, at any depth: then values need no cast."""
+    return _drop_nullability(first) == _drop_nullability(second)
+
+
+def merge_nullability(first: DataType, second: DataType) -> DataType:
+    """Returns the first of two types that differ in nullability only, nullable wherever one of them is."""
+    parts: dict[str, Any] = {
+        part: merge_nullability(getattr(first, part), getattr(second, part))
+        for part in ("element", "key", "value")
+        if hasattr(first, part)
+    }
+    if isinstance(first, RowType) and isinstance(second, RowType):
+        pairs = zip(first.fields, second.fields)
+        parts["fields"] = tuple(replace(f, type=merge_nullability(f.type, g.type)) for f, g in pairs)
+    either: DataType = replace(first, nullable=first.nullable or second.nullable, **parts)
+    return either
+
+
+def _drop_nullability(kind: DataType) -> DataType:
+    parts: dict[str, Any] = {
+        part: _drop_nullability(getattr(kind, part)) for part in ("element", "key", "value") if hasattr(kind, part)
+    }
+    if isinstance(kind, RowType):
+        parts["fields"] = tuple(DataField(f.id, f.name, _drop_nullability(f.type)) for f in kind.fields)
+    bare: DataType = replace(kind, nullable=True, **parts)
+    return bare
+
+
+SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
+
+
+PLAIN_TYPES: dict[str, type[DataType]] = {
+    **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
+    **{t.keyword: t for t in (DateType, VariantType, BlobType)},
+    "INTEGER": IntType,
+    "DOUBLE PRECISION": DoubleType,
+    "STRING": VarCharType,
+    "BYTES": VarBinaryType,
+}
+
+
+# As text: `re` compiles it when it is first used, for types that schema files do not write as they are here.
+_ATOMIC = r"""(?xi) \s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
+        (?: \( \s* (?P<first>\d+) \s* (?: , \s* (?P<second>\d+) \s* )? \) )? \s*
+        (?P<zone> WITH \s+ LOCAL \s+ TIME \s+ ZONE | WITHOUT \s+ TIME \s+ ZONE | WITH \s+ TIME \s+ ZONE )? \s*
+        (?P<null> NOT \s+ NULL | NULL )? \s*"""
+NOT_NULL = " NOT NULL"
+
+
+def parse_atomic(text: str, *, where: str | None = None) -> DataType:
+    """Parses an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
+
+    Raises:
+        Unsupported: the text names no type of the specification that Morrow knows.
+    """
+    plain = PLAIN_TYPES.get(text.removesuffix(NOT_NULL))
+    if plain is not None:
+        return plain(nullable=not text.endswith(NOT_NULL))
+    match = re.fullmatch(_ATOMIC, text)
+    if match is None:
+        raise Unsupported(f"the type {text!r}", where=where)
+    name = re.sub(r"\s+", " ", match["name"]).upper()
+    sizes = [int(size) for size in (match["first"], match["second"]) if size is not None]
+    zone = re.sub(r"\s+", " ", match["zone"] or "").upper()
+    kind = _make_atomic(name, sizes, zone)
+    if kind is None:
+        raise Unsupported(f"the type {text!r}", where=where)
+    return kind.with_nullable((match["null"] or "").upper()[:3] != "NOT")
+
+
+def _make_atomic(name: str, sizes: list[int], zone: str) -> DataType | None:
+    if name in ("TIMESTAMP", "TIMESTAMP_LTZ") and len(sizes) <= 1:
+        precision = sizes[0] if sizes else ARROW_MICROS_PRECISION
+        if precision > MAX_TIME_PRECISION:
+            return None
+        if name == "TIMESTAMP_LTZ" or zone == "WITH LOCAL TIME ZONE":
+            return LocalZonedTimestampType(precision=precision)
+        return TimestampType(precision=precision) if zone in ("", "WITHOUT TIME ZONE") else None
+    if name == "TIME" and len(sizes) <= 1 and zone in ("", "WITHOUT TIME ZONE"):
+        precision = sizes[0] if sizes else 0
+        return TimeType(precision=precision) if precision <= MAX_TIME_PRECISION else None
+    if zone:
+        return None
+    if name in ("DECIMAL", "NUMERIC", "DEC"):
+        precision, scale = ([*sizes, 0] if sizes else [10, 0])[:2]
+        in_range = 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision
+        return DecimalType(precision=precision, scale=scale) if in_range else None
+    if name in SIZED_TYPES and len(sizes) <= 1:
+        length = sizes[0] if sizes else 1
+        return SIZED_TYPES[name](length=length) if length <= MAX_LENGTH else None
+    return PLAIN_TYPES[name]() if name in PLAIN_TYPES and not sizes else None
+
+
+def from_json(node: Any, *, where: str | None = None) -> DataType:
+    """Reads a type as schema files hold it: text for atomic types, an object for nested ones.
+
+    Raises:
+        Unsupported: a type that Morrow does not know.
+        KeyError, TypeError: the object lacks a member (callers report the file as corrupt).
+    """
+    if isinstance(node, str):
+        return parse_atomic(node, where=where)
+    text = str(node["type"])
+    keyword, *_ = text.replace("<", " ").split(maxsplit=1)
+    nullable = "NOT NULL" not in text.rpartition(">")[2]
+    if keyword == "ARRAY":
+        return ArrayType(nullable, from_json(node["element"], where=where))
+    if keyword == "VECTOR":
+        return VectorType(nullable, from_json(node["element"], where=where), int(node["length"]))
+    if keyword == "MULTISET":
+        return MultisetType(nullable, from_json(node["element"], where=where))
+    if keyword == "MAP":
+        return MapType(nullable, from_json(node["key"], where=where), from_json(node["value"], where=where))
+    if keyword == "ROW":
+        return RowType(nullable, tuple(from_json_field(field, where=where) for field in node["fields"]))
+    raise Unsupported(f"the type {text!r}", where=where)
+
+
+def from_json_field(node: Any, *, where: str | None = None) -> DataField:
+    """Reads one member of ``fields``: id, name, type, and optionally description and defaultValue."""
+    return DataField(
+        id=int(node["id"]),
+        name=str(node["name"]),
+        type=from_json(node["type"], where=where),
+        description=node.get("description"),
+        default_value=node.get("defaultValue"),
+    )
+
+
+def to_json(data_type: DataType) -> Any:
+    """Returns the type as schema files hold it; `from_json` reads it back."""
+    if not isinstance(data_type, NESTED_TYPES):
+        return str(data_type)
+    node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
+    if isinstance(data_type, RowType):
+        node["fields"] = [to_json_field(f) for f in data_type.fields]
+    elif isinstance(data_type, MapType):
+        node |= {"key": to_json(data_type.key), "value": to_json(data_type.value)}
+    else:
+        node["element"] = to_json(data_type.element)
+    if isinstance(data_type, VectorType):
+        node["length"] = data_type.length
+    return node
+
+
+def to_json_field(field: DataField) -> dict[str, Any]:
+    """Returns one member of ``fields``; `from_json_field` reads it back."""
+    node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
+    if field.description is not None:
+        node["description"] = field.description
+    if field.default_value is not None:
+        node["defaultValue"] = field.default_value
+    return node

@@ -1,11 +1,33 @@
-"""A cache bounded in bytes for values made from immutable files."""
+"""Caches of values made from immutable files: in bounded memory, and in a folder of all processes.
+
+The folder holds one file for each entry: a head with the digest of its key and a checksum, then the value. Entries
+are written under another name and renamed. Entries that are damaged, cut, of another version or of another user
+count as missing and are removed. A folder that cannot be used disables the cache. Names are digests, so neither
+paths nor keys nor secrets are in them.
+
+Settings: ``MORROW_CACHE=off`` (no folder), ``MORROW_CACHE_DIR``, ``MORROW_CACHE_SIZE`` (bytes, 1 GiB by default).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import mmap
+import os
+import stat
+import struct
+import sys
 import threading
+import time
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Generic, TypeVar
+
+import msgspec
 
 V = TypeVar("V")
 
@@ -81,3 +103,294 @@ class ByteCache(Generic[V]):
             self._entries.clear()
             self._of.clear()
             self._held = 0
+
+
+SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"
+OFF = frozenset(("off", "0", "false", "no"))
+CAPACITY = 1 << 30
+LARGEST_SHARE = 8
+"""An entry takes at most one in so many of the bytes of the folder."""
+LEFT = 0.8
+"""The share of the capacity that is left when the least recently used entries make room."""
+
+FORMAT = 2
+"""Raised when entries or what they hold are made differently."""
+MAGIC = b"MorrowC\n"
+HEAD = struct.Struct("<8sI32sQI")
+"""Magic bytes, format, digest of the key, length of the value, its checksum."""
+ENTRY, UNFINISHED = ".entry", ".new"
+HITS = "hits"
+"""One byte for each entry that was found: its size counts them, for all processes."""
+LARGE = 1 << 20
+"""Bytes from which on a value has pages of memory of its own, and is summed up for its checksum."""
+SUMMED = 1 << 13
+"""Bytes of a row of the table that large values are summed up in."""
+ABANDONED = 3600.0
+"""Seconds after which an unfinished file is nobody's."""
+MAX_WAITING = 16
+"""Entries that wait to be written; more are not kept."""
+
+
+def compute_digest(*parts: object) -> bytes:
+    """Returns the name of what is made from these parts: values whose `repr` tells them apart."""
+    return hashlib.blake2b(
+        repr((FORMAT, sys.byteorder, *parts)).encode(errors="surrogatepass"), digest_size=32
+    ).digest()
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """What a folder holds: entries, their bytes, and how often one was found."""
+
+    entries: int
+    size: int
+    hits: int
+
+
+class CacheFolder(msgspec.Struct, eq=False):
+    """The folder `path`, of at most `capacity` bytes; safe between threads and processes."""
+
+    path: Path
+    capacity: int
+    _held: int | None = None
+    """Bytes in the folder when it was last gone through, and those written since."""
+
+    def get(self, key: bytes) -> memoryview | None:
+        """Returns the value that was put under the key; None where there is none, or none to be believed."""
+        place = self._place(key)
+        try:
+            if not self._is_own():
+                return None
+            head, value = self._read(place)
+        except OSError:
+            return None
+        if not _is_whole(head, value, key):
+            value = None
+        with suppress(OSError):
+            if value is None:
+                place.unlink()
+                return None
+            os.utime(place)
+            self._count()
+        return value
+
+    def _read(self, place: Path) -> tuple[bytes, memoryview | None]:
+        """Returns the head, and the value in memory of its own."""
+        # A pipe would have the reader wait for a writer.
+        flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+        handle = os.open(place, os.O_RDONLY | sum(flags))
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+                return b"", None
+            head = file.read(HEAD.size)
+            value = _reserve_memory(status.st_size - len(head))
+            read = 0
+            while read < len(value) and (count := file.readinto(value[read:])):
+                read += count
+            return head, value[:read]
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keeps the value, least recently used ones making room; does nothing where the folder cannot be written."""
+        size = HEAD.size + len(value)
+        if size * LARGEST_SHARE > self.capacity:
+            return
+        place = self._place(key)
+        unfinished = place.with_name(f"{place.name}.{os.getpid()}-{time.monotonic_ns()}{UNFINISHED}")
+        try:
+            if not self.is_usable():
+                return
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(HEAD.pack(MAGIC, FORMAT, key, len(value), compute_checksum(value)))
+                file.write(value)
+            unfinished.replace(place)
+            self._held = None if self._held is None else self._held + size
+            self._make_room()
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink()
+
+    def discard(self, key: bytes) -> None:
+        """Removes an entry whose value turned out to be of no use."""
+        with suppress(OSError):
+            self._place(key).unlink()
+
+    def contents(self) -> Contents:
+        """Counts what is in the folder."""
+        sizes = [size for _, size, place in self._files() if place.suffix == ENTRY]
+        hits = 0
+        with suppress(OSError):
+            hits = (self.path / HITS).stat().st_size
+        return Contents(len(sizes), sum(sizes), hits)
+
+    def clear(self) -> None:
+        """Removes all entries and forgets how many were found; leaves what is not the folder's own."""
+        for _, _, place in self._files():
+            with suppress(OSError):
+                place.unlink()
+        with suppress(OSError):
+            (self.path / HITS).unlink()
+        self._held = None
+
+    def _place(self, key: bytes) -> Path:
+        name = key.hex()
+        return self.path / name[:2] / (name[2:] + ENTRY)
+
+    def is_usable(self) -> bool:
+        """Makes the folder where it is missing; returns whether it is the user's own, and nobody else's to write."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._is_own() and os.access(self.path, os.W_OK)
+        except OSError:
+            return False
+
+    def _is_own(self) -> bool:
+        """Return whether the folder is the user's own, and nobody else's to write. Raises OSError if it is missing."""
+        status = self.path.lstat()
+        shared = os.name == "posix" and status.st_mode & 0o022 != 0
+        return stat.S_ISDIR(status.st_mode) and _is_own(status) and not shared
+
+    def _count(self) -> None:
+        handle = os.open(self.path / HITS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, b".")
+        finally:
+            os.close(handle)
+
+    def _make_room(self) -> None:
+        if self._held is not None and self._held <= self.capacity:
+            return
+        now = time.time()
+        # Times to come are those of another clock: such entries are the first to go.
+        files = sorted((0.0 if used > now + 60 else used, size, place) for used, size, place in self._files())
+        self._held = sum(size for _, size, _ in files)
+        most = self.capacity * LEFT if self._held > self.capacity else self.capacity
+        for used, size, place in files:
+            abandoned = place.suffix == UNFINISHED and now - used > ABANDONED
+            if self._held <= most and not abandoned:
+                continue
+            with suppress(OSError):
+                place.unlink()
+                self._held -= size
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Yields entries and unfinished files: when they were last used, their size and place."""
+        with suppress(OSError):
+            for folder in sorted(self.path.glob("[0-9a-f][0-9a-f]")):
+                with suppress(OSError), os.scandir(folder) as found:
+                    for each in found:
+                        if each.name.endswith((ENTRY, UNFINISHED)):
+                            with suppress(OSError):
+                                status = each.stat(follow_symlinks=False)
+                                yield status.st_mtime, status.st_size, Path(each.path)
+
+
+def _reserve_memory(size: int) -> memoryview:
+    """Returns memory of so many bytes; of many bytes with all its pages, which one by one cost more than the read."""
+    if size >= LARGE and sys.platform == "linux":
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
+        return memoryview(mmap.mmap(-1, size, flags=flags))
+    return memoryview(bytearray(max(size, 0)))
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return os.name != "posix" or status.st_uid == os.geteuid()
+
+
+def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
+    """Returns whether everything about an entry is as it was written."""
+    if value is None or len(head) < HEAD.size:
+        return False
+    magic, version, found, length, told = HEAD.unpack(head)
+    return (magic, version, found, length) == (MAGIC, FORMAT, key, len(value)) and compute_checksum(value) == told
+
+
+def compute_checksum(value: bytes | memoryview) -> int:
+    """Returns the CRC-32 of a value; of a large one, that of the sums of all rows and columns of a table of its words.
+
+    That takes a quarter of the time, and notices what storage does: other bytes or zeros in place of some, words or
+    rows exchanged. Changes that cancel out in all sums have to be made on purpose.
+    """
+    if len(value) < LARGE:
+        return zlib.crc32(value)
+    import numpy as np  # who has large values has imported it
+
+    words = np.frombuffer(value, np.uint64, len(value) // SUMMED * (SUMMED // 8)).reshape(-1, SUMMED // 8)
+    found = zlib.crc32(value[words.nbytes :])
+    for axis in (0, 1):
+        found = zlib.crc32(words.sum(axis, np.uint64), found)
+    return found
+
+
+# --- the folder of this process ---
+
+_chosen: Path | bool = True
+"""What `use_folder` was told: a folder, the usual one, or none."""
+
+
+def use_folder(folder: str | os.PathLike[str] | bool) -> None:
+    """Keeps values in this folder from now on; True: in the usual one, False: in none."""
+    global _chosen
+    _chosen = folder if isinstance(folder, bool) else Path(folder)
+
+
+def find_cache_folder() -> CacheFolder | None:
+    """Returns the folder of this process; None where it is switched off or has no place."""
+    if _chosen is False or os.environ.get(SWITCH, "").strip().lower() in OFF:
+        return None
+    if isinstance(_chosen, Path):
+        return _open_folder(_chosen, _read_capacity())
+    named = os.environ.get(FOLDER) or ""
+    if named:
+        return _open_folder(Path(named), _read_capacity())
+    home = os.environ.get("XDG_CACHE_HOME") or ""
+    try:
+        # As the specification has it: a path that is not absolute is none.
+        base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return _open_folder(base / "morrow", _read_capacity())
+
+
+@cache
+def _open_folder(path: Path, capacity: int) -> CacheFolder:
+    return CacheFolder(path, capacity)
+
+
+def _read_capacity() -> int:
+    text = os.environ.get(SIZE, "").strip()
+    return int(text) if text.isdecimal() and text.isascii() else CAPACITY
+
+
+# --- writing in the background ---
+
+_writers: list[ThreadPoolExecutor] = []
+_waiting: list[Future[None]] = []
+
+
+def _reset_after_fork() -> None:
+    """Forget the parent's thread and what waits for it: a fork has neither."""
+    _writers.clear()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def store_entry(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
+    """Puts the value that `make` returns, in a thread of its own; the process waits for it when it ends."""
+    _waiting[:] = [future for future in _waiting if not future.done()]
+    if len(_waiting) >= MAX_WAITING:
+        return
+    if not _writers:
+        _writers.append(ThreadPoolExecutor(1, "morrow-cache"))
+    with suppress(RuntimeError):  # the interpreter is about to end
+        _waiting.append(_writers[0].submit(lambda: folder.put(key, make())))
+
+
+def wait_for_writes() -> None:
+    """Waits until all values are written."""
+    for future in _waiting:
+        future.result()

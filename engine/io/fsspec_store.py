@@ -1,8 +1,8 @@
-"""File systems of fsspec as file stores: for what Morrow has no store of its own for.
+"""File systems of fsspec as file stores, for locations that no store of Morrow serves.
 
-Files are read and written by the object that was handed in; Polars gets their bytes. fsspec has no word for "create, if
-there is none": only its own memory can do that here, and others under the lock of a catalog (see `locked`). The local
-disk is Morrow's own store.
+Files are read and written by the object that was handed in; Polars gets their bytes. fsspec cannot create a file on
+condition that there is none. Only its memory file system can do that here, and others under the lock of a catalog
+(`LockedStore`). The local disk is Morrow's own store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, FileStore, Walk
-from morrow.engine.telling import harmless
+from morrow.engine.redaction import redact_error
 from morrow.engine.units import MILLIS_PER_SECOND
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class FsspecStore:
                 return []
             raise
         own = self._fs._strip_protocol(folder)
-        return [_status(each) for each in found if self._fs._strip_protocol(each["name"]) != own]
+        return [_to_file_status(each) for each in found if self._fs._strip_protocol(each["name"]) != own]
 
     def walk(self, folder: str) -> Walk:
         try:
@@ -89,7 +89,7 @@ class FsspecStore:
             return
         own = self._fs._strip_protocol(folder).rstrip("/")
         files = [
-            (folder.rstrip("/") + self._fs._strip_protocol(name)[len(own) :], _status(each))
+            (folder.rstrip("/") + self._fs._strip_protocol(name)[len(own) :], _to_file_status(each))
             for name, each in found.items()
         ]
         for start in range(0, len(files), WALKED_AT_ONCE):
@@ -200,14 +200,16 @@ class FsspecStore:
         try:
             return ask()
         except FileNotFoundError as error:
-            raise FileMissing(self.url(path)) from harmless(error)
+            raise FileMissing(self.url(path)) from redact_error(error)
         except MorrowError:
             raise
         except (OSError, ValueError) as error:
-            raise StorageError(f"{self.url(path)}: {harmless(error)}; check the file system that was given") from error
+            raise StorageError(
+                f"{self.url(path)}: {redact_error(error)}; check the file system that was given"
+            ) from error
 
 
-def store_of(filesystem: object) -> FileStore:
+def wrap_filesystem(filesystem: object) -> FileStore:
     """Returns the store of a file system of fsspec. Raises `InvalidArgument` for any other object."""
     needed = ("protocol", "cat_file", "pipe_file", "ls", "info", "find")
     if isinstance(filesystem, type) or not all(hasattr(filesystem, name) for name in needed):
@@ -218,7 +220,7 @@ def store_of(filesystem: object) -> FileStore:
     return cast(FileStore, FsspecStore(filesystem))
 
 
-def _status(found: Mapping[str, Any]) -> FileStatus:
+def _to_file_status(found: Mapping[str, Any]) -> FileStatus:
     name = found["name"].rstrip("/").rsplit("/", 1)[-1]
     time = next((found[key] for key in TIMES if found.get(key) is not None), 0)
     if isinstance(time, dt.datetime):

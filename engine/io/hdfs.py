@@ -3,11 +3,16 @@
 A file that must appear whole, or only where there is none, is written under a hidden name, synced to the disks of the
 datanodes and then renamed: the namenode renames atomically, and refuses where a file has the name. Of a file of
 several blocks the last one is synced; ``dfs.datanode.synconclose`` of the servers syncs the others as well.
+
+Each process has one client for each address.
 """
 
 from __future__ import annotations
 
 import io
+import os
+import re
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,12 +20,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome
-from morrow.engine.io.hadoop_options import USER, hadoop_options
-from morrow.engine.io.hdfs_client import at, connected, said
-from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
-from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
-from morrow.engine.telling import harmless, redacted
+from morrow.engine.io.storage_options import (
+    DEFAULT_FILE_SYSTEM,
+    FAILOVER_ATTEMPTS,
+    HADOOP_USER,
+    HadoopOptions,
+    parse_hadoop_options,
+)
+from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, RangeInput, RangeOutput, Walk
+from morrow.engine.plugins import require_extra
+from morrow.engine.redaction import redact_error, redact_text
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileWriter
@@ -42,13 +52,13 @@ class HdfsStore:
 
     def __init__(self, base_url: str, options: Mapping[str, str] | None = None) -> None:
         self._base_url = base_url
-        self._options = hadoop_options(options or {})
+        self._options = parse_hadoop_options(options or {})
         self.storage_options: Mapping[str, str] = (
             options if isinstance(options, StorageOptions) else StorageOptions(options, base_url)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (redacted(self._base_url), self.storage_options, self.checks_pages)
+        return _reopen_store, (redact_text(self._base_url), self.storage_options, self.checks_pages)
 
     @classmethod
     def of_url(cls, url: str, options: Mapping[str, str] | None) -> tuple[HdfsStore, str]:
@@ -66,18 +76,18 @@ class HdfsStore:
         return store, "/" + "/".join(part for part in path.split("/") if part)
 
     def read(self, path: str) -> bytes:
-        return self._asked(path, lambda: self._client().read(at(path)).read())
+        return self._asked(path, lambda: self._client().read(normalize_path(path)).read())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         def ask() -> bytes:
-            reader = self._client().read(at(path))
+            reader = self._client().read(normalize_path(path))
             least = min(length, len(reader) - start)
             return reader.read_range(start, least) if least > 0 else b""
 
         return self._asked(path, ask)
 
     def open(self, path: str) -> BinaryIO:
-        reader = self._asked(path, lambda: self._client().read(at(path)))
+        reader = self._asked(path, lambda: self._client().read(normalize_path(path)))
 
         def read_range(offset: int, length: int) -> bytes:
             return self._asked(path, lambda: reader.read_range(offset, length))
@@ -92,7 +102,7 @@ class HdfsStore:
         return self.size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:
-        return [_status(found) for found in self._listed(folder)]
+        return [_to_file_status(found) for found in self._listed(folder)]
 
     def walk(self, folder: str) -> Walk:
         piece: list[tuple[str, FileStatus]] = []
@@ -109,12 +119,12 @@ class HdfsStore:
         return found is not None and found.isdir
 
     def url(self, path: str) -> str:
-        return f"{self._base_url}{at(path) if path else ''}"
+        return f"{self._base_url}{normalize_path(path) if path else ''}"
 
     def create(self, path: str, data: bytes) -> bool:
         unfinished = self._filled(path, data)
         try:
-            self._asked(path, lambda: self._client().rename(unfinished, at(path), overwrite=False))
+            self._asked(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=False))
         except (StorageError, FileMissing) as error:
             if self._taken_back(path, unfinished):
                 if isinstance(error.__cause__, FileExistsError):
@@ -126,14 +136,14 @@ class HdfsStore:
     def write(self, path: str, data: bytes) -> None:
         unfinished = self._filled(path, data)
         try:
-            self._asked(path, lambda: self._client().rename(unfinished, at(path), overwrite=True))
+            self._asked(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=True))
         except BaseException:
             self.discard([unfinished])
             raise
 
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
-        writer = self._asked(path, lambda: self._client().create(at(path), self._writing()))
+        writer = self._asked(path, lambda: self._client().create(normalize_path(path), self._writing()))
         try:
             put = RangeOutput(lambda data: int(self._asked(path, lambda: writer.write(data))))
             with io.BufferedWriter(put, STREAM_BUFFER) as stream:
@@ -151,14 +161,14 @@ class HdfsStore:
         """Does nothing: what was written is on the disks of the datanodes."""
 
     def delete(self, path: str) -> bool:
-        return self._asked(path, lambda: self._client().delete(at(path)))
+        return self._asked(path, lambda: self._client().delete(normalize_path(path)))
 
     def delete_many(self, paths: Sequence[str]) -> None:
         failed: list[StorageError] = []
         for path in paths:
             try:
                 with suppress(FileMissing):
-                    self._asked(path, partial(self._client().delete, at(path)))
+                    self._asked(path, partial(self._client().delete, normalize_path(path)))
             except StorageError as error:
                 failed.append(error)
         if failed:
@@ -171,7 +181,7 @@ class HdfsStore:
         if not self.is_dir(folder):
             return False
         try:
-            return self._asked(folder, lambda: self._client().delete(at(folder)))
+            return self._asked(folder, lambda: self._client().delete(normalize_path(folder)))
         except StorageError as error:
             if NOT_EMPTY in str(error):
                 return False
@@ -182,12 +192,12 @@ class HdfsStore:
             self.delete_many(paths)
 
     def delete_folder(self, folder: str) -> None:
-        if at(folder) == "/":
+        if normalize_path(folder) == "/":
             raise InvalidArgument(f"{self._base_url} itself is not deleted; name a folder in it")
-        self._asked(folder, lambda: self._client().delete(at(folder), recursive=True))
+        self._asked(folder, lambda: self._client().delete(normalize_path(folder), recursive=True))
 
     def make_folder(self, folder: str) -> None:
-        self._asked(folder, lambda: self._client().mkdirs(at(folder), create_parent=True))
+        self._asked(folder, lambda: self._client().mkdirs(normalize_path(folder), create_parent=True))
 
     def move_folder(self, source: str, target: str) -> None:
         self._rename(source, target, overwrite=False)
@@ -195,7 +205,7 @@ class HdfsStore:
     # Steps
 
     def _client(self) -> Client:
-        return connected(self._base_url, self._options)
+        return connect(self._base_url, self._options)
 
     def _writing(self) -> Any:
         from hdfs_native import WriteOptions
@@ -209,7 +219,7 @@ class HdfsStore:
 
     def _filled(self, path: str, data: bytes) -> str:
         """Writes a file beside `path`, durably, and returns its hidden name."""
-        folder, _, name = at(path).rpartition("/")
+        folder, _, name = normalize_path(path).rpartition("/")
         unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
             writer = self._asked(path, lambda: self._client().create(unfinished, self._writing()))
@@ -240,17 +250,19 @@ class HdfsStore:
         return UnclearOutcome(f"{self.url(path)}: {error}; whether the file was created is not known, look for it")
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        self.make_folder(at(target).rpartition("/")[0] or "/")
-        self._asked(source, lambda: self._client().rename(at(source), at(target), overwrite=overwrite))
+        self.make_folder(normalize_path(target).rpartition("/")[0] or "/")
+        self._asked(
+            source, lambda: self._client().rename(normalize_path(source), normalize_path(target), overwrite=overwrite)
+        )
 
     def _found(self, path: str) -> Found | None:
         try:
-            return self._asked(path, lambda: self._client().get_file_info(at(path)))
+            return self._asked(path, lambda: self._client().get_file_info(normalize_path(path)))
         except FileMissing:
             return None
 
     def _listed(self, folder: str) -> Iterator[Found]:
-        own = at(folder)
+        own = normalize_path(folder)
         try:
             listed = self._asked(folder, lambda: iter(self._client().list_status(own)))
             while (found := self._asked(folder, lambda: next(listed, None))) is not None:
@@ -265,7 +277,7 @@ class HdfsStore:
     def _below(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
         inner: list[tuple[str, FileStatus]] = []
         for found in self._listed(folder):
-            status = _status(found)
+            status = _to_file_status(found)
             entry = f"{folder.rstrip('/')}/{status.name}", status
             if status.is_dir:
                 inner.append(entry)
@@ -279,20 +291,90 @@ class HdfsStore:
         try:
             return ask()
         except FileNotFoundError as error:
-            raise FileMissing(self.url(path)) from harmless(error)
+            raise FileMissing(self.url(path)) from redact_error(error)
         except MorrowError:
             raise
         except (OSError, RuntimeError, ValueError) as error:
-            hint = f"check the address, the user ({USER}) and its permissions"
-            raise StorageError(f"{self.url(path)}: {said(error)}; {hint}") from error
+            hint = f"check the address, the user ({HADOOP_USER}) and its permissions"
+            raise StorageError(f"{self.url(path)}: {extract_message(error)}; {hint}") from error
 
 
-def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool) -> HdfsStore:
+def _reopen_store(base_url: str, options: Mapping[str, str], checks_pages: bool) -> HdfsStore:
     store = HdfsStore(base_url, options)
     store.checks_pages = checks_pages
     return store
 
 
-def _status(found: Found) -> FileStatus:
+def _to_file_status(found: Found) -> FileStatus:
     name = found.path.rstrip("/").rsplit("/", 1)[-1]
     return FileStatus(name, 0 if found.isdir else found.length, found.modification_time, found.isdir)
+
+
+DEFAULT_PORT = 8020
+FEW_ATTEMPTS = "4"
+"""Attempts at a namenode that is no pair: some ten seconds. hdfs-native's own number takes three minutes."""
+NO_HOSTS = "No NameNode hosts found"
+REMOTE = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*?)(?:\\n|"\))', re.DOTALL)
+"""An error of the namenode as hdfs-native prints it: its class, and the first line of its text."""
+
+_clients: dict[tuple[object, ...], Client] = {}
+_making = threading.Lock()
+
+
+def connect(base_url: str, options: HadoopOptions) -> Client:
+    """Returns the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
+
+    Raises:
+        Unsupported: hdfs-native is not installed. InvalidArgument: the address means nothing.
+    """
+    config = tuple(sorted(options.config.items()))
+    key = (
+        os.getpid(),
+        base_url,
+        os.environ.get(HADOOP_USER),
+        config,
+        options.conf_dir,
+        options.principal,
+        options.keytab,
+    )
+    with _making:
+        if key not in _clients:
+            _clients[key] = _make_client(base_url, options)
+        return _clients[key]
+
+
+def normalize_path(path: str) -> str:
+    """Returns the path with one slash before each segment, as the namenode wants it."""
+    return "/" + "/".join(part for part in path.split("/") if part)
+
+
+def extract_message(error: BaseException) -> str:
+    """Returns what an error says in one line, without the Java stack that the namenode sends."""
+    text = str(redact_error(error))
+    remote = REMOTE.search(text)
+    if remote is not None:
+        return f"{remote[1]}: {remote[2]}"
+    return (text.strip().splitlines() or [type(error).__name__])[0]
+
+
+def _make_client(base_url: str, options: HadoopOptions) -> Client:
+    with require_extra("HDFS", "hdfs_native", "hdfs"):
+        from hdfs_native import Client
+    scheme, _, host = base_url.partition("://")
+    if "@" in host:
+        raise InvalidArgument(f"{redact_text(base_url)}: the user is not a part of the address; set {HADOOP_USER}")
+    config = dict(options.config)
+    if ":" in host:
+        config.setdefault(FAILOVER_ATTEMPTS, FEW_ATTEMPTS)
+    more = {"kerberos_principal": options.principal, "kerberos_keytab": options.keytab}
+    for address in (host, f"{host}:{DEFAULT_PORT}") if host and ":" not in host else (host,):
+        try:
+            return Client(f"{scheme}://{address}" if host else None, config, options.conf_dir, **more)
+        except (RuntimeError, ValueError, OSError) as error:
+            why = extract_message(error)
+            if NO_HOSTS not in why:
+                break
+    hint = (
+        f"give hdfs://host:port/path, or {DEFAULT_FILE_SYSTEM} and the name services in HADOOP_CONF_DIR or as options"
+    )
+    raise InvalidArgument(f"cannot open {redact_text(base_url)}: {why}; {hint}")

@@ -1,21 +1,28 @@
-"""The local file system as a file store."""
+"""The local file system as a file store, with durable and atomic creation of files.
+
+A name is durable once its folder is synced, a file's bytes once the file is: both are needed, and for a new folder
+its parents as well. A file that must not replace another one is written under a hidden name and then linked: a link
+never replaces a file, and the file it makes visible is whole and synced.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, UnclearOutcome, Unsupported
-from morrow.engine.io import durability
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
-from morrow.engine.io.system_errors import storage_error
+from morrow.engine.io.system_errors import to_storage_error
 from morrow.engine.units import NANOS_PER_MILLI
 
 T = TypeVar("T")
@@ -40,7 +47,7 @@ class LocalStore:
             with open(path, "rb", buffering=0) as stream:  # noqa: PTH123  # a Path takes as long to make as this
                 return stream.readall()
         except OSError as error:
-            raise _explained(error, path) from error
+            raise _explain_error(error, path) from error
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         with self.open(path) as stream:
@@ -48,13 +55,13 @@ class LocalStore:
                 stream.seek(start)
                 return stream.read(length)
             except OSError as error:
-                raise _explained(error, path) from error
+                raise _explain_error(error, path) from error
 
     def open(self, path: str) -> BinaryIO:
         try:
             return Path(path).open("rb")
         except OSError as error:
-            raise _explained(error, path) from error
+            raise _explain_error(error, path) from error
 
     def size(self, path: str) -> int | None:
         try:
@@ -62,25 +69,25 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _explained(error, path) from error
+            raise _explain_error(error, path) from error
 
     def exists(self, path: str) -> bool:
-        return _mode_is(path, stat.S_ISREG)
+        return _has_mode(path, stat.S_ISREG)
 
     def list(self, folder: str) -> list[FileStatus]:
         try:
             with os.scandir(folder) as entries:
-                return [status for entry in entries if (status := _status(entry)) is not None]
+                return [status for entry in entries if (status := _to_file_status(entry)) is not None]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise _explained(error, folder) from error
+            raise _explain_error(error, folder) from error
 
     def walk(self, folder: str) -> Walk:
-        return _in_pieces(_below(folder), WALKED_AT_ONCE)
+        return _split_pieces(_walk_below(folder), WALKED_AT_ONCE)
 
     def is_dir(self, folder: str) -> bool:
-        return _mode_is(folder, stat.S_ISDIR)
+        return _has_mode(folder, stat.S_ISDIR)
 
     def url(self, path: str) -> str:
         return path
@@ -88,9 +95,9 @@ class LocalStore:
     def create(self, path: str, data: bytes) -> bool:
         target = Path(path)
         try:
-            durability.make_folder(target.parent)
-            return durability.create_file(target, data)
-        except durability.Unclear as error:
+            make_folder(target.parent)
+            return create_file(target, data)
+        except Unclear as error:
             raise UnclearOutcome(
                 f"{path}: {error.strerror}, and whether the file was created is not known; look for it"
             ) from error
@@ -102,50 +109,50 @@ class LocalStore:
                     hint="keep the table on a file system that has them (ext4, XFS, APFS, NTFS, NFS) "
                     "or in an object store",
                 ) from error
-            raise storage_error(error, path) from error
+            raise to_storage_error(error, path) from error
 
     def write(self, path: str, data: bytes) -> None:
         target = Path(path)
-        with _writing(path):
-            durability.make_folder(target.parent)
-            durability.replace_file(target, data)
+        with _explain_write_errors(path):
+            make_folder(target.parent)
+            replace_file(target, data)
 
     def write_hint(self, path: str, data: bytes) -> None:
         """Replaces a hint without waiting for the disk, see `store.write_hint`."""
         target = Path(path)
-        with _writing(path):
-            durability.make_folder(target.parent)
-            durability.replace_file(target, data, lasting=False)
+        with _explain_write_errors(path):
+            make_folder(target.parent)
+            replace_file(target, data, lasting=False)
 
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
         target = Path(path)
-        with _writing(path):
-            durability.make_folder(target.parent)
-            stream = durability.new_stream(target)
+        with _explain_write_errors(path):
+            make_folder(target.parent)
+            stream = open_stream(target)
             try:
                 with stream:
                     yield cast(BinaryIO, stream)
                     stream.flush()
-                    durability.sync_descriptor(stream.fileno())
-                durability.sync_folder(target.parent)
+                    sync_descriptor(stream.fileno())
+                sync_folder(target.parent)
             except BaseException:
                 with suppress(OSError):
                     target.unlink()
                 raise
 
     def local_target(self, path: str) -> str | None:
-        with _writing(path):
-            durability.make_folder(Path(path).parent)
+        with _explain_write_errors(path):
+            make_folder(Path(path).parent)
         return path
 
     def sync(self, paths: Sequence[str]) -> None:
         for path in paths:
-            with _writing(path):
-                durability.sync_file(Path(path))
+            with _explain_write_errors(path):
+                sync_file(Path(path))
         for folder in dict.fromkeys(Path(path).parent for path in paths):
-            with _writing(str(folder)):
-                durability.sync_folder(folder)
+            with _explain_write_errors(str(folder)):
+                sync_folder(folder)
 
     def delete(self, path: str) -> bool:
         try:
@@ -153,7 +160,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise _explained(error, path) from error
+            raise _explain_error(error, path) from error
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
@@ -164,25 +171,25 @@ class LocalStore:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                failed.append(storage_error(error, path))
+                failed.append(to_storage_error(error, path))
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
             # Another process may have removed the folder, which was empty then.
-            with _writing(folder), suppress(FileNotFoundError, NotADirectoryError):
-                durability.sync_folder(Path(folder))
+            with _explain_write_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
+                sync_folder(Path(folder))
         if failed:
             raise failed[0]
 
     def move(self, source: str, target: str) -> None:
         before, after = Path(source), Path(target)
-        with _writing(source):
-            durability.make_folder(after.parent)
+        with _explain_write_errors(source):
+            make_folder(after.parent)
         try:
             before.replace(after)
         except OSError as error:
-            raise _explained(error, source) from error
-        with _writing(source):
+            raise _explain_error(error, source) from error
+        with _explain_write_errors(source):
             for parent in {before.parent, after.parent}:
-                durability.sync_folder(parent)
+                sync_folder(parent)
 
     def remove_empty_folder(self, folder: str) -> bool:
         target = Path(folder)
@@ -193,9 +200,9 @@ class LocalStore:
         except OSError as error:
             if error.errno in NOT_EMPTY:
                 return False
-            raise _explained(error, folder) from error
-        with _writing(folder), suppress(FileNotFoundError, NotADirectoryError):
-            durability.sync_folder(target.parent)
+            raise _explain_error(error, folder) from error
+        with _explain_write_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
+            sync_folder(target.parent)
         return True
 
     def discard(self, paths: Sequence[str]) -> None:
@@ -205,27 +212,27 @@ class LocalStore:
 
     def delete_folder(self, folder: str) -> None:
         target = Path(folder)
-        with _writing(folder):
+        with _explain_write_errors(folder):
             while target.is_dir():
                 # Other processes may be removing the same files.
                 with suppress(FileNotFoundError):
                     shutil.rmtree(target)
-                    durability.sync_folder(target.parent)
+                    sync_folder(target.parent)
 
     def make_folder(self, folder: str) -> None:
-        with _writing(folder):
-            durability.make_folder(Path(folder))
+        with _explain_write_errors(folder):
+            make_folder(Path(folder))
 
     def move_folder(self, source: str, target: str) -> None:
         before, after = Path(source), Path(target)
-        with _writing(source):
-            durability.make_folder(after.parent)
+        with _explain_write_errors(source):
+            make_folder(after.parent)
             before.rename(after)
             for parent in {before.parent, after.parent}:
-                durability.sync_folder(parent)
+                sync_folder(parent)
 
 
-def _status(entry: os.DirEntry[str]) -> FileStatus | None:
+def _to_file_status(entry: os.DirEntry[str]) -> FileStatus | None:
     """Returns None for an entry that was removed since: the rest of the folder is still there."""
     try:
         found = entry.stat()
@@ -234,13 +241,13 @@ def _status(entry: os.DirEntry[str]) -> FileStatus | None:
     return FileStatus(entry.name, found.st_size, found.st_mtime_ns // NANOS_PER_MILLI, stat.S_ISDIR(found.st_mode))
 
 
-def _below(folder: str) -> Iterator[tuple[str, FileStatus]]:
+def _walk_below(folder: str) -> Iterator[tuple[str, FileStatus]]:
     """Yields the files and folders below a folder, folders last; holds the names of the folders on the way only."""
     inner: list[tuple[str, FileStatus]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_symlink() or (status := _status(entry)) is None:
+                if entry.is_symlink() or (status := _to_file_status(entry)) is None:
                     continue
                 if status.is_dir:
                     inner.append((entry.path, status))
@@ -249,37 +256,227 @@ def _below(folder: str) -> Iterator[tuple[str, FileStatus]]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise _explained(error, folder) from error
+        raise _explain_error(error, folder) from error
     for path, status in inner:
-        yield from _below(path)
+        yield from _walk_below(path)
         yield path, status
 
 
-def _in_pieces(found: Iterator[T], most: int) -> Iterator[list[T]]:
+def _split_pieces(found: Iterator[T], most: int) -> Iterator[list[T]]:
     while piece := list(islice(found, most)):
         yield piece
 
 
-def _mode_is(path: str, kind: Callable[[int], bool]) -> bool:
+def _has_mode(path: str, kind: Callable[[int], bool]) -> bool:
     try:
         return kind(os.stat(path).st_mode)  # noqa: PTH116  # as in `size`
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise _explained(error, path) from error
+        raise _explain_error(error, path) from error
 
 
 @contextmanager
-def _writing(path: str) -> Iterator[None]:
+def _explain_write_errors(path: str) -> Iterator[None]:
     try:
         yield
     except MorrowError:
         raise
     except OSError as error:
-        raise storage_error(error, path) from error
+        raise to_storage_error(error, path) from error
 
 
-def _explained(error: OSError, path: str) -> FileMissing | StorageError:
+def _explain_error(error: OSError, path: str) -> FileMissing | StorageError:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return FileMissing(path)
-    return storage_error(error, path)
+    return to_storage_error(error, path)
+
+
+STEADY_BYTES = 1 << 20
+"""The bytes of a file that wait in memory at most, until the system begins to put them on the disk."""
+SYNC_FILE_RANGE_WRITE = 2
+
+_disabled = 0
+_lasting: set[Path] = set()
+"""Folders that this process knows to be durable, so that each costs a sync of its parents once."""
+
+
+@contextmanager
+def disable_fsync() -> Iterator[None]:
+    """Disables syncing of files in the block, in all threads: for benchmarks and tests, whose tables may be lost."""
+    global _disabled
+    _disabled += 1
+    try:
+        yield
+    finally:
+        _disabled -= 1
+
+
+def sync_descriptor(descriptor: int) -> None:
+    if not _disabled:
+        os.fsync(descriptor)
+
+
+class SteadyFile(io.FileIO):
+    """A new file whose bytes the system begins to put on the disk while more are written: its sync waits for the rest.
+
+    Raises `FileExistsError` where there is one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "xb")
+        self._written = self._begun = 0
+
+    def write(self, data: Any, /) -> int:
+        written = super().write(data)
+        self._written += written
+        waiting = self._written - self._begun
+        if waiting >= STEADY_BYTES and not _disabled:
+            begin = _sync_file_range()
+            if begin is not None:  # what it answers does not matter: the sync decides
+                begin(self.fileno(), self._begun, waiting, SYNC_FILE_RANGE_WRITE)
+            self._begun = self._written
+        return written
+
+
+def open_stream(path: Path) -> io.BufferedWriter:
+    """Opens a new file to be written steadily, see `SteadyFile`; large pieces are not copied on the way."""
+    file = SteadyFile(path)
+    return io.BufferedWriter(file, getattr(os.fstat(file.fileno()), "st_blksize", io.DEFAULT_BUFFER_SIZE))
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Returns Linux' function that begins to write a part of a file and does not wait; None elsewhere."""
+    import ctypes  # not for every process that reads a table
+
+    try:
+        found = ctypes.CDLL(None).sync_file_range
+    except (AttributeError, OSError, TypeError):
+        return None
+    found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return cast("Callable[[int, int, int, int], int]", found)
+
+
+def sync_file(path: Path) -> None:
+    _sync_path(path, os.O_RDONLY)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    if os.name == "posix":  # elsewhere folders cannot be opened, and their changes are journalled
+        _sync_path(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder with its parents, durably.
+
+    An existing folder may have been made a moment ago by a process that has not synced it yet: it is synced here too,
+    once per process.
+    """
+    if _disabled:
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    if folder in _lasting and folder.is_dir():
+        return
+    parent = folder.parent
+    if parent == folder:
+        return
+    if folder.is_dir():
+        # This user may lack permission for folders above the table; those were not made by Morrow either.
+        with suppress(PermissionError):
+            make_folder(parent)
+            sync_folder(parent)
+    else:
+        make_folder(parent)
+        with suppress(FileExistsError):
+            folder.mkdir()
+        sync_folder(parent)
+    _lasting.add(folder)
+
+
+def create_file(path: Path, data: bytes) -> bool:
+    """Creates a file where none exists; returns False when there is one.
+
+    Raises:
+        OSError: nothing was created.
+        Unclear: the file may be there, now or after a loss of power, or not.
+    """
+    if os.path.lexists(path):
+        return False
+    hidden = _write_hidden(path, data)
+    try:
+        created = _link_file(hidden, path)
+    finally:
+        # Only the file of the final name counts; a hidden one that stays is an orphan and no reason to fail.
+        with suppress(OSError):
+            hidden.unlink()
+    if created:
+        try:
+            sync_folder(path.parent)
+        except OSError as error:
+            raise Unclear(error.errno, error.strerror) from error
+    return created
+
+
+def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Writes a file, replacing one of that name if there is one: readers see the old or the new bytes.
+
+    Unless it is `lasting`, nothing waits for the disk: a loss of power may leave the old one, or an empty one.
+    """
+    hidden = _write_hidden(path, data, lasting=lasting)
+    try:
+        hidden.replace(path)
+    except OSError:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
+    if lasting:
+        sync_folder(path.parent)
+
+
+class Unclear(OSError):
+    """An error of the file system after which it is unknown whether a file was created, or is durable."""
+
+
+def _link_file(hidden: Path, path: Path) -> bool:
+    try:
+        os.link(hidden, path)
+    except OSError as error:
+        # A network file system repeats a request whose answer was lost, and then fails on its own link.
+        try:
+            if path.samefile(hidden):
+                return True
+        except FileNotFoundError:
+            raise error from None
+        except OSError:
+            raise Unclear(error.errno, error.strerror) from error
+        if isinstance(error, FileExistsError):
+            return False
+        raise
+    return True
+
+
+def _write_hidden(path: Path, data: bytes, *, lasting: bool = True) -> Path:
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with hidden.open("xb") as stream:
+            stream.write(data)
+            if lasting:
+                stream.flush()
+                sync_descriptor(stream.fileno())
+    except OSError:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
+    return hidden
+
+
+def _sync_path(path: Path, flags: int) -> None:
+    if _disabled:
+        return
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
-from morrow.engine.arguments import mapping, text
+from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.io.hadoop_options import SCHEMES as HADOOP_SCHEMES
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.s3_credentials import OWN
+from morrow.engine.io.storage_options import HADOOP_SCHEMES, ROLE_PREFIX
 from morrow.engine.io.store import FileStore
 
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
@@ -40,51 +39,51 @@ def resolve(
     Raises:
         InvalidArgument: an empty location, a URL scheme that no store serves, or an unknown `verify`.
     """
-    mapping(storage_options, "storage_options")
+    check_mapping(storage_options, "storage_options")
     for part in chain.from_iterable((storage_options or {}).items()):
-        text(part, "each name and value in storage_options")
+        check_text(part, "each name and value in storage_options")
     check_verify(verify)
     store, path = (
-        _resolved(location, _understood(storage_options, location))
+        _resolve_location(location, _translate_options(storage_options, location))
         if filesystem is None
-        else _in_filesystem(location, storage_options, filesystem)
+        else _resolve_in_filesystem(location, storage_options, filesystem)
     )
     cast(Any, store).checks_pages = verify is not None
     return store, path
 
 
-def _understood(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
+def _translate_options(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
     if not options:
         return options
-    from morrow.engine.io.spellings import understood
+    from morrow.engine.io.storage_options import translate_options
 
-    return understood(options, location)
+    return translate_options(options, location)
 
 
-def _in_filesystem(
+def _resolve_in_filesystem(
     location: str, storage_options: Mapping[str, str] | None, filesystem: object
 ) -> tuple[FileStore, str]:
-    from morrow.engine.io.fsspec_store import store_of
+    from morrow.engine.io.fsspec_store import wrap_filesystem
 
     if storage_options:
         raise InvalidArgument("a filesystem has its options: leave out storage_options")
-    store = store_of(filesystem)
+    store = wrap_filesystem(filesystem)
     found = location.partition("://")[2] if "://" in location else location
     if not found.strip("/"):
         raise InvalidArgument(f"{location!r} is no folder of the filesystem")
-    return store, (_expanded(found) if store.is_local else found.rstrip("/"))
+    return store, (_expand_path(found) if store.is_local else found.rstrip("/"))
 
 
-def location_of(path: str | os.PathLike[str], what: str = "path") -> str:
+def to_location(path: str | os.PathLike[str], what: str = "path") -> str:
     """Returns a user's folder or URL as text. Raises `InvalidArgument` for any other value."""
     if isinstance(path, (str, os.PathLike)):
         found = os.fspath(path)
         if isinstance(found, str):
-            return text(found, what)
+            return check_text(found, what)
     raise InvalidArgument(f"{what} is a folder or URL, as text or a path, not {path!r}")
 
 
-def unescaped(location: str) -> str:
+def unescape_location(location: str) -> str:
     """Returns a location that a catalog of Java's tells as `resolve` takes it: ``file:/a b%`` is written as it is."""
     if location.startswith(LOCAL):
         return "/" + location.removeprefix(LOCAL).strip("/")
@@ -97,36 +96,36 @@ def check_verify(verify: object) -> None:
         raise InvalidArgument(f"verify={verify!r} is not known; give 'pages', or None to leave page checksums alone")
 
 
-def verify_of(store: FileStore) -> str | None:
+def get_verify(store: FileStore) -> str | None:
     """Returns the `verify` with which another process makes such a store anew."""
     return VERIFY_PAGES if store.checks_pages else None
 
 
-def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple[FileStore, str]:
+def _resolve_location(location: str, storage_options: Mapping[str, str] | None) -> tuple[FileStore, str]:
     if not location or "\0" in location:
         what = "a path with a NUL byte" if location else "an empty path"
         raise InvalidArgument(f"{what}; give the folder of a table, such as 'warehouse/db.db/orders'")
     scheme = SCHEME.match(location)
     if scheme is None or WINDOWS_DRIVE.match(location):
-        return LocalStore(), _expanded(location)
+        return LocalStore(), _expand_path(location)
     if scheme[1].lower() == "file":
         return LocalStore(), str(Path(unquote(urlsplit(location).path)).absolute())
     if scheme[1].lower() in HADOOP_SCHEMES:
         from morrow.engine.io.hdfs import HdfsStore
 
         return HdfsStore.of_url(location, storage_options)
-    from morrow.engine.io.objects import ObjectStore
+    from morrow.engine.io.object_store import ObjectStore
 
     # Keys are taken literally: '?', '#' and '%' mean nothing special in them.
     key = location.partition("://")[2].partition("/")[2]
-    if storage_options and any(name.startswith(OWN) for name in storage_options):
-        from morrow.engine.io.roles import in_role
+    if storage_options and any(name.startswith(ROLE_PREFIX) for name in storage_options):
+        from morrow.engine.io.temporary_credentials import open_with_role
 
-        return cast(FileStore, in_role(location, storage_options)), key.strip("/")
+        return cast(FileStore, open_with_role(location, storage_options)), key.strip("/")
     return ObjectStore.of_url(location, storage_options), key.strip("/")
 
 
-def given_roots(roots: Roots) -> tuple[str, ...]:
+def resolve_roots(roots: Roots) -> tuple[str, ...]:
     """Returns the folders and URLs that a caller names (one, or several), folders absolute.
 
     Raises:
@@ -138,10 +137,10 @@ def given_roots(roots: Roots) -> tuple[str, ...]:
     texts = [os.fspath(root) for root in given]
     if not all(isinstance(text, str) and text.strip() and "\0" not in text for text in texts):
         raise InvalidArgument(f"allowed_roots is a list of folders or URLs, not {roots!r}")
-    return tuple(text if SCHEME.match(text) else _expanded(text) for text in texts)
+    return tuple(text if SCHEME.match(text) else _expand_path(text) for text in texts)
 
 
-def _expanded(path: str) -> str:
+def _expand_path(path: str) -> str:
     try:
         return str(Path(path).expanduser().absolute())
     except RuntimeError as error:

@@ -1,27 +1,39 @@
 """Secrets of object stores: left out of pickles, and found again by the process that unpickles.
 
-A pickled table, catalog, scan or job names the secrets that its store was opened with, and holds none. The process that
-unpickles it gets them, in this order,
+A pickled table, catalog, scan or job names the secrets that its store was opened with, and holds none. The process
+that unpickles it gets them, in this order,
 
-1. from its own memory, where it is the process that pickled, or a fork of it;
-2. from the memory in which a driver of Spark lends them to processes of the same user on the same machine (`loans`);
-3. from the resolver that was registered in it (`register`), or that the environment variable ``MORROW_SECRETS`` names
-   as ``package.module:function``: a function from the store's URL (``s3://bucket``) to storage options;
+1. from its own memory, if it is the process that pickled, or a fork of it;
+2. from a file that the driver of Spark shares with processes of the same user on the same machine;
+3. from the resolver that was registered in it (`register`), or that the environment variable ``MORROW_SECRETS``
+   names as ``package.module:function``: a function from the store's URL (``s3://bucket``) to storage options;
 4. from the sources of the store itself: ``AWS_...`` and the like in the environment, the role of the machine.
+
+On Linux the shared file is anonymous (``memfd``). Other processes open it as ``/proc/<process>/fd/<number>``, and
+the system frees it when the process ends, however it ends. On other systems, and if the file must outlive its
+process (Spark's Python workers, which plan for other processes), it is a file in a separate folder that only this
+user may enter. The process removes it when it ends. Files of a killed process are removed by the next process that
+shares secrets or opens a session of Spark.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import sys
+import tempfile
 import uuid
+from atexit import register as at_exit
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.io import loans
-from morrow.engine.telling import is_secret, redacted
+from morrow.engine.redaction import is_secret, redact_text
 
 ENVIRONMENT = "MORROW_SECRETS"
 
@@ -71,7 +83,7 @@ class StorageOptions(dict[str, str]):
     @property
     def secrets(self) -> dict[str, str]:
         """The options whose values are secret."""
-        return {name: value for name, value in self.items() if is_secret(name) or redacted(value) != value}
+        return {name: value for name, value in self.items() if is_secret(name) or redact_text(value) != value}
 
     def __repr__(self) -> str:
         return repr({name: "***" if name in self.secrets else value for name, value in self.items()})
@@ -80,29 +92,29 @@ class StorageOptions(dict[str, str]):
         secrets = self.secrets
         public = {name: value for name, value in self.items() if name not in secrets}
         missing = (*secrets, *self.withheld)
-        name = _keep(secrets) if secrets else ""
-        place = loans.lend(name, secrets) if secrets and self._is_lent else ""
-        return _found_again, (public, redacted(self.url), self.prefix, missing, name, place)
+        name = _keep_secrets(secrets) if secrets else ""
+        place = share_secrets(name, secrets) if secrets and self._is_lent else ""
+        return _restore_options, (public, redact_text(self.url), self.prefix, missing, name, place)
 
 
-def lend(options: Mapping[str, str]) -> Mapping[str, str]:
+def share_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Returns the options of a store for tasks of Spark: see `StorageOptions.lent`."""
     return options.lent() if isinstance(options, StorageOptions) else StorageOptions(options, lent=True)
 
 
-def _found_again(
+def _restore_options(
     public: Mapping[str, str], url: str, prefix: str, missing: tuple[str, ...], name: str, place: str
 ) -> StorageOptions:
     """Returns the options of a pickle, with those of the missing secrets that this process can find."""
     options = StorageOptions(public, url, prefix=prefix, lent=bool(place))
     if missing:
-        found = _held.get(name) or loans.borrowed(name, place) or _resolved(url, prefix)
+        found = _held.get(name) or read_shared_secrets(name, place) or _resolve_secrets(url, prefix)
         options.update(found)
         options.withheld = () if found else missing
     return options
 
 
-def _keep(secrets: Mapping[str, str]) -> str:
+def _keep_secrets(secrets: Mapping[str, str]) -> str:
     with _lock:
         name = _names.setdefault(tuple(sorted(secrets.items())), uuid.uuid4().hex)
         _held[name] = dict(secrets)
@@ -112,9 +124,9 @@ def _keep(secrets: Mapping[str, str]) -> str:
 # Resolvers
 
 
-def _resolved(url: str, prefix: str) -> dict[str, str]:
+def _resolve_secrets(url: str, prefix: str) -> dict[str, str]:
     """Returns the resolver's options for a store. Raises `InvalidArgument` for an invalid resolver."""
-    resolver = _resolver or _of_environment()
+    resolver = _resolver or _import_resolver()
     if resolver is None:
         return {}
     found = resolver(url)
@@ -123,7 +135,7 @@ def _resolved(url: str, prefix: str) -> dict[str, str]:
     return {f"{prefix}{name}": value for name, value in found.items()}
 
 
-def _of_environment() -> Resolver | None:
+def _import_resolver() -> Resolver | None:
     named = os.environ.get(ENVIRONMENT, "").strip()
     if not named:
         return None
@@ -135,3 +147,111 @@ def _of_environment() -> Resolver | None:
     if not callable(resolver):
         raise InvalidArgument(f"{ENVIRONMENT} = {named!r} names no function; write package.module:function")
     return resolver  # type: ignore[no-any-return]  # checked to be callable
+
+
+IN_MEMORY = "/dev/shm"  # a private folder is made in it
+OWNER_ONLY = 0o600
+SHARED_PREFIX = "morrow-secrets-"
+OF_WORKERS = "PYTHON_WORKER_FACTORY_PORT"
+"""An environment variable that Spark sets for its Python workers."""
+IS_LINUX = sys.platform == "linux"
+NEVER_CHANGED = 0x1 | 0x2 | 0x4 | 0x8
+"""Seals of Linux: no further seals, no shrinking, no growing, no writing."""
+ADD_SEALS = 1033
+
+_share_lock = Lock()
+_shared: dict[str, str] = {}
+"""Path of each loan by its name."""
+
+
+def share_secrets(name: str, secrets: Mapping[str, str]) -> str:
+    """Returns the path from which other processes of this user borrow the secrets; the same path for the same name."""
+    with _share_lock:
+        if name not in _shared:
+            data, owner = json.dumps(dict(secrets)).encode(), _find_owner()
+            remove_stale_shares()
+            in_memory = IS_LINUX and owner == os.getpid()
+            _shared[name] = _share_in_memory(name, data) if in_memory else _share_in_folder(name, data, owner)
+        return _shared[name]
+
+
+def read_shared_secrets(name: str, place: str) -> Mapping[str, str]:
+    """Returns the secrets lent at `place` under `name`.
+
+    Empty on another machine, for another user, or when the lender is gone.
+    """
+    if not place:
+        return {}
+    try:
+        if place.startswith("/proc/") and not str(Path(place).readlink()).startswith(f"/memfd:{SHARED_PREFIX}{name}"):
+            return {}  # another process has the number, and another file open
+        with Path(place).open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return {}
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def remove_stale_shares(folder: str | None = None) -> None:
+    """Removes the loans of this user's processes that have ended. Ignores errors: loans that cannot be removed stay."""
+    for left in Path(folder or _choose_folder()).glob(f"{SHARED_PREFIX}[0-9]*-*"):
+        owner, _, rest = left.name.removeprefix(SHARED_PREFIX).partition("-")
+        with suppress(OSError):
+            mine = owner.isdigit() and left.lstat().st_uid == os.geteuid()
+            if mine and rest.partition("-")[0] != _find_start_time(int(owner)):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _share_in_memory(name: str, data: bytes) -> str:
+    import fcntl
+
+    file = os.memfd_create(f"{SHARED_PREFIX}{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.fchmod(file, OWNER_ONLY)
+    os.write(file, data)
+    fcntl.fcntl(file, ADD_SEALS, NEVER_CHANGED)
+    return f"/proc/{os.getpid()}/fd/{file}"
+
+
+def _share_in_folder(name: str, data: bytes, owner: int) -> str:
+    if owner == os.getpid() and not _shared:
+        at_exit(_remove_shares, owner)
+    path = Path(
+        tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}{owner}-{_find_start_time(owner)}-", dir=_choose_folder()), name
+    )
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return str(path)
+
+
+def _choose_folder() -> str:
+    return IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else tempfile.gettempdir()
+
+
+def _find_owner() -> int:
+    """Returns the process whose end ends a loan: of Spark's workers, which end before their plan does, the parent."""
+    return os.getppid() if OF_WORKERS in os.environ else os.getpid()
+
+
+def _remove_shares(process: int) -> None:
+    if os.getpid() == process:
+        for path in _shared.values():
+            shutil.rmtree(Path(path).parent, ignore_errors=True)
+
+
+def _find_start_time(process: int) -> str:
+    """Returns when a process began, as the system counts, since process ids are reused; "gone" when it has ended."""
+    if IS_LINUX:
+        with suppress(OSError):
+            return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+        return "gone"
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return "gone"
+    except OSError:
+        pass
+    return "running"

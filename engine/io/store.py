@@ -1,17 +1,21 @@
-"""The `FileStore` protocol, which the engine, the readers and the writers are written against.
+"""The `FileStore` protocol, which engine, readers and writers use, and streams over its files.
 
 A path is a string with ``/`` between its segments, absolute within its store: a local absolute path, or the key
 inside a bucket. One store serves one root (a file system, a bucket); `resolve` picks it for a user's location.
 
 When a write method returns, its change is durable: it survives a loss of power. When one raises, it left nothing that
 a reader can see, except for `UnclearOutcome`.
+
+A stream for reading requests ranges of the file when they are needed. A stream for writing passes its bytes on to
+a function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import msgspec
 
@@ -37,7 +41,7 @@ def has_urls(store: object) -> bool:
     return bool(getattr(store, "has_urls", True))
 
 
-def url_options(store: FileStore) -> Mapping[str, str]:
+def get_url_options(store: FileStore) -> Mapping[str, str]:
     """Returns the options with which Polars opens what `FileStore.url` gives."""
     found: Mapping[str, str] = getattr(store, "url_options", store.storage_options)
     return found
@@ -162,3 +166,53 @@ class FileStore(Protocol):
 
         Raises `Unsupported` where that takes many steps: in object stores.
         """
+
+
+class RangeInput(io.RawIOBase):
+    """A seekable stream over ranges of one file of `size` bytes; `read_range` takes an offset and a length."""
+
+    def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
+        self._read_range, self._size = read_range, size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(base + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), self._size - self._position)
+        if length <= 0:
+            return 0
+        data = self._read_range(self._position, length)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class RangeOutput(io.RawIOBase):
+    """A stream whose bytes go to `write`, which returns how many it has taken; closing it closes nothing else."""
+
+    def __init__(self, write: Callable[[bytes], int]) -> None:
+        self._write = write
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        written = self._write(bytes(data))
+        self._position += written
+        return written

@@ -48,7 +48,7 @@ _KINDS: Mapping[type[OSError], int] = {
 }
 
 
-def error_number(error: BaseException) -> int | None:
+def find_error_number(error: BaseException) -> int | None:
     """Returns the operating system's error number, None where an error is about something else."""
     known = getattr(error, "errno", None) if isinstance(error, OSError) else None
     if known is None:
@@ -63,11 +63,11 @@ def error_number(error: BaseException) -> int | None:
 
 def is_full(error: BaseException) -> bool:
     """Returns whether an error says that there is no room left, on the disk or within a quota."""
-    return error_number(error) in (errno.ENOSPC, errno.EDQUOT)
+    return find_error_number(error) in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def if_there_is_room() -> Iterator[None]:
+def ignore_full_disk() -> Iterator[None]:
     """Ignores a full disk within the block, for optional writes: hints, while files are removed."""
     try:
         yield
@@ -76,27 +76,29 @@ def if_there_is_room() -> Iterator[None]:
             raise
 
 
-def as_system_error(error: BaseException, path: str) -> FileMissing | StorageError | None:
+def to_system_error(error: BaseException, path: str) -> FileMissing | StorageError | None:
     """Returns Morrow's error for an operating system's error about a file; None where it is about something else."""
-    number = error_number(error)
+    number = find_error_number(error)
     if number in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(path)
-    return _with_number(number, os.strerror(number), path) if number in WHAT_TO_DO and number is not None else None
+    return (
+        _make_storage_error(number, os.strerror(number), path) if number in WHAT_TO_DO and number is not None else None
+    )
 
 
-def storage_error(error: OSError, path: str) -> StorageError:
+def to_storage_error(error: OSError, path: str) -> StorageError:
     """Returns the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
-    return _with_number(error.errno, str(error.strerror or error), path)
+    return _make_storage_error(error.errno, str(error.strerror or error), path)
 
 
-def _with_number(number: int | None, words: str, path: str) -> StorageError:
+def _make_storage_error(number: int | None, words: str, path: str) -> StorageError:
     error = StorageError(f"{path}: {words}; {WHAT_TO_DO.get(number, 'check the path and its permissions')}")
     error.errno = number
     return error
 
 
 @contextmanager
-def system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
+def translate_system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
     """Turns errors of the operating system into `StorageError`, for code in the block that accesses a file by itself.
 
     `others` are error classes, besides `OSError`, that may carry one; errors about something else pass unchanged.
@@ -106,9 +108,9 @@ def system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
     except MorrowError:
         raise
     except OSError as error:
-        raise storage_error(error, path) if error.errno else as_system_error(error, path) or error from error
+        raise to_storage_error(error, path) if error.errno else to_system_error(error, path) or error from error
     except others as error:
-        found = as_system_error(error, path)
+        found = to_system_error(error, path)
         if found is None:
             raise
         raise found from error

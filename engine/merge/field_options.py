@@ -1,4 +1,4 @@
-"""The options ``fields.<columns>.<name>``: one view per column, and the checks all merge engines share."""
+"""The options ``fields.<columns>.<name>`` and ``sequence.field``, with the checks that all merge engines share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import DataField
-from morrow.engine.options import Declared, Options
-from morrow.engine.options.declared.merging import FIELDS_DEFAULT_AGGREGATE_FUNCTION
-from morrow.engine.options.declaring import FIELDS, ColumnOption
-from morrow.engine.options.registry import COLUMN_OPTIONS, column_option
-from morrow.engine.telling import the_columns
+from morrow.engine.format.types import (
+    ArrayType,
+    BlobType,
+    DataField,
+    MapType,
+    MultisetType,
+    RowType,
+    VariantType,
+    VectorType,
+)
+from morrow.engine.options import Declared, Options, TableOptions
+from morrow.engine.options.declarations import FIELDS, ColumnOption
+from morrow.engine.options.declared.merging import AGGREGATE_FUNCTION, FIELDS_DEFAULT_AGGREGATE_FUNCTION, SEQUENCE_FIELD
+from morrow.engine.options.registry import COLUMN_OPTIONS, split_column_option
+from morrow.engine.redaction import format_columns
 
 T = TypeVar("T")
 
@@ -54,7 +63,7 @@ class FieldOptions(msgspec.Struct, frozen=True):
 
     def _is_of_longer_name(self, key: str) -> bool:
         """Returns whether an option is that of a column whose name begins with this one's and a dot."""
-        found = column_option(key)
+        found = split_column_option(key)
         return found is not None and found[1] in COLUMN_OPTIONS and found[0] != self.column.name
 
     def invalid(self, option: ColumnOption[Any], problem: str) -> InvalidArgument:
@@ -77,7 +86,8 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
             raise InvalidArgument(
-                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; {the_columns(schema.by_name)}"
+                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; "
+                f"{format_columns(schema.by_name)}"
             )
 
 
@@ -91,7 +101,7 @@ def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -
     """
     for key in sorted(raw):
         if key.startswith(FIELDS) and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
-            found = column_option(key)
+            found = split_column_option(key)
             first = split_names(key.split(".")[1])
             if not schema.by_name.keys() >= set(first):
                 require_columns(schema, first if found is None else split_names(found[0]), key, where)
@@ -105,7 +115,7 @@ def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: st
         Unsupported: an option of a column ``x.y`` where there is no column ``x``: Paimon opens no such table.
     """
     for key in sorted(raw):
-        if (found := column_option(key)) is None:
+        if (found := split_column_option(key)) is None:
             continue
         names, first = split_names(found[0]), split_names(key.split(".")[1])
         if found[1] in COLUMN_OPTIONS:
@@ -114,3 +124,48 @@ def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: st
             hint = f"Paimon takes {missing[0]!r} for the column and opens no such table; rename the column"
             raise Unsupported(f"the option {key!r} of a column with a dot in its name", where=where, hint=hint)
     check_field_names(schema, raw, where)
+
+
+WITHOUT_ORDER = (VariantType, BlobType)
+NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
+"""Types that Paimon orders element by element, although its documentation lists none of them."""
+
+
+def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str) -> None:
+    """Checks ``sequence.field`` as Paimon does when it creates or opens a table, for engines that accept it.
+
+    Raises:
+        InvalidArgument: no column, named twice, an aggregate function of its own, a type without order, or keys that
+            may move between partitions.
+        Unsupported: a nested type.
+    """
+    names = options.sequence_fields
+    require_columns(schema, names, SEQUENCE_FIELD.key, where)
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidArgument(f"{where}: the option {SEQUENCE_FIELD} names {name!r} twice")
+        function = AGGREGATE_FUNCTION.of(name)
+        if options.given.has(function):
+            raise InvalidArgument(
+                f"{where}: {name!r} is a sequence field, which takes no aggregate function; remove the option "
+                f"{function}"
+            )
+        check_comparable(schema, name, where)
+    if names and schema.cross_partition:
+        raise InvalidArgument(
+            f"{where}: the option {SEQUENCE_FIELD} does not go with keys that may move between partitions; "
+            f"add the partition keys {', '.join(schema.partition_keys)} to the primary key"
+        )
+
+
+def check_comparable(schema: TableSchema, name: str, where: str) -> None:
+    """Raises `InvalidArgument` or `Unsupported` for a sequence column whose type has no order."""
+    kind = schema.by_name[name].type
+    if isinstance(kind, WITHOUT_ORDER):
+        raise InvalidArgument(f"{where}: the sequence field {name!r} has the type {kind}, which cannot be compared")
+    if isinstance(kind, NESTED):
+        raise Unsupported(
+            f"the sequence field {name!r} of the type {kind}",
+            where=where,
+            hint="order versions by a column that is not nested",
+        )

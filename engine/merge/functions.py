@@ -1,7 +1,7 @@
-"""Aggregate functions as descriptions: their names, the columns they accept, the options they read.
+"""Aggregate functions as descriptions: names, columns that they accept, options, and the function of each column.
 
-The computation of a function is in the readers. Another package adds one by the entry point
-``morrow.aggregate_functions``: an object whose `spec` is a `FunctionSpec`.
+The readers compute the functions. Another package adds one by the entry point ``morrow.aggregate_functions``: an
+object whose `spec` is a `FunctionSpec`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import (
     ArrayType,
     BigIntType,
@@ -36,11 +37,18 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.merge.field_options import FieldOptions
 from morrow.engine.merge.spec import AggregateCall
-from morrow.engine.options.declared import columns
-from morrow.engine.options.declaring import ColumnOption
+from morrow.engine.options import TableOptions
+from morrow.engine.options.declarations import ColumnOption
+from morrow.engine.options.declared import merging
+from morrow.engine.options.declared.merging import (
+    AGGREGATE_FUNCTION,
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
+    IGNORE_RETRACT,
+)
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
-from morrow.engine.plugins import plugin
-from morrow.engine.values import replace
+from morrow.engine.plugins import load_plugin
+from morrow.engine.structs import replace
 
 NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
 TEXT = (CharType, VarCharType)
@@ -48,19 +56,19 @@ TEMPORAL = (DateType, TimeType, TimestampType, LocalZonedTimestampType)
 ORDERED = (*NUMERIC, *TEXT, *TEMPORAL, BinaryType, VarBinaryType)
 """Types that Paimon's min and max compare: BOOLEAN is not among them, unlike in sequence groups."""
 
-LEAST_KEYTIME_MEMBERS = 2
+MIN_KEYTIME_MEMBERS = 2
 """The least number of members of a keytime row: a value and its time."""
 
 Accepts = Callable[[DataType], bool]
 ReadOptions = Callable[[AggregateCall, FieldOptions], AggregateCall]
 
 
-def all_options(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+def pass_all_options(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     """Passes every option of the column as text, for functions of other packages."""
     return replace(call, options=options.all())
 
 
-def no_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
+def ignore_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
     """Ignores the options: those that a function does not know mean nothing to it, as in Paimon."""
     return call
 
@@ -77,120 +85,122 @@ class FunctionSpec(msgspec.Struct, frozen=True):
     accepts: Accepts
     type_names: str
     retracts: bool = False
-    read_options: ReadOptions = all_options
+    read_options: ReadOptions = pass_all_options
 
 
-def _any_type(_: DataType) -> bool:
+def _accept_any_type(_: DataType) -> bool:
     return True
 
 
-def _of(*kinds: type[DataType]) -> Accepts:
+def _accept_kinds(*kinds: type[DataType]) -> Accepts:
     return lambda kind: isinstance(kind, kinds)
 
 
-def _unbounded_text(kind: DataType) -> bool:
+def _is_unbounded_text(kind: DataType) -> bool:
     return isinstance(kind, VarCharType) and kind.length == VarCharType().length
 
 
-def _array_of_rows(kind: DataType) -> bool:
+def _is_array_of_rows(kind: DataType) -> bool:
     return isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
 
 
-def _map_to_rows(kind: DataType) -> bool:
+def _is_map_to_rows(kind: DataType) -> bool:
     value = kind.value if isinstance(kind, MapType) else None
-    return isinstance(value, RowType) and len(value.fields) >= LEAST_KEYTIME_MEMBERS
+    return isinstance(value, RowType) and len(value.fields) >= MIN_KEYTIME_MEMBERS
 
 
-def _distinct(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    return replace(call, distinct=options.get(columns.DISTINCT))
+def _read_distinct(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+    return replace(call, distinct=options.get(merging.DISTINCT))
 
 
-def _listagg(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    return replace(_distinct(call, options), delimiter=options.get(columns.LIST_AGG_DELIMITER))
+def _read_listagg(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+    return replace(_read_distinct(call, options), delimiter=options.get(merging.LIST_AGG_DELIMITER))
 
 
-def _nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+def _read_nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
     assert isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
     members = [field.name for field in kind.element.fields]
-    names = options.names(columns.NESTED_KEY)
+    names = options.names(merging.NESTED_KEY)
     for name in names:
         if name not in members:
             raise options.invalid(
-                columns.NESTED_KEY, f"but {name!r} is no member of the rows; they have {', '.join(members)}"
+                merging.NESTED_KEY, f"but {name!r} is no member of the rows; they have {', '.join(members)}"
             )
     newer: ColumnOption[Any]
-    for newer in (columns.NESTED_KEY_NULL_STRATEGY, columns.NESTED_SEQUENCE_FIELD):
+    for newer in (merging.NESTED_KEY_NULL_STRATEGY, merging.NESTED_SEQUENCE_FIELD):
         if options.get(newer) != newer.default:
             raise Unsupported(f"the option {options.of(newer)}", where=options.where, hint="it changes the merged rows")
     return replace(call, nested_key=names)
 
 
-def _nested_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    return replace(_nested_key(call, options), count_limit=options.get(columns.COUNT_LIMIT))
+def _read_nested_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+    return replace(_read_nested_key(call, options), count_limit=options.get(merging.COUNT_LIMIT))
 
 
-def _nested_partial_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    if not options.names(columns.NESTED_KEY):
+def _read_nested_partial_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+    if not options.names(merging.NESTED_KEY):
         raise InvalidArgument(
             f"{options.where}: the aggregate function {call.function} of column {options.column.name!r} needs the "
-            f"option {options.of(columns.NESTED_KEY)}: the members that tell which rows are the same"
+            f"option {options.of(merging.NESTED_KEY)}: the members that tell which rows are the same"
         )
-    return _nested_key(call, options)
+    return _read_nested_key(call, options)
 
 
-def _keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
+def _read_keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
     assert isinstance(kind, MapType) and isinstance(kind.value, RowType)
     members = {field.name: field.type for field in kind.value.fields}
-    name = options.get(columns.TS_FIELD)
+    name = options.get(merging.TS_FIELD)
     if name is None:
         name = kind.value.fields[-1].name
     elif name not in members:
-        raise options.invalid(columns.TS_FIELD, f"which is no member of the map's rows; they have {', '.join(members)}")
+        raise options.invalid(merging.TS_FIELD, f"which is no member of the map's rows; they have {', '.join(members)}")
     if not isinstance(members[name], TEXT):
         raise InvalidArgument(
             f"{options.where}: the aggregate function {call.function} of column {options.column.name!r} compares times "
-            f"as text, and its time {name!r} is {members[name]}; name a STRING member by {options.of(columns.TS_FIELD)}"
+            f"as text, and its time {name!r} is {members[name]}; name a STRING member by {options.of(merging.TS_FIELD)}"
         )
     return replace(call, timestamp_field=name)
 
 
-def _by_name(specs: Iterable[FunctionSpec]) -> Mapping[str, FunctionSpec]:
+def _index_by_name(specs: Iterable[FunctionSpec]) -> Mapping[str, FunctionSpec]:
     return {spec.name: spec for spec in specs}
 
 
-BUILT_IN: Mapping[str, FunctionSpec] = _by_name(
+BUILT_IN: Mapping[str, FunctionSpec] = _index_by_name(
     (
-        FunctionSpec("sum", _of(*NUMERIC), "numeric types", True, no_options),
-        FunctionSpec("product", _of(*NUMERIC), "numeric types", True, no_options),
+        FunctionSpec("sum", _accept_kinds(*NUMERIC), "numeric types", True, ignore_options),
+        FunctionSpec("product", _accept_kinds(*NUMERIC), "numeric types", True, ignore_options),
         # Paimon 0.7 and 0.8 had count; later versions do not open such tables.
-        FunctionSpec("count", _of(IntType, BigIntType), "INT and BIGINT", True, no_options),
-        FunctionSpec("max", _of(*ORDERED), "numbers, text, bytes and times", False, no_options),
-        FunctionSpec("min", _of(*ORDERED), "numbers, text, bytes and times", False, no_options),
-        FunctionSpec("last_value", _any_type, "every type", True, no_options),
-        FunctionSpec("last_non_null_value", _any_type, "every type", True, no_options),
-        FunctionSpec("first_value", _any_type, "every type", False, no_options),
-        FunctionSpec("first_non_null_value", _any_type, "every type", False, no_options),
-        FunctionSpec("listagg", _unbounded_text, "STRING", False, _listagg),
-        FunctionSpec("bool_and", _of(BooleanType), "BOOLEAN", False, no_options),
-        FunctionSpec("bool_or", _of(BooleanType), "BOOLEAN", False, no_options),
-        FunctionSpec("collect", _of(ArrayType), "ARRAY", True, _distinct),
-        FunctionSpec("merge_map", _of(MapType), "MAP", True, no_options),
-        FunctionSpec("merge_map_with_keytime", _map_to_rows, "MAP to ROW of two or more members", False, _keytime),
-        FunctionSpec("nested_update", _array_of_rows, "ARRAY of ROW", True, _nested_update),
-        FunctionSpec("nested_partial_update", _array_of_rows, "ARRAY of ROW", False, _nested_partial_update),
-        FunctionSpec("rbm32", _of(VarBinaryType), "VARBINARY and BYTES", False, no_options),
-        FunctionSpec("rbm64", _of(VarBinaryType), "VARBINARY and BYTES", False, no_options),
-        FunctionSpec("hll_sketch", _of(VarBinaryType), "VARBINARY and BYTES", False, no_options),
-        FunctionSpec("theta_sketch", _of(VarBinaryType), "VARBINARY and BYTES", False, no_options),
+        FunctionSpec("count", _accept_kinds(IntType, BigIntType), "INT and BIGINT", True, ignore_options),
+        FunctionSpec("max", _accept_kinds(*ORDERED), "numbers, text, bytes and times", False, ignore_options),
+        FunctionSpec("min", _accept_kinds(*ORDERED), "numbers, text, bytes and times", False, ignore_options),
+        FunctionSpec("last_value", _accept_any_type, "every type", True, ignore_options),
+        FunctionSpec("last_non_null_value", _accept_any_type, "every type", True, ignore_options),
+        FunctionSpec("first_value", _accept_any_type, "every type", False, ignore_options),
+        FunctionSpec("first_non_null_value", _accept_any_type, "every type", False, ignore_options),
+        FunctionSpec("listagg", _is_unbounded_text, "STRING", False, _read_listagg),
+        FunctionSpec("bool_and", _accept_kinds(BooleanType), "BOOLEAN", False, ignore_options),
+        FunctionSpec("bool_or", _accept_kinds(BooleanType), "BOOLEAN", False, ignore_options),
+        FunctionSpec("collect", _accept_kinds(ArrayType), "ARRAY", True, _read_distinct),
+        FunctionSpec("merge_map", _accept_kinds(MapType), "MAP", True, ignore_options),
+        FunctionSpec(
+            "merge_map_with_keytime", _is_map_to_rows, "MAP to ROW of two or more members", False, _read_keytime
+        ),
+        FunctionSpec("nested_update", _is_array_of_rows, "ARRAY of ROW", True, _read_nested_update),
+        FunctionSpec("nested_partial_update", _is_array_of_rows, "ARRAY of ROW", False, _read_nested_partial_update),
+        FunctionSpec("rbm32", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("rbm64", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("hll_sketch", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("theta_sketch", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
     )
 )
 
 ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 
 
-def function_spec(name: str, *, where: str) -> FunctionSpec:
+def find_function_spec(name: str, *, where: str) -> FunctionSpec:
     """Returns the function of this name: a built-in one, else one that an installed package registered.
 
     Raises:
@@ -199,7 +209,7 @@ def function_spec(name: str, *, where: str) -> FunctionSpec:
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:
         return spec
-    registered = plugin(AGGREGATE_FUNCTION_PLUGINS, name)
+    registered = load_plugin(AGGREGATE_FUNCTION_PLUGINS, name)
     if registered is None:
         raise Unsupported(
             f"the aggregate function {name!r}", where=where, hint=f"known functions: {', '.join(sorted(BUILT_IN))}"
@@ -212,3 +222,48 @@ def function_spec(name: str, *, where: str) -> FunctionSpec:
             hint=f"its entry point {AGGREGATE_FUNCTION_PLUGINS} has no FunctionSpec of this name",
         )
     return spec
+
+
+def find_function_name(options: FieldOptions) -> str | None:
+    """Returns the name of the function that options give a column: its own, else the table's default, else None."""
+    own = options.get(AGGREGATE_FUNCTION)
+    return options.given.get(FIELDS_DEFAULT_AGGREGATE_FUNCTION) if own is None else own
+
+
+def check_functions_known(schema: TableSchema, options: TableOptions, where: str) -> None:
+    """Checks that every function that options name exists, used or not, as Paimon demands.
+
+    Raises:
+        Unsupported: a function that Morrow does not know.
+    """
+    named = {find_function_name(FieldOptions(field, options.given)) for field in schema.fields}
+    for name in sorted(name for name in named if name is not None):
+        find_function_spec(name, where=where)
+
+
+def check_retraction(options: FieldOptions) -> None:
+    """Raises `InvalidArgument` when a column ignores retractions that remove the whole row."""
+    if options.get(IGNORE_RETRACT) and options.given.get(AGGREGATION_REMOVE_RECORD_ON_DELETE):
+        raise InvalidArgument(
+            f"{options.where}: the options {options.of(IGNORE_RETRACT)} and "
+            f"{AGGREGATION_REMOVE_RECORD_ON_DELETE} contradict "
+            "each other; set one of them"
+        )
+
+
+def build_aggregate_call(name: str, options: FieldOptions) -> AggregateCall:
+    """Returns the function `name` for a column, with the column's options.
+
+    Raises:
+        Unsupported: no such function.
+        InvalidArgument: the column's type or options do not fit the function.
+    """
+    spec = find_function_spec(name, where=options.where)
+    check_retraction(options)
+    column = options.column
+    if not spec.accepts(column.type):
+        raise InvalidArgument(
+            f"{options.where}: the aggregate function {name} folds {spec.type_names}, and column {column.name!r} is "
+            f"{column.type}; choose another {options.of(AGGREGATE_FUNCTION)}"
+        )
+    return spec.read_options(AggregateCall(spec.name, ignore_retract=options.get(IGNORE_RETRACT)), options)

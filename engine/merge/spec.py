@@ -2,7 +2,7 @@
 
 An engine has a `Rule` and traits. Readers, writers and operations depend on those, never on the engine's name, so an
 engine of another package is a `MergeSpec` with a name of its own. The module of each engine turns a table's schema and
-options into a `MergeSpec`; `morrow.engine.merge.registry.merge_spec` finds it.
+options into a `MergeSpec`; `morrow.engine.merge.engines.describe_merge` finds it.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.options.declaring import Declared
-from morrow.engine.options.given import Options
-from morrow.engine.options.reading import TableOptions, parse_options
+from morrow.engine.options.declarations import Declared, Options
+from morrow.engine.options.read_options import TableOptions, parse_options
 
 if TYPE_CHECKING:
-    from morrow.engine.options.writing import WriteOptions, parse_write_options
+    from morrow.engine.options.write_options import WriteOptions, parse_write_options
 
 __all__ = ["Declared", "Options", "TableOptions", "WriteOptions", "parse_options", "parse_write_options"]
 
@@ -16,6 +15,6 @@ def __getattr__(name: str) -> Any:
     # Reads do without the options of writers.
     if name not in ("WriteOptions", "parse_write_options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from morrow.engine.options import writing
+    from morrow.engine.options import write_options
 
-    return getattr(writing, name)
+    return getattr(write_options, name)

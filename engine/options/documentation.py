@@ -8,8 +8,8 @@ from datetime import timedelta
 from textwrap import fill
 from types import ModuleType
 
-from morrow.engine.options.declaring import AnyOption
-from morrow.engine.options.registry import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, declared_in
+from morrow.engine.options.declarations import AnyOption
+from morrow.engine.options.registry import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, list_options
 
 HEAD = """# Options of tables
 
@@ -33,7 +33,7 @@ COLUMNS_HEAD = """## Options of columns
 commas.
 """
 FAMILIES = "Other options that begin with {} are kept as they are."
-LINE = 100
+MAX_LINE_LENGTH = 100
 """The most characters in a line of text, as in all documents."""
 TABLE = ("| option | kind | default | here | what it does |", "| -- | -- | -- | -- | -- |")
 UNITS = (("days", "d"), ("hours", "h"), ("minutes", "min"), ("seconds", "s"))
@@ -47,16 +47,16 @@ SPANS = (
 MILLI = timedelta(milliseconds=1)
 
 
-def page() -> str:
+def build_page() -> str:
     """Returns the text of ``docs/options.md``."""
-    parts = [HEAD, *(_section(theme) for theme in THEMES)]
-    rows = (_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
+    parts = [HEAD, *(_build_section(theme) for theme in THEMES)]
+    rows = (_build_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
     families = ", ".join(f"`{prefix}`" for prefix in FREE_PREFIXES)
-    kept = fill(FAMILIES.format(families), LINE, break_long_words=False, break_on_hyphens=False)
+    kept = fill(FAMILIES.format(families), MAX_LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", kept, ""])
 
 
-def default_text(option: AnyOption) -> str | None:
+def format_default(option: AnyOption) -> str | None:
     """Returns the default of an option as readable text, None where there is none."""
     value = option.default
     if value is None or value == () or value == {}:
@@ -64,38 +64,38 @@ def default_text(option: AnyOption) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, timedelta):
-        return _span(value)
+        return _format_span(value)
     if isinstance(value, int) and option.kind.name == "size":
         return next((f"{value // size} {unit}" for size, unit in SIZES if value and value % size == 0), f"{value} b")
     return str(value)
 
 
-def _span(value: timedelta) -> str:
+def _format_span(value: timedelta) -> str:
     exact = (f"{value // span} {unit}" for span, unit in SPANS if value and not value % span)
     return next(exact, f"{value // MILLI} ms")
 
 
-def _section(theme: ModuleType) -> str:
+def _build_section(theme: ModuleType) -> str:
     title, _, rest = (theme.__doc__ or "").strip().rstrip(".").partition(": ")
     lines = [f"## {title}", ""]
     if rest:
         lines += [f"{rest[0].upper()}{rest[1:]}.", ""]
-    return "\n".join([*lines, *TABLE, *(_row(option, option.key) for option in declared_in(theme)), ""])
+    return "\n".join([*lines, *TABLE, *(_build_row(option, option.key) for option in list_options(theme)), ""])
 
 
-def _row(option: AnyOption, name: str) -> str:
-    default = default_text(option)
-    notes = [option.doc, *(["immutable"] if option.immutable else []), *_former(option)]
+def _build_row(option: AnyOption, name: str) -> str:
+    default = format_default(option)
+    notes = [option.doc, *(["immutable"] if option.immutable else []), *_list_former_keys(option)]
     shown = "" if default is None else f"`{default!r}`" if default != default.strip() or not default else f"`{default}`"
-    return f"| `{name}` | {option.kind.name} | {shown} | {_here(option)} | {'; '.join(notes)} |"
+    return f"| `{name}` | {option.kind.name} | {shown} | {_describe_support(option)} | {'; '.join(notes)} |"
 
 
-def _former(option: AnyOption) -> Iterator[str]:
+def _list_former_keys(option: AnyOption) -> Iterator[str]:
     if option.former:
         yield f"formerly {', '.join(f'`{key}`' for key in option.former)}"
 
 
-def _here(option: AnyOption) -> str:
+def _describe_support(option: AnyOption) -> str:
     if option.idle is not None:
         return f"no effect: {option.idle}"
     if option.refusal is None:
@@ -113,4 +113,4 @@ def _here(option: AnyOption) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(build_page())

@@ -1,7 +1,7 @@
-"""The kinds of option values: the texts that Paimon accepts, and the Python values they mean.
+"""The kinds of option values: texts that Paimon accepts, the Python values they mean, and enumerated words.
 
-Units and their spellings are Paimon's; words are case-insensitive. A value being set must be valid as it stands; blanks
-around a stored value are stripped first.
+Units and their spellings are Paimon's; words are case-insensitive. A value being set must be valid as it stands;
+blanks around a stored value are stripped first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from morrow.engine.units import NANOS_PER_MICRO
 T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
 
-MOST_LONG = 2**63 - 1
+MAX_LONG = 2**63 - 1
 # Patterns as text: `re` compiles each when it is first used.
 MEMORY_TEXT = r"([0-9]+)\s*([a-z]*)"
 MEMORY_UNITS: Mapping[str, int] = {
@@ -82,7 +82,7 @@ class Kind(msgspec.Struct, Generic[T_co], frozen=True):
         return not self.strict or text == text.strip()
 
 
-def _kind(name: str, expected: str, parse: Callable[[str], T_co | None], strict: bool = True) -> Kind[T_co]:
+def _make_kind(name: str, expected: str, parse: Callable[[str], T_co | None], strict: bool = True) -> Kind[T_co]:
     def parsed(text: str) -> T_co:
         found = parse(text)
         if found is None:
@@ -92,44 +92,44 @@ def _kind(name: str, expected: str, parse: Callable[[str], T_co | None], strict:
     return Kind(name, expected, parsed, strict)
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Parses decimal digits with an optional sign; returns None for any other text."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
 
 
-def names(text: str | None) -> tuple[str, ...]:
+def parse_names(text: str | None) -> tuple[str, ...]:
     """Returns names separated by commas, without blanks around them; empty ones are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def _of_bits(bits: int) -> Callable[[str], int | None]:
+def _make_integer_parser(bits: int) -> Callable[[str], int | None]:
     most = 1 << (bits - 1)
 
     def parse(text: str) -> int | None:
-        found = whole(text.strip())
+        found = parse_whole(text.strip())
         return found if found is not None and -most <= found < most else None
 
     return parse
 
 
-def _bool(text: str) -> bool | None:
+def _parse_bool(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.strip().lower())
 
 
-def _real(text: str) -> float | None:
+def _parse_real(text: str) -> float | None:
     text = text.strip()
     return float(text.rstrip("fFdD")) if re.fullmatch(REAL_TEXT, text) else None
 
 
-def _memory(text: str) -> int | None:
+def _parse_memory(text: str) -> int | None:
     match = re.fullmatch(MEMORY_TEXT, text.strip().lower())
     size = int(match[1]) * MEMORY_UNITS[match[2]] if match and match[2] in MEMORY_UNITS else None
-    return None if size is None or size > MOST_LONG else size
+    return None if size is None or size > MAX_LONG else size
 
 
-def _duration(text: str) -> timedelta | None:
+def _parse_duration(text: str) -> timedelta | None:
     match = re.fullmatch(DURATION_TEXT, text.strip().lower())
-    if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MOST_LONG:
+    if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MAX_LONG:
         return None
     try:
         return timedelta(microseconds=int(match[1]) * DURATION_UNITS[match[2]] // NANOS_PER_MICRO)
@@ -137,10 +137,10 @@ def _duration(text: str) -> timedelta | None:
         return timedelta.max
 
 
-def _pairs(text: str) -> Mapping[str, str] | None:
+def _parse_pairs(text: str) -> Mapping[str, str] | None:
     """Parses pairs separated by commas; returns None also for a duplicate key."""
     pairs: dict[str, str] = {}
-    for part in names(text):
+    for part in parse_names(text):
         name, colon, value = (piece.strip() for piece in part.partition(":"))
         if not (name and colon and value) or name in pairs or any(mark in part for mark in QUOTES):
             return None
@@ -148,7 +148,7 @@ def _pairs(text: str) -> Mapping[str, str] | None:
     return pairs
 
 
-def _levels(text: str) -> Mapping[int, str]:
+def _parse_levels(text: str) -> Mapping[int, str]:
     levels: dict[int, str] = {}
     for level, value in PAIRS.parse(text).items():
         if not (level.isascii() and level.isdigit()):
@@ -157,59 +157,107 @@ def _levels(text: str) -> Mapping[int, str]:
     return levels
 
 
-BOOL: Kind[bool] = _kind("bool", "true or false", _bool)
-INT: Kind[int] = _kind("int", "a whole number of 32 bits", _of_bits(32))
-LONG: Kind[int] = _kind("long", "a whole number of 64 bits", _of_bits(64))
-REAL: Kind[float] = _kind("number", "a number", _real, strict=False)
+BOOL: Kind[bool] = _make_kind("bool", "true or false", _parse_bool)
+INT: Kind[int] = _make_kind("int", "a whole number of 32 bits", _make_integer_parser(32))
+LONG: Kind[int] = _make_kind("long", "a whole number of 64 bits", _make_integer_parser(64))
+REAL: Kind[float] = _make_kind("number", "a number", _parse_real, strict=False)
 TEXT: Kind[str] = Kind("text", "text", lambda text: text, strict=False)
-PREFIX: Kind[str] = _kind(
+PREFIX: Kind[str] = _make_kind(
     "prefix", "a text without / and \\", lambda text: None if {"/", "\\", "\0"} & set(text) else text, strict=False
 )
 """The beginning of a file's name."""
 WORD: Kind[str] = Kind("word", "a word", lambda text: text.strip().lower(), strict=False)
 """A word of an open set: formats and codecs."""
-NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", names, strict=False)
-MEMORY: Kind[int] = _kind("size", "a size such as 128 mb (units b, kb, mb, gb, tb)", _memory, strict=False)
-DURATION: Kind[timedelta] = _kind(
-    "time span", "a time span such as 10 s (units ns, µs, ms, s, min, h, d)", _duration, strict=False
+NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", parse_names, strict=False)
+MEMORY: Kind[int] = _make_kind("size", "a size such as 128 mb (units b, kb, mb, gb, tb)", _parse_memory, strict=False)
+DURATION: Kind[timedelta] = _make_kind(
+    "time span", "a time span such as 10 s (units ns, µs, ms, s, min, h, d)", _parse_duration, strict=False
 )
-PAIRS: Kind[Mapping[str, str]] = _kind("pairs", "pairs such as 0:avro,1:parquet", _pairs, strict=False)
-LEVELS: Kind[Mapping[int, str]] = Kind("words by level", PAIRS.expected, _levels, strict=False)
+PAIRS: Kind[Mapping[str, str]] = _make_kind("pairs", "pairs such as 0:avro,1:parquet", _parse_pairs, strict=False)
+LEVELS: Kind[Mapping[int, str]] = Kind("words by level", PAIRS.expected, _parse_levels, strict=False)
 NO_LEVELS: Mapping[int, str] = MappingProxyType({})
 
 
-def words(*choices: str) -> Kind[str]:
+def make_choice(*choices: str) -> Kind[str]:
     """Returns the kind of an option that is one of these words."""
 
     def parse(text: str) -> str:
-        return _known(text, choices)
+        return _match_word(text, choices)
 
     return Kind(" \\| ".join(choices), f"one of {', '.join(choices)}", parse)
 
 
-def word_of(choices: type[W], *, is_open: bool = False) -> Kind[W]:
+def make_enum_choice(choices: type[W], *, is_open: bool = False) -> Kind[W]:
     """Returns the kind of an option whose words are an enumeration."""
 
     def parse(text: str) -> W:
-        return choices(_known(text, tuple(choices)))
+        return choices(_match_word(text, tuple(choices)))
 
     return Kind(" \\| ".join(choices), f"one of {', '.join(choices)}", parse, is_open=is_open)
 
 
-def _known(text: str, choices: Sequence[str]) -> str:
+def _match_word(text: str, choices: Sequence[str]) -> str:
     word = text.strip().lower()
     if word not in choices:
         raise UnknownWord(", ".join(choices))
     return word
 
 
-def _merge_engine(text: str) -> str:
+def _parse_merge_engine(text: str) -> str:
     """Parses a built-in engine, or one that an installed package registers."""
     word = text.strip().lower()
     registered = () if word in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
-    return _known(word, (*MERGE_ENGINES, *registered))
+    return _match_word(word, (*MERGE_ENGINES, *registered))
 
 
 MERGE_ENGINE_NAME: Kind[str] = Kind(
-    " \\| ".join(MERGE_ENGINES), f"one of {', '.join(MERGE_ENGINES)}", _merge_engine, is_open=True
+    " \\| ".join(MERGE_ENGINES), f"one of {', '.join(MERGE_ENGINES)}", _parse_merge_engine, is_open=True
 )
+
+
+class ChangelogProducer(StrEnum):
+    """The source of changelog files."""
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
+class LookupCompact(StrEnum):
+    """The urgency of compacting level 0 for lookups: at each write, or within an interval of writes."""
+
+    RADICAL = "radical"
+    GENTLE = "gentle"
+
+
+class ExpireStrategy(StrEnum):
+    """The age of a partition: that of the time in its values, or of its newest file."""
+
+    VALUES_TIME = "values-time"
+    UPDATE_TIME = "update-time"
+
+
+class TagCreation(StrEnum):
+    """The occasions for automatic tag creation."""
+
+    NONE = "none"
+    PROCESS_TIME = "process-time"
+    WATERMARK = "watermark"
+    BATCH = "batch"
+
+
+class Period(StrEnum):
+    """The named periods."""
+
+    DAILY = "daily"
+    HOURLY = "hourly"
+    TWO_HOURS = "two-hours"
+
+
+class PeriodFormatter(StrEnum):
+    """The format of a period's time in the name of its tag."""
+
+    WITH_DASHES = "with_dashes"
+    WITHOUT_DASHES = "without_dashes"
+    WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"

@@ -13,43 +13,32 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.slips import slip_of
-from morrow.engine.options.declared import (
-    catalogs,
-    columns,
-    commits,
-    compaction,
-    features,
-    files,
-    flink,
-    formats,
-    history,
-    iceberg,
-    merging,
-    scans,
-    spark,
-    table,
+from morrow.engine.format.metadata_json import find_meant_name
+from morrow.engine.options.declarations import (
+    FIELDS,
+    AnyOption,
+    ColumnOption,
+    Declared,
+    Options,
+    Stage,
+    make_value_error,
 )
-from morrow.engine.options.declaring import FIELDS, AnyOption, ColumnOption, Declared, Stage
-from morrow.engine.options.given import Options, refused_value
+from morrow.engine.options.declared import connectors, features, files, maintenance, merging, scans, table
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
-from morrow.engine.options.tagging import TAG_KEYS, parse_tag_options
+from morrow.engine.options.retention import TAG_KEYS, parse_tag_options
 
-THEMES: tuple[ModuleType, ...] = (
-    *(table, files, formats, merging, compaction, commits, history, scans),
-    *(features, iceberg, catalogs, flink, spark),
-)
+THEMES: tuple[ModuleType, ...] = (table, files, merging, maintenance, scans, features, connectors)
 """The modules that declare options, in the order of the documentation."""
 
 
-def declared_in(theme: ModuleType) -> tuple[AnyOption, ...]:
+def list_options(theme: ModuleType) -> tuple[AnyOption, ...]:
     """Returns the options that a module declares, in its order."""
     return tuple(value for value in vars(theme).values() if isinstance(value, Declared))
 
 
-OPTIONS: Mapping[str, AnyOption] = {option.key: option for theme in THEMES for option in declared_in(theme)}
+OPTIONS: Mapping[str, AnyOption] = {option.key: option for theme in THEMES for option in list_options(theme)}
 COLUMN_OPTIONS: Mapping[str, ColumnOption[object]] = {
-    option.suffix: option for option in vars(columns).values() if isinstance(option, ColumnOption)
+    option.suffix: option for option in vars(merging).values() if isinstance(option, ColumnOption)
 }
 IMMUTABLE = frozenset(key for key, option in OPTIONS.items() if option.immutable)
 
@@ -62,12 +51,12 @@ FREE_PREFIXES = (
 ANY = "#"
 """A placeholder for any name in the keys of callbacks."""
 
-CLOSE = 0.8
+MIN_SIMILARITY = 0.8
 """The similarity above which one key may be a misspelling of the other."""
 SEPARATORS = "[._]"
 
 
-def _by_any_key() -> dict[str, tuple[AnyOption, ...]]:
+def _index_by_key() -> dict[str, tuple[AnyOption, ...]]:
     found: dict[str, tuple[AnyOption, ...]] = {}
     for option in OPTIONS.values():
         for key in option.keys:
@@ -75,27 +64,27 @@ def _by_any_key() -> dict[str, tuple[AnyOption, ...]]:
     return found
 
 
-BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _by_any_key()
+BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _index_by_key()
 """Key or former key -> the options it sets; ``lineSep`` sets those of several formats."""
 
 
 @lru_cache(maxsize=1 << 12)
-def options_of(key: str) -> tuple[AnyOption, ...]:
+def find_options(key: str) -> tuple[AnyOption, ...]:
     """Returns the options that a key sets: none for a key that Paimon does not know."""
     found = BY_ANY_KEY.get(key, ())
-    if not found and (column := column_option(key)) is not None:
+    if not found and (column := split_column_option(key)) is not None:
         names, suffix = column
         return (COLUMN_OPTIONS[suffix].of(names),) if suffix in COLUMN_OPTIONS else ()
     return found
 
 
-def present_key(key: str) -> str:
+def find_present_key(key: str) -> str:
     """Returns the present key of a former one; other keys are returned as they are."""
     found = BY_ANY_KEY.get(key, ())
     return found[0].key if len(found) == 1 else key
 
 
-def resolved(raw: Mapping[str, str]) -> dict[str, str]:
+def resolve_former_keys(raw: Mapping[str, str]) -> dict[str, str]:
     """Returns the options with present keys added beside former ones, unless one of higher precedence is set."""
     options = dict(raw)
     for key in raw:
@@ -107,7 +96,7 @@ def resolved(raw: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-def check_set(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
+def check_new_options(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
     """Checks options being set now, in a new table or by a change.
 
     Raises:
@@ -117,21 +106,21 @@ def check_set(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
     """
     keys = tuple(keys)
     for key in keys:
-        found = options_of(key)
+        found = find_options(key)
         for option in found:
             if not _is_common_word(key, option) and not option.kind.accepts(raw[key]):
-                raise refused_value(raw, key, where, f"it must be {option.kind.expected}")
+                raise make_value_error(raw, key, where, f"it must be {option.kind.expected}")
         if not found:
             _refuse_slip(key, raw, where)
-    refuse({key: raw[key] for key in keys}, where)
+    refuse_options({key: raw[key] for key in keys}, where)
     if any(key.startswith(TAG_KEYS) for key in keys):
         parse_tag_options(raw, where=where)
 
 
-def refuse(raw: Mapping[str, str], where: str, stage: Stage | None = None) -> None:
+def refuse_options(raw: Mapping[str, str], where: str, stage: Stage | None = None) -> None:
     """Raises `Unsupported` for options whose value Morrow does not honour: at a stage, or (None) when they are set."""
     for key, value in raw.items():
-        for option in options_of(key):
+        for option in find_options(key):
             if option.refusal is not None and _is_refused(option, value, stage) and not _is_common_word(key, option):
                 what = f"the option {key!r} = {value!r}"
                 raise Unsupported(what, where=where, hint=option.refusal.reason)
@@ -151,7 +140,7 @@ def _is_refused(option: AnyOption, value: str, stage: Stage | None) -> bool:
     return word not in refusal.unless and not says_nothing
 
 
-def column_option(key: str) -> tuple[str, str] | None:
+def split_column_option(key: str) -> tuple[str, str] | None:
     """Returns the columns and the suffix of an option of columns, None for another key.
 
     Names of columns may have dots in them: the suffix is the longest one known that the key ends with, else (an option
@@ -166,10 +155,10 @@ def column_option(key: str) -> tuple[str, str] | None:
 
 
 def _refuse_slip(key: str, raw: Mapping[str, str], where: str) -> None:
-    meant = _nearest(key)
+    meant = _find_nearest(key)
     if meant is not None:
         raise InvalidArgument(f"{where}: there is no option {key!r}; did you mean {meant!r}?")
-    column = column_option(key)
+    column = split_column_option(key)
     if column is not None and not _is_of_other_package(key, raw):
         known = ", ".join(COLUMN_OPTIONS)
         raise InvalidArgument(f"{where}: there is no option {key!r}; the options of a column are {known}")
@@ -179,24 +168,24 @@ def _is_of_other_package(key: str, raw: Mapping[str, str]) -> bool:
     """Returns whether the aggregate function of a column is from another package, which may have options of its own."""
     parts = key.removeprefix(FIELDS).split(".")
     heads = (".".join(parts[:length]) for length in range(1, len(parts)))
-    functions = (Options(raw).get(columns.AGGREGATE_FUNCTION.of(head)) for head in heads)
+    functions = (Options(raw).get(merging.AGGREGATE_FUNCTION.of(head)) for head in heads)
     return any(name and entry_points(group=AGGREGATE_FUNCTION_PLUGINS, name=name) for name in functions)
 
 
-def _nearest(key: str) -> str | None:
-    if (column := column_option(key)) is not None:
-        near = next(iter(_close(column[1], COLUMN_OPTIONS)), None)
+def _find_nearest(key: str) -> str | None:
+    if (column := split_column_option(key)) is not None:
+        near = next(iter(_find_close(column[1], COLUMN_OPTIONS)), None)
         return None if near is None else f"{FIELDS}{column[0]}.{near}"
     if key.startswith(FREE_PREFIXES):
         family = key.partition(".")[0]
-        return slip_of(key, [known for known in OPTIONS if known.startswith(f"{family}.") and ANY not in known])
-    return next(_close(key, OPTIONS), None)
+        return find_meant_name(key, [known for known in OPTIONS if known.startswith(f"{family}.") and ANY not in known])
+    return next(_find_close(key, OPTIONS), None)
 
 
-def _close(name: str, known: Iterable[str]) -> Iterator[str]:
+def _find_close(name: str, known: Iterable[str]) -> Iterator[str]:
     """Yields the known names that are similar: dots, dashes and case make no difference."""
     plain = {re.sub(SEPARATORS, "-", other.lower()): other for other in known}
     import difflib
 
-    for near in difflib.get_close_matches(re.sub(SEPARATORS, "-", name.lower()), plain, n=1, cutoff=CLOSE):
+    for near in difflib.get_close_matches(re.sub(SEPARATORS, "-", name.lower()), plain, n=1, cutoff=MIN_SIMILARITY):
         yield plain[near]

@@ -1,69 +1,143 @@
-"""Changelogs that outlive their snapshots: ``changelog/changelog-<id>``, copies of snapshot files.
+"""Changelogs that outlive their snapshots, and the ranges of snapshots whose changes are read.
 
-The hints beside them are written as Java does. LATEST is only a hint; changelogs before EARLIEST, when that file
-exists, are being removed by expiry.
+``changelog/changelog-<id>`` is a copy of the file of an expired snapshot. The hints beside the changelogs are written
+as Java does. LATEST is only a hint. If EARLIEST exists, the changelogs before it are being removed by expiry.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from morrow.engine.errors import FileMissing
-from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST, numbered
+from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
+from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST, parse_numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
-from morrow.engine.io.ahead import each
-from morrow.engine.plan.listing import read_hint
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.io.prefetch import read_each
+from morrow.engine.plan.metadata import TableMetadata, read_hint
+from morrow.engine.plan.time_travel import find_last_until
 
 
-def changelog_folder(metadata: TableMetadata) -> str:
+def build_changelog_folder(metadata: TableMetadata) -> str:
     return f"{metadata.paths.branch_root}/changelog"
 
 
-def changelog_path(metadata: TableMetadata, changelog_id: int) -> str:
-    return f"{changelog_folder(metadata)}/{CHANGELOG_PREFIX}{changelog_id}"
+def build_changelog_path(metadata: TableMetadata, changelog_id: int) -> str:
+    return f"{build_changelog_folder(metadata)}/{CHANGELOG_PREFIX}{changelog_id}"
 
 
-def changelog_ids(metadata: TableMetadata) -> list[int]:
+def list_changelog_ids(metadata: TableMetadata) -> list[int]:
     """Returns the ids of all changelogs, ascending."""
-    listed = metadata.store.list(changelog_folder(metadata))
-    found = (numbered(status.name, CHANGELOG_PREFIX) for status in listed if not status.is_dir)
+    listed = metadata.store.list(build_changelog_folder(metadata))
+    found = (parse_numbered(status.name, CHANGELOG_PREFIX) for status in listed if not status.is_dir)
     return sorted(number for number in found if number is not None)
 
 
-def living_changelog_ids(metadata: TableMetadata) -> list[int]:
+def list_living_changelog_ids(metadata: TableMetadata) -> list[int]:
     """Returns the ids of the changelogs from EARLIEST on, ascending: those before it are being removed."""
-    ids = changelog_ids(metadata)
-    earliest = read_hint(metadata.store, f"{changelog_folder(metadata)}/{EARLIEST}")
+    ids = list_changelog_ids(metadata)
+    earliest = read_hint(metadata.store, f"{build_changelog_folder(metadata)}/{EARLIEST}")
     return ids[ids.index(earliest) :] if earliest in ids else ids
 
 
-def changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
+def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
     """Returns the changelog with this id, None when there is no such file."""
-    path = changelog_path(metadata, changelog_id)
+    path = build_changelog_path(metadata, changelog_id)
     try:
         return parse_snapshot(metadata.store.read(path), path)
     except FileMissing:
         return None
 
 
-def each_changelog(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
+def read_changelogs(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
     """Yields these changelogs in order, None for one that does not exist."""
-    return each(metadata.store, lambda changelog_id: changelog_or_none(metadata, changelog_id), ids)
+    return read_each(metadata.store, lambda changelog_id: read_changelog_or_none(metadata, changelog_id), ids)
 
 
 def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = None, latest: int | None = None) -> None:
     """Writes the hints that are given; EARLIEST, which Java sets later, also when it does not exist yet."""
-    folder = changelog_folder(metadata)
+    folder = build_changelog_folder(metadata)
     if latest is not None:
         metadata.store.write(f"{folder}/{LATEST}", str(latest).encode())
     if earliest is None and not metadata.store.exists(f"{folder}/{EARLIEST}"):
-        earliest = next(iter(changelog_ids(metadata)), None)
+        earliest = next(iter(list_changelog_ids(metadata)), None)
     if earliest is not None:
         metadata.store.write(f"{folder}/{EARLIEST}", str(earliest).encode())
 
 
 def remove_changelog_hints(metadata: TableMetadata) -> None:
     """Removes both hints, when no changelogs are left."""
-    folder = changelog_folder(metadata)
+    folder = build_changelog_folder(metadata)
     metadata.store.delete_many([f"{folder}/{EARLIEST}", f"{folder}/{LATEST}"])
+
+
+def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
+    """Returns the snapshot, or the changelog kept of it after it expired.
+
+    Raises:
+        SnapshotExpired, SnapshotNotFound: neither exists.
+    """
+    try:
+        return metadata.snapshot(snapshot_id)
+    except SnapshotNotFound:
+        found = metadata.changelog_or_none(snapshot_id)
+        if found is None:
+            raise
+        return found
+
+
+def list_leading_changelog_ids(metadata: TableMetadata) -> list[int]:
+    """Returns the ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
+    earliest = metadata.earliest_snapshot_id()
+    if earliest is None:
+        return []
+    there, first = set(list_living_changelog_ids(metadata)), earliest
+    while first - 1 in there:
+        first -= 1
+    return list(range(first, earliest))
+
+
+def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | None:
+    """Returns the id of the oldest snapshot, with `changelogs` of the oldest changelog, whose changes remain.
+
+    None when the table has none.
+    """
+    kept = list_leading_changelog_ids(metadata) if changelogs else []
+    return kept[0] if kept else metadata.earliest_snapshot_id()
+
+
+def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
+    """Returns the newest snapshot committed at or before a time (epoch milliseconds), by id; None when all are younger.
+
+    Args:
+        changelogs: include snapshots that have become changelogs.
+    """
+    found = find_last_until(metadata, millis)
+    if found is not None or not changelogs:
+        return None if found is None else found.id
+    kept = list_leading_changelog_ids(metadata)
+    place = bisect_right(
+        kept, millis, key=lambda changelog_id: find_snapshot_or_changelog(metadata, changelog_id).time_millis
+    )
+    return kept[place - 1] if place else None
+
+
+def list_snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
+    """Returns the snapshots after `start`, up to and including `end`.
+
+    Args:
+        changelogs: include snapshots that have become changelogs.
+
+    Raises:
+        InvalidArgument: `end` is before `start`.
+        SnapshotExpired, SnapshotNotFound: one of them does not exist.
+    """
+    check_snapshot_order(metadata, start, end)
+    find = find_snapshot_or_changelog if changelogs else TableMetadata.snapshot
+    return [find(metadata, snapshot_id) for snapshot_id in range(start + 1, end + 1)]
+
+
+def check_snapshot_order(metadata: TableMetadata, start: int, end: int) -> None:
+    if end < start:
+        raise InvalidArgument(
+            f"{metadata.where}: changes go from an older snapshot to a newer one, not {start} to {end}"
+        )

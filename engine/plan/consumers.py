@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from morrow.engine.arguments import instance, is_name
+from morrow.engine.arguments import check_instance, is_name
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
-from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.format.metadata_json import build_from_json, format_json, parse_object
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import one_line
+from morrow.engine.redaction import escape_to_line
 
 CONSUMER_PREFIX = "consumer-"
 NEXT_SNAPSHOT = "nextSnapshot"
@@ -87,7 +87,7 @@ class Consumers:
             data = self.metadata.store.read(path)
         except FileMissing:
             return None
-        return _parsed(data, path)
+        return _parse_progress(data, path)
 
     def record(self, name: str, next_snapshot: int, read: ReadCommit | None = None) -> None:
         """Records that this consumer has read everything before `next_snapshot`.
@@ -100,9 +100,9 @@ class Consumers:
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
-        instance(read, (ReadCommit, type(None)), "the commit that a consumer has read")
+        check_instance(read, (ReadCommit, type(None)), "the commit that a consumer has read")
         mark = {} if read is None else {READ_COMMIT: msgspec.to_builtins(read)}
-        self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot, **mark}))
+        self.metadata.store.write(self._path(name), format_json({NEXT_SNAPSHOT: next_snapshot, **mark}))
 
     def delete(self, name: str) -> bool:
         """Deletes a consumer; returns False when there was none. Raises as `record`."""
@@ -126,7 +126,7 @@ class Consumers:
 
     def __repr__(self) -> str:
         return (
-            "\n".join(f"{one_line(name)}: snapshot {following} is next" for name, following in self.all().items())
+            "\n".join(f"{escape_to_line(name)}: snapshot {following} is next" for name, following in self.all().items())
             or "none"
         )
 
@@ -136,14 +136,14 @@ class Consumers:
         return min(needed, key=lambda item: item[1], default=None)
 
 
-def _parsed(data: bytes, path: str) -> Progress:
+def _parse_progress(data: bytes, path: str) -> Progress:
     node = parse_object(data, path)
-    following = built(path, lambda node: node[NEXT_SNAPSHOT], node)
+    following = build_from_json(path, lambda node: node[NEXT_SNAPSHOT], node)
     if isinstance(following, bool) or not isinstance(following, int):
         raise CorruptFile(path, f"{NEXT_SNAPSHOT} is {following!r}, which is no snapshot id", hint="write it anew")
-    return Progress(following, built(path, _read_commit, node))
+    return Progress(following, build_from_json(path, _parse_read_commit, node))
 
 
-def _read_commit(node: Mapping[str, Any]) -> ReadCommit | None:
+def _parse_read_commit(node: Mapping[str, Any]) -> ReadCommit | None:
     mark = node.get(READ_COMMIT)
     return None if mark is None else msgspec.convert(mark, ReadCommit)

@@ -1,26 +1,36 @@
-"""Turns live entries into the files of a plan: paths, formats, partition values, deletion vectors."""
+"""The data files of a plan, made from live entries: paths, formats, partition values, deletion vectors.
+
+A partition has one folder, except in two cases, in which it may even lie in several folders. Paimon 0.9 wrote legacy
+names whatever ``partition.legacy-name`` said. Java 19 prints some FLOAT and DOUBLE values with fewer digits than Java
+8 to 18 (2.0E23, 1.9999999999999998E23): those of many digits, beyond what a float counts exactly. Most tables have
+the names of older Javas. In both cases the store is asked which of the names exist.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.arrow_buffers import series_of
+from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_rows
-from morrow.engine.format.file_formats import BUILT_IN, known_format
-from morrow.engine.format.paths import bucket_dir, external_path, in_store
+from morrow.engine.format.file_formats import BUILT_IN, find_format
+from morrow.engine.format.partition_path import partition_path
+from morrow.engine.format.paths import build_bucket_dir, check_external_path, to_store_path
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.frames import FEW, distinct
+from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType
+from morrow.engine.io.prefetch import read_each
 from morrow.engine.names import MODERN_DATES
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.partition_folders import found_folders
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
-from morrow.engine.plan.sections import bucket_numbers
+from morrow.engine.plan.sections import number_buckets
+from morrow.engine.polars_threads import MAX_SMALL_ROWS, deduplicate_values
 
 COMPRESSION_SUFFIXES = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 DESCRIBED = (
@@ -29,7 +39,7 @@ DESCRIBED = (
     "_WRITE_COLS",
 )
 """Columns of entries that files of a plan hold as they are, in the order of `DataFile`."""
-PIECE = 1 << 16
+MAX_PIECE_FILES = 1 << 16
 """Files that are made at once."""
 
 NOTHING = pl.Series([None], dtype=pl.Null)
@@ -38,7 +48,7 @@ ENDING = rf"\.([A-Za-z0-9]+)(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?"
 _ENDING = re.compile(ENDING + r"\Z")
 
 
-def data_files(
+def build_data_files(
     metadata: TableMetadata,
     schema: TableSchema,
     options: TableOptions,
@@ -53,11 +63,11 @@ def data_files(
     """
     if not frame.height:
         return []
-    members = described(metadata, schema, options, frame)
+    members = describe_data_files(metadata, schema, options, frame)
     files: list[DataFile] = []
     # Values of all columns as Python objects would take more memory than the files that are made of them.
-    for piece in members.iter_slices(PIECE):
-        shared = {format: format for format in distinct(piece["format"])}
+    for piece in members.iter_slices(MAX_PIECE_FILES):
+        shared = {format: format for format in deduplicate_values(piece["format"])}
         for i, (path, format, *numbers, names, dates) in enumerate(piece.iter_rows(), len(files)):
             written, modern = None if names is None else tuple(names), tuple(dates or ())
             made = DataFile(  # type: ignore[misc]  # the columns above
@@ -67,87 +77,162 @@ def data_files(
     return files
 
 
-def described(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the members of each entry's `DataFile`, in their order, but for its deletion. Raises as `data_files`."""
+def describe_data_files(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
+) -> pl.DataFrame:
+    """Returns the members of each entry's `DataFile`, in their order, but for its deletion. Raises as
+    `build_data_files`.
+    """
     return pl.DataFrame(
         [
-            file_paths(metadata, schema, options, frame),
-            pl.Series("format", file_formats(frame, metadata.where)),
+            build_file_paths(metadata, schema, options, frame),
+            pl.Series("format", parse_file_formats(frame, metadata.where)),
             *(frame[column] for column in DESCRIBED),
             frame[MODERN_DATES] if MODERN_DATES in frame.columns else NOTHING.new_from_index(0, frame.height),
         ]
     )
 
 
-def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
+def build_file_paths(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
+) -> pl.Series:
     """Returns the path of each entry's data file within the store."""
-    _, first, bucket_of = np.unique(bucket_numbers(frame), return_index=True, return_inverse=True)
-    several = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][series_of(first)])
+    _, first, bucket_of = np.unique(number_buckets(frame), return_index=True, return_inverse=True)
+    several = _find_bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][make_series(first)])
     folders = pl.Series([one for one, *_ in several], dtype=pl.String)
-    paths = folders[series_of(bucket_of)] + "/" + frame["_FILE_NAME"]
+    paths = folders[make_series(bucket_of)] + "/" + frame["_FILE_NAME"]
     for number, (_, *others) in enumerate(several):
         for other in others:
             there = [status.name for status in metadata.store.list(other)]
-            is_there = series_of(bucket_of == number) & frame["_FILE_NAME"].is_in(there)
+            is_there = make_series(bucket_of == number) & frame["_FILE_NAME"].is_in(there)
             paths = paths.zip_with(~is_there, other + "/" + frame["_FILE_NAME"])
     outside = frame["_EXTERNAL_PATH"]
     if outside.null_count() == frame.height:
         return paths
-    checked = [None if path is None else external(metadata, options, path) for path in outside]
+    checked = [None if path is None else resolve_external_path(metadata, options, path) for path in outside]
     return pl.Series(checked, dtype=pl.String).fill_null(paths)
 
 
-def external(metadata: TableMetadata, options: TableOptions, path: str) -> str:
+def resolve_external_path(metadata: TableMetadata, options: TableOptions, path: str) -> str:
     """Returns an allowed external path as a path within the table's store."""
     roots = (metadata.store.url(metadata.root), *options.external_roots, *metadata.allowed_roots)
-    found = in_store(metadata.store, external_path(path, roots, where=metadata.where))
+    found = to_store_path(metadata.store, check_external_path(path, roots, where=metadata.where))
     if found is None:
         raise Unsupported(f"the file {path} in another store than the table's", where=metadata.where)
     return found
 
 
-def readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
+def list_readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
     """Returns the folders that may hold data files, links followed: the table's, its external paths, the caller's."""
-    external = (in_store(metadata.store, root) for root in options.external_roots if root)
+    external = (to_store_path(metadata.store, root) for root in options.external_roots if root)
     return (metadata.root, *(root for root in external if root is not None), *metadata.removable_roots)
 
 
-def _bucket_folders(
+def _find_bucket_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, buckets: pl.DataFrame
 ) -> list[list[str]]:
     """Returns the folders of each row of `buckets` (columns _PARTITION, _BUCKET): nearly always one."""
     stored = buckets["_PARTITION"].to_list()
-    values = dict(zip(stored, partition_values(schema, buckets, where=metadata.where)))
-    names = found_folders(metadata, schema, options, values)
+    values = dict(zip(stored, decode_partition_values(schema, buckets, where=metadata.where)))
+    names = find_partition_folders(metadata, schema, options, values)
     return [
-        [bucket_dir(metadata.root, name, bucket, options.data_directory) for name in names[one]]
+        [build_bucket_dir(metadata.root, name, bucket, options.data_directory) for name in names[one]]
         for one, bucket in zip(stored, buckets["_BUCKET"].to_list())
     ]
 
 
-def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
+def decode_partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
     """Returns the partition of each entry as Python values in the order of the partition keys."""
     if not schema.partition_keys:
         return [()] * frame.height
     types = [schema.by_name[name].type for name in schema.partition_keys]
-    rows = distinct(frame["_PARTITION"]).to_list()
+    rows = deduplicate_values(frame["_PARTITION"]).to_list()
     known = dict(zip(rows, decode_rows(rows, types, where=where)))
     return [known[stored] for stored in frame["_PARTITION"].to_list()]
 
 
-def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
+def parse_file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
     """Returns the format of each file, by its name's extension (``.json.gz`` is json).
 
     Raises:
         Unsupported: a format that Morrow does not read.
     """
     names = frame["_FILE_NAME"]
-    if frame.height <= FEW:
+    if frame.height <= MAX_SMALL_ROWS:
         found = (_ENDING.search(name) for name in names.to_list())
         endings = pl.Series([None if each is None else each[1].lower() for each in found], dtype=pl.String)
     else:
         endings = names.str.extract(ENDING + "$").str.to_lowercase()
-    if unknown := {ending for ending in distinct(endings) if ending is None or known_format(ending) is None}:
+    if unknown := {ending for ending in deduplicate_values(endings) if ending is None or find_format(ending) is None}:
         name = next(name for name, ending in zip(names, endings) if ending in unknown)
         raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(BUILT_IN)}")
     return endings
+
+
+Values: TypeAlias = Sequence[Value | None]
+
+
+def find_partition_folders(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, partitions: Mapping[bytes, Values]
+) -> dict[bytes, tuple[str, ...]]:
+    """Returns ``k=v/...`` of each partition (empty for tables without keys) as the disk has it, nearly always one.
+
+    Only partitions with several possible names are looked for, in a store far away many at once.
+    """
+    names = {one: _list_folder_names(schema, options, values) for one, values in partitions.items()}
+    doubtful = [one for one, several in names.items() if len(several) > 1]
+    found = zip(
+        doubtful,
+        read_each(metadata.store, partial(_filter_present, metadata, options), [names[one] for one in doubtful]),
+    )
+    likeliest = {one: (several[0],) for one, several in names.items()}
+    return likeliest | {one: there or (names[one][-1],) for one, there in found}
+
+
+def choose_partition_folder(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
+    """Returns the folder for new files of a partition: the one that is there, else the likeliest name.
+
+    Raises:
+        Unsupported: the partition lies in several folders. Its files are read; Java finds those of one of them only.
+    """
+    names = _list_folder_names(schema, options, values)
+    there = _filter_present(metadata, options, names) if len(names) > 1 else ()
+    if len(there) > 1:
+        raise Unsupported(
+            f"writing a partition in the folders {' and '.join(there)}",
+            where=metadata.where,
+            hint="versions of Java or Paimon have named it differently; write its rows to a new table",
+        )
+    return next(iter(there), names[0])
+
+
+def _list_folder_names(schema: TableSchema, options: TableOptions, values: Values) -> list[str]:
+    """Returns all names that a partition may have, the likeliest first."""
+    legacy = options.legacy_partition_name
+    names = _list_float_names(schema, options, values, legacy)
+    # Bytes have no legacy name that could be found again.
+    if not legacy and not any(isinstance(schema.by_name[key].type, BYTES) for key in schema.partition_keys):
+        names += _list_float_names(schema, options, values, True)
+    return list(dict.fromkeys(names))
+
+
+def _list_float_names(schema: TableSchema, options: TableOptions, values: Values, legacy: bool) -> list[str]:
+    types = [schema.by_name[key].type for key in schema.partition_keys]
+    default = options.partition_default_name
+    named = partial(partition_path, values, types, schema.partition_keys, default_name=default, legacy_name=legacy)
+    if not any(isinstance(type_, FLOATS) for type_ in types):
+        return [named()]
+    return list(dict.fromkeys((named(), named(shortest_floats=True))))
+
+
+def _filter_present(metadata: TableMetadata, options: TableOptions, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if _is_present(metadata, options, name))
+
+
+def _is_present(metadata: TableMetadata, options: TableOptions, name: str) -> bool:
+    parts = (part for part in (metadata.root, options.data_directory, name) if part)
+    return metadata.store.is_dir("/".join(parts))
+
+
+FLOATS = (FloatType, DoubleType)
+BYTES = (BinaryType, VarBinaryType)

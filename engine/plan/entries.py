@@ -2,11 +2,14 @@
 
 Everything stays in Polars frames: reading, checking, resolving ADD against DELETE and pruning by partition are
 expressions over whole manifests.
+
+A commit adds manifests after those of the snapshot before it. So the entries that the first manifests of a list leave
+alive are cached, and only the manifests after them are read and resolved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -15,21 +18,18 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import UNCHECKED_COMMITS, CorruptFile, Unsupported
-from morrow.engine.format.binary_row import arities, decode_columns
-from morrow.engine.format.data_file_meta import EMPTY_ROW
-from morrow.engine.format.entry_frames import no_entries
-from morrow.engine.format.manifest_columns import ADD, DELETE, STATISTICS
+from morrow.engine.format.binary_row import decode_columns, read_arities
+from morrow.engine.format.manifest_entries import ADD, DELETE, EMPTY_ROW, STATISTICS, make_empty_frame
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
-from morrow.engine.frames import FEW, distinct, picked
 from morrow.engine.names import EXTRA, INDEX, ROW
-from morrow.engine.plan.known_entries import keep_entries, known_entries
-from morrow.engine.plan.manifests import WORTH_THREADS, manifest_entries, manifests_of
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.manifests import MIN_THREADED_BYTES, list_manifests, read_manifest_entries
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_frame_bytes
 from morrow.engine.plan.predicate import ALWAYS, Predicate
-from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
+from morrow.engine.plan.pruning import StatsFrame, mask_by_stats
+from morrow.engine.polars_threads import MAX_SMALL_ROWS, deduplicate_values, select_columns
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 """With extra files and embedded index, the columns that identify the file of an entry."""
@@ -37,13 +37,13 @@ IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 RESOLVED = (*IDENTITY, "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH", "_KIND", "_ROW_COUNT")
 """Columns that tell which files are live."""
 
-MANY = 500_000
+MAX_CACHED_ENTRIES = 500_000
 """Entries of a snapshot beyond which they are not cached: they would push each other out."""
 
-WORTH_OUTLINES = 4 << 20
+MIN_OUTLINE_BYTES = 4 << 20
 """Bytes of manifests from which on their statistics are decoded only for who asks: who asks later decodes them anew."""
 
-DECODED_AT_ONCE = 100_000
+MAX_DECODED_ENTRIES = 100_000
 """Of so many entries at a time the columns are held that are not asked for."""
 
 
@@ -70,7 +70,7 @@ class LiveEntries(msgspec.Struct, frozen=True):
     files: int
 
 
-def live_entries(
+def read_live_entries(
     metadata: TableMetadata,
     snapshot: Snapshot,
     schema: TableSchema,
@@ -87,42 +87,42 @@ def live_entries(
         CorruptFile: metadata that contradicts itself (sizes, counts). Unsupported: files added or deleted twice.
         FileMissing: a manifest is gone (the snapshot expired while it was read).
     """
-    listed = manifests_of(metadata, snapshot)
+    listed = list_manifests(metadata, snapshot)
     kept = listed
     if partition_predicate != ALWAYS:
-        overlapping = partitions_overlap(listed, schema, partition_predicate, metadata.where)
+        overlapping = mask_manifests(listed, schema, partition_predicate, metadata.where)
         kept = listed if overlapping.all() else listed.filter(overlapping)
     if not kept.height:
-        return LiveEntries(no_entries(), listed.height, 0, 0)
+        return LiveEntries(make_empty_frame(), listed.height, 0, 0)
 
     def entries_of(manifests: pl.DataFrame) -> pl.DataFrame:
         decoded = None if elsewhere is None else elsewhere(manifests)
         if decoded is None:
-            decoded = _decoded_here(metadata, manifests, schema, partition_predicate, columns)
+            decoded = _decode_here(metadata, manifests, schema, partition_predicate, columns)
         if manifests is listed:
             _check_total(decoded.rows, metadata.where, snapshot)
         return decoded.frame
 
     entries = entries_of(kept)
-    if _deletes(entries):
-        live = resolved(entries)
+    if _count_deletes(entries):
+        live = resolve_entries(entries)
         if not _is_balanced(entries, live) and kept is not listed:
             # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
             # that deletes it is read.
             kept = listed
             entries = entries_of(kept)
-            live = resolved(entries)
+            live = resolve_entries(entries)
         _check_balanced(entries, live, metadata.where, snapshot)
         entries = live
     check_segments(entries["_FILE_NAME"], metadata.where)
     _check_unique(entries, metadata.where, snapshot)
     _check_partitions(entries, schema, metadata.where)
     if columns is not None and partition_predicate == ALWAYS:
-        keep_entries(metadata, kept, entries)
+        cache_entries(metadata, kept, entries)
     return LiveEntries(entries, listed.height, kept.height, entries.height)
 
 
-def rows_of(entries: pl.DataFrame) -> int:
+def count_rows(entries: pl.DataFrame) -> int:
     """Returns the rows of the files that entries add, less those of files that they delete."""
     rows = entries["_ROW_COUNT"]
     return int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
@@ -142,7 +142,7 @@ def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
         )
 
 
-def _decoded_here(
+def _decode_here(
     metadata: TableMetadata,
     manifests: pl.DataFrame,
     schema: TableSchema,
@@ -150,64 +150,68 @@ def _decoded_here(
     columns: Collection[str] | None,
 ) -> Decoded:
     """Returns the entries of manifests; of those that were read together before, the entries that are live."""
-    rechunk = manifests["_FILE_SIZE"].sum() < WORTH_THREADS
-    known, count = known_entries(metadata, manifests, _narrow(columns)) if columns is not None else (None, 0)
+    rechunk = manifests["_FILE_SIZE"].sum() < MIN_THREADED_BYTES
+    known, count = (
+        find_cached_entries(metadata, manifests, _select_narrow(columns)) if columns is not None else (None, 0)
+    )
     parts = [] if known is None else [known]
     if count < manifests.height:
-        parts += _decoded(metadata, manifests[count:], columns)
+        parts += _decode_entries(metadata, manifests[count:], columns)
     entries = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=rechunk)
-    return Decoded(matching(entries, schema, partition_predicate, metadata.where), rows_of(entries))
+    return Decoded(filter_partitions(entries, schema, partition_predicate, metadata.where), count_rows(entries))
 
 
-def matching(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.DataFrame:
+def filter_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.DataFrame:
     """Returns the entries of matching partitions."""
-    return entries if predicate == ALWAYS else entries.filter(partition_matches(entries, schema, predicate, where))
+    return entries if predicate == ALWAYS else entries.filter(mask_partitions(entries, schema, predicate, where))
 
 
-def _decoded(metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None) -> list[pl.DataFrame]:
+def _decode_entries(
+    metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None
+) -> list[pl.DataFrame]:
     """Returns the entries of manifests: the columns asked for and those that tell which are live."""
     if columns is None:
-        return manifest_entries(metadata, manifests)
+        return read_manifest_entries(metadata, manifests)
     # Statistics are most of the metadata, and nested: they are not put together, and of very many left behind.
-    narrow = _narrow(columns)
-    outlines = int(manifests["_FILE_SIZE"].sum()) >= WORTH_OUTLINES and {*STATISTICS}.isdisjoint(columns)
-    if named_entries(manifests) <= MANY:
-        return [picked(each, narrow) for each in manifest_entries(metadata, manifests, outlines=outlines)]
+    narrow = _select_narrow(columns)
+    outlines = int(manifests["_FILE_SIZE"].sum()) >= MIN_OUTLINE_BYTES and {*STATISTICS}.isdisjoint(columns)
+    if count_listed_entries(manifests) <= MAX_CACHED_ENTRIES:
+        return [select_columns(each, narrow) for each in read_manifest_entries(metadata, manifests, outlines=outlines)]
     return [
         each.select(narrow)
-        for piece in pieces(manifests)
-        for each in manifest_entries(metadata, piece, caches=False, outlines=outlines)
+        for piece in split_manifests(manifests)
+        for each in read_manifest_entries(metadata, piece, caches=False, outlines=outlines)
     ]
 
 
-def named_entries(manifests: pl.DataFrame) -> int:
+def count_listed_entries(manifests: pl.DataFrame) -> int:
     """Returns the number of entries that manifests have, as their list says."""
     return int(manifests["_NUM_ADDED_FILES"].sum()) + int(manifests["_NUM_DELETED_FILES"].sum())
 
 
-def pieces(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yields manifests in their order, as many at a time as have about `DECODED_AT_ONCE` entries."""
+def split_manifests(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yields manifests in their order, as many at a time as have about `MAX_DECODED_ENTRIES` entries."""
     named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
-    numbered = manifests.with_columns((named // DECODED_AT_ONCE).alias(ROW))
+    numbered = manifests.with_columns((named // MAX_DECODED_ENTRIES).alias(ROW))
     yield from numbered.partition_by(ROW, include_key=False, maintain_order=True)
 
 
-def _narrow(columns: Collection[str]) -> list[str]:
+def _select_narrow(columns: Collection[str]) -> list[str]:
     return sorted({*RESOLVED, *columns})
 
 
-def _deletes(entries: pl.DataFrame) -> int:
+def _count_deletes(entries: pl.DataFrame) -> int:
     return int((entries["_KIND"] == DELETE).sum())
 
 
 def _is_balanced(entries: pl.DataFrame, live: pl.DataFrame) -> bool:
     """Returns whether every DELETE removes one file that was added."""
-    return live.height == entries.height - 2 * _deletes(entries)
+    return live.height == entries.height - 2 * _count_deletes(entries)
 
 
 def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
     if not _is_balanced(entries, live):
-        deletes = _deletes(entries)
+        deletes = _count_deletes(entries)
         raise Unsupported(
             f"snapshot {snapshot.id}, whose manifests add {entries.height - deletes} files and delete {deletes}, which "
             f"leaves {live.height}: a file is deleted that is not there, or added twice, which",
@@ -218,10 +222,10 @@ def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snaps
 
 def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) -> None:
     """Checks that each partition has a value for each partition key, also in tables without partition keys."""
-    stored = distinct(entries["_PARTITION"])
+    stored = deduplicate_values(entries["_PARTITION"])
     if not schema.partition_keys and stored.len() == 1 and stored[0] == EMPTY_ROW:
         return
-    found = arities(stored, where=where)
+    found = read_arities(stored, where=where)
     if (found != len(schema.partition_keys)).any():
         raise CorruptFile(where, f"the partition of a file does not have {len(schema.partition_keys)} values")
 
@@ -239,13 +243,13 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
         )
 
 
-def resolved(entries: pl.DataFrame) -> pl.DataFrame:
+def resolve_entries(entries: pl.DataFrame) -> pl.DataFrame:
     """Returns the last entry of each file, if that is ADD."""
-    return entries[_last_of_few(entries) if entries.height <= FEW else _last(entries)]
+    return entries[_find_last_of_few(entries) if entries.height <= MAX_SMALL_ROWS else _find_last(entries)]
 
 
-def _last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
-    """Returns the rows of `resolved`, sooner than a query begins."""
+def _find_last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
+    """Returns the rows of `resolve_entries`, sooner than a query begins."""
     names = *IDENTITY, "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"
     extra = (None if each is None else tuple(each) for each in entries["_EXTRA_FILES"].to_list())
     last = dict(zip(zip(*(entries[name].to_list() for name in names), extra), range(entries.height)))
@@ -253,8 +257,8 @@ def _last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
     return rows.compress(entries["_KIND"].to_numpy()[rows] == ADD)
 
 
-def _last(entries: pl.DataFrame) -> pl.Series:
-    """Returns the rows of `resolved`."""
+def _find_last(entries: pl.DataFrame) -> pl.Series:
+    """Returns the rows of `resolve_entries`."""
     identity = [
         *map(pl.col, IDENTITY),
         pl.col("_EXTRA_FILES").list.join("\0").alias(EXTRA),
@@ -272,7 +276,7 @@ def _last(entries: pl.DataFrame) -> pl.Series:
     return last[ROW]
 
 
-def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
+def mask_manifests(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
     """Returns which manifests may hold a file of a matching partition, by their partition statistics."""
     if not listed.height:
         return pl.Series([], dtype=pl.Boolean)
@@ -287,10 +291,10 @@ def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Pre
         for i, name in enumerate(schema.partition_keys)
     }
     counts = (listed["_NUM_ADDED_FILES"] + listed["_NUM_DELETED_FILES"]).rename("files")
-    return pl.Series(keep_mask(predicate, StatsFrame(counts, columns)))
+    return pl.Series(mask_by_stats(predicate, StatsFrame(counts, columns)))
 
 
-def partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
+def mask_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
     """Returns which entries belong to a matching partition: exact, since every row of a partition has its value."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -300,5 +304,45 @@ def partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Pre
         for name, value in zip(schema.partition_keys, values)
     }
     ones = pl.repeat(1, len(partitions), dtype=pl.Int64, eager=True)
-    kept = partitions.filter(pl.Series(keep_mask(predicate, StatsFrame(ones, columns))))
+    kept = partitions.filter(pl.Series(mask_by_stats(predicate, StatsFrame(ones, columns))))
     return entries["_PARTITION"].is_in(kept.implode())
+
+
+MAX_KNOWN_ENTRIES = 1 << 12
+"""Entries in manifests, at most, of which the live ones are kept: others take long for other reasons."""
+IDENTITY_COLUMNS = "_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"
+"""Columns of manifest lists that are held against the manifests: lists that say something else are read as ever."""
+Manifest: TypeAlias = tuple[object, ...]
+MAX_NEW_MANIFESTS = 4
+"""Manifests at the end of a list that may be new."""
+
+
+def find_cached_entries(
+    metadata: TableMetadata, manifests: pl.DataFrame, columns: Sequence[str]
+) -> tuple[pl.DataFrame | None, int]:
+    """Returns the live entries, these columns, of as many manifests at the beginning as are known, and how many."""
+    if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
+        return None, 0
+    names = _identify_manifests(manifests)
+    for count in range(len(names), max(len(names) - MAX_NEW_MANIFESTS, 0), -1):
+        found = METADATA_CACHE.get(_make_cache_key(metadata, names[:count], columns))
+        if isinstance(found, pl.DataFrame):
+            return found, count
+    return None, 0
+
+
+def cache_entries(metadata: TableMetadata, manifests: pl.DataFrame, live: pl.DataFrame) -> None:
+    """Keeps the live entries of all these manifests, which were checked."""
+    if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
+        return
+    key = _make_cache_key(metadata, _identify_manifests(manifests), live.columns)
+    last = manifests["_FILE_NAME"][-1] if manifests.height else None
+    METADATA_CACHE.put(key, live, estimate_frame_bytes(live) + 128 * manifests.height, of=last)
+
+
+def _identify_manifests(manifests: pl.DataFrame) -> tuple[Manifest, ...]:
+    return tuple(zip(*(manifests[name].to_list() for name in IDENTITY_COLUMNS)))
+
+
+def _make_cache_key(metadata: TableMetadata, names: tuple[Manifest, ...], columns: Sequence[str]) -> Hashable:
+    return "live entries", metadata.store.url(metadata.root), names, tuple(columns)

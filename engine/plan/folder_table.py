@@ -14,10 +14,10 @@ from morrow.engine.format.partition_path import unescape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BigIntType, DataField, VarCharType
 from morrow.engine.io.store import FileStatus, FileStore
-from morrow.engine.options.declared.catalogs import FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE
+from morrow.engine.options.declarations import Options
+from morrow.engine.options.declared.connectors import FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import PARTITION_DEFAULT_NAME
-from morrow.engine.options.given import Options
 
 FORMAT_TABLE, OBJECT_TABLE = "format-table", "object-table"
 FORMATS = ("parquet", "orc", "csv", "json", "text")

@@ -1,29 +1,33 @@
-"""Manifest lists, manifests and index manifests as frames: read, decoded and kept, several at once."""
+"""Manifest lists, manifests and index manifests as frames: read, decoded and cached, several at once.
+
+The cache folder has decoded manifests that are large, or that a request would have to fetch.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.forks import check_process
+from morrow.engine.format.arrow_buffers import IPC_ERRORS, deserialize_frame, serialize_frame
 from morrow.engine.format.manifest import (
     decode_index_manifest,
     decode_manifest_lists,
     decode_manifests,
     decode_outlines,
 )
-from morrow.engine.format.manifest_columns import ADD, DELETE, OUTLINE_COLUMNS
+from morrow.engine.format.manifest_entries import ADD, DELETE, OUTLINE_COLUMNS
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.frames import stacked
-from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
-from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.metadata_files import METADATA_CACHE, frame_bytes
+from morrow.engine.io.cache import compute_digest, find_cache_folder, store_entry
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_frame_bytes
+from morrow.engine.polars_threads import check_process, concat_frames
 
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""
@@ -33,7 +37,7 @@ REMOTE_READERS = 16
 """The number of manifests read at once from a remote store, where reading is mostly waiting."""
 
 
-WORTH_THREADS = 1 << 20
+MIN_THREADED_BYTES = 1 << 20
 """The number of bytes of manifests below which starting threads costs more than it saves (on a local disk), and
 decoding each by itself more than decoding them together."""
 
@@ -46,7 +50,7 @@ Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFram
 """Decodes files given as data and path into frames."""
 
 
-def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+def list_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     """Returns the manifests of a snapshot, base list before delta list: the order in which entries apply."""
     lists = (
         (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
@@ -54,49 +58,49 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     )
 
     def joined() -> tuple[object, int]:
-        frame = stacked(_decoded(metadata, lists, decode_manifest_lists))
-        return frame, frame_bytes(frame)
+        frame = concat_frames(_decode_frames(metadata, lists, decode_manifest_lists))
+        return frame, estimate_frame_bytes(frame)
 
     key = (metadata.store.url(metadata.root), *lists)
     return METADATA_CACHE.get_or_make(key, joined, of=snapshot.delta_manifest_list)  # type: ignore[return-value]  # heterogeneous cache
 
 
-def base_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+def list_base_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     """Returns the manifests of what was there before this snapshot."""
     path = metadata.paths.manifest(snapshot.base_manifest_list)
-    (frame,) = _decoded(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
+    (frame,) = _decode_frames(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
-def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+def list_delta_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     """Returns the manifests of the changes of this snapshot."""
     path = metadata.paths.manifest(snapshot.delta_manifest_list)
-    (frame,) = _decoded(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
+    (frame,) = _decode_frames(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
-def changelog_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
+def list_changelog_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
     """Returns the manifests of the changelog files that this snapshot added; None when it has none."""
     if snapshot.changelog_manifest_list is None:
         return None
     path = metadata.paths.manifest(snapshot.changelog_manifest_list)
-    (frame,) = _decoded(metadata, [(path, snapshot.changelog_manifest_list_size)], decode_manifest_lists)
+    (frame,) = _decode_frames(metadata, [(path, snapshot.changelog_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
-def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
+def read_index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
     """Returns the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
     if snapshot.index_manifest is None:
         return None
     path = metadata.paths.manifest(snapshot.index_manifest)
-    (frame,) = _decoded(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
+    (frame,) = _decode_frames(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
     added = frame["_KIND"] == ADD
     if not added.all():  # Writers keep what is left, and Java reads every entry for an index file that is there.
         raise CorruptFile(path, "an index file is deleted that was not added")
     return frame
 
 
-def manifest_entries(
+def read_manifest_entries(
     metadata: TableMetadata, kept: pl.DataFrame, *, caches: bool = True, outlines: bool = False
 ) -> list[pl.DataFrame]:
     """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list.
@@ -106,7 +110,7 @@ def manifest_entries(
     """
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
     files = list(zip(paths, kept["_FILE_SIZE"].to_list()))
-    found = decoded_files(metadata, files, decode_outlines if outlines else decode_manifests, caches=caches)
+    found = decode_files(metadata, files, decode_outlines if outlines else decode_manifests, caches=caches)
     frames = [found[file].select(*OUTLINE_COLUMNS) if outlines else found[file] for file in files]
     counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
     for path, frame, added, deleted in counts:
@@ -116,22 +120,22 @@ def manifest_entries(
     return frames
 
 
-def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
+def cache_manifest(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
     """Caches the contents of a file of the manifest folder, for its writer and the reads that follow.
 
     `size` is null for index manifests, whose size is recorded nowhere.
     """
     path = metadata.paths.manifest(name)
-    _remember(_key(metadata, (path, size), False), path, frame)
+    _cache_frame(_make_cache_key(metadata, (path, size), False), path, frame)
 
 
-def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
+def _decode_frames(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
     """Returns the frame of each file: from the cache, or decoded into it."""
-    frames = decoded_files(metadata, files, decode)
+    frames = decode_files(metadata, files, decode)
     return [frames[file] for file in files]
 
 
-def decoded_files(
+def decode_files(
     metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False, caches: bool = True
 ) -> dict[Stored, pl.DataFrame]:
     """Returns the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
@@ -141,7 +145,7 @@ def decoded_files(
     """
     check_process()
     outline = decode is decode_outlines
-    frames = _known(metadata, files, outline, caches)
+    frames = _find_cached(metadata, files, outline, caches)
     missing = [file for file in dict.fromkeys(files) if file not in frames]
 
     def read(file: Stored) -> bytes | None:
@@ -152,7 +156,7 @@ def decoded_files(
         decoded = decode([(data, file[0]) for file, data in there])
         return list(zip((file for file, _ in there), decoded, strict=True))
 
-    parts = _parts(missing)
+    parts = _group_files(missing)
     if metadata.store.is_local and len(parts) < 2:
         made = [make(part, map(read, part)) for part in parts]
     elif metadata.store.is_local:
@@ -166,42 +170,44 @@ def decoded_files(
         made = []
     for file, entries in itertools.chain.from_iterable(made):
         if caches:
-            _remember(_key(metadata, file, outline), file[0], entries)
+            _cache_frame(_make_cache_key(metadata, file, outline), file[0], entries)
         frames[file] = entries
-        keep_manifest(metadata.store, *file, entries, outline=outline)
+        store_manifest(metadata.store, *file, entries, outline=outline)
     return {file: frames[file] for file in files if file in frames}
 
 
-def _key(metadata: TableMetadata, file: Stored, outline: bool) -> tuple[object, ...]:
+def _make_cache_key(metadata: TableMetadata, file: Stored, outline: bool) -> tuple[object, ...]:
     key = metadata.store.url(file[0]), file[1]
     return (*key, "outline") if outline else key
 
 
-def _known(metadata: TableMetadata, files: Sequence[Stored], outline: bool, caches: bool) -> dict[Stored, pl.DataFrame]:
+def _find_cached(
+    metadata: TableMetadata, files: Sequence[Stored], outline: bool, caches: bool
+) -> dict[Stored, pl.DataFrame]:
     """Returns the frames that are in the cache, or in the cache folder; of outlines, those of whole files as well."""
     frames: dict[Stored, pl.DataFrame] = {}
     kinds = (False, True) if outline else (False,)
     for file in files:
         for is_outline in kinds:
-            key = _key(metadata, file, is_outline)
+            key = _make_cache_key(metadata, file, is_outline)
             cached = METADATA_CACHE.get(key)
-            frame = kept_manifest(metadata.store, *file, outline=is_outline) if cached is None else cached
+            frame = load_manifest(metadata.store, *file, outline=is_outline) if cached is None else cached
             if isinstance(frame, pl.DataFrame):
                 if caches and cached is None:
-                    _remember(key, file[0], frame)
+                    _cache_frame(key, file[0], frame)
                 frames[file] = frame
                 break
     return frames
 
 
-def _remember(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> None:
-    METADATA_CACHE.put(key, frame, frame_bytes(frame) + len(path), of=path.rpartition("/")[2])
+def _cache_frame(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> None:
+    METADATA_CACHE.put(key, frame, estimate_frame_bytes(frame) + len(path), of=path.rpartition("/")[2])
 
 
-def _parts(files: Sequence[Stored]) -> list[Sequence[Stored]]:
+def _group_files(files: Sequence[Stored]) -> list[Sequence[Stored]]:
     """Groups files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
     sizes = [size or 0 for _, size in files]
-    most = WORTH_THREADS if sum(sizes) < WORTH_THREADS else WORTH_THREADS // MANIFEST_READERS
+    most = MIN_THREADED_BYTES if sum(sizes) < MIN_THREADED_BYTES else MIN_THREADED_BYTES // MANIFEST_READERS
     parts: list[list[Stored]] = []
     room = 0
     for file, size in zip(files, sizes):
@@ -227,3 +233,52 @@ def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
     if size is not None and len(data) != size:
         raise CorruptFile(path, f"{len(data)} bytes long where its metadata says {size}")
     return data
+
+
+MIN_STORED_BYTES = 1 << 18
+"""Smaller manifests on a local disk are decoded as fast as the folder is read."""
+MAX_STORED_BYTES = 64 << 20
+"""Frames that take more memory are not kept."""
+
+
+def load_manifest(store: FileStore, path: str, size: int | None, *, outline: bool = False) -> pl.DataFrame | None:
+    """Returns the decoded manifest at `path`, of `size` bytes, or its outline; None where it is not kept."""
+    key = _make_folder_key(store, path, size, outline)
+    folder = None if key is None else find_cache_folder()
+    data = None if key is None or folder is None else folder.get(key)
+    if key is None or folder is None or data is None:
+        return None
+    try:
+        return deserialize_frame(data)
+    except IPC_ERRORS:
+        folder.discard(key)
+        return None
+
+
+def store_manifest(
+    store: FileStore, path: str, size: int | None, frame: pl.DataFrame, *, outline: bool = False
+) -> None:
+    """Keeps a decoded manifest, or its outline, where that pays."""
+    key = _make_folder_key(store, path, size, outline)
+    folder = None if key is None else find_cache_folder()
+    if key is None or folder is None or frame.estimated_size() > MAX_STORED_BYTES:
+        return
+    store_entry(folder, key, lambda: serialize_frame(frame))
+
+
+def _make_folder_key(store: FileStore, path: str, size: int | None, outline: bool) -> bytes | None:
+    """Returns the name of a manifest; None where it is not worth to keep. Its size tells as little as its name alone
+    whether the file is the same one: on a local disk the file system is asked, elsewhere names are never used again.
+    """
+    if size is None or store.checks_pages or (store.is_local and size < MIN_STORED_BYTES):
+        return None
+    place, kind = store.url(path), "outline" if outline else "manifest"
+    if not store.is_local:
+        return compute_digest(kind, pl.__version__, place, size)
+    try:
+        status = Path(place).stat()
+    except OSError:
+        return None
+    if status.st_size != size:
+        return None
+    return compute_digest(kind, pl.__version__, place, size, status.st_mtime_ns, status.st_ino)

@@ -1,23 +1,229 @@
-"""One table's metadata on disk: the newest schema and snapshot, tags and branches, found and read on demand."""
+"""The metadata of one table on disk: schemas, snapshots, tags and branches, found and read on demand.
+
+LATEST is only a hint: a snapshot whose file exists is committed, whatever the hint says. The table begins at EARLIEST
+if that snapshot exists, as in Java: expiry sets it before it removes the files of older snapshots.
+
+In a remote store the search for the newest schema and snapshot begins where the last search of this process ended.
+The snapshot found there is read again, together with those that would follow it. So nothing is taken from memory
+without a check, and one round of requests suffices as long as nobody has committed. If snapshots follow LATEST, they
+are read, as ids have no gaps.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import errno
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TypeVar
+
+import polars as pl
 
 from morrow.engine.arguments import is_name
-from morrow.engine.errors import BranchNotFound, FileMissing, InvalidArgument, TableNotFound, TagNotFound, Unsupported
-from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_tag
+from morrow.engine.errors import (
+    BranchNotFound,
+    CorruptFile,
+    FileMissing,
+    InvalidArgument,
+    SnapshotExpired,
+    SnapshotNotFound,
+    StorageError,
+    TableNotFound,
+    TagNotFound,
+    Unsupported,
+)
+from morrow.engine.format.paths import (
+    CHANGELOG_PREFIX,
+    DATABASE_SUFFIX,
+    EARLIEST,
+    LATEST,
+    MAIN_BRANCH,
+    TablePaths,
+    parse_file_id,
+    parse_numbered,
+    to_store_path,
+)
+from morrow.engine.format.schema import TableSchema, parse_schema
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.format.types import BlobType
-from morrow.engine.io.ahead import each
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.prefetch import call_both, read_each, start_request
+from morrow.engine.io.store import FileStore
+from morrow.engine.io.wrapped_stores import confine
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
-from morrow.engine.plan.listing import near_folder, tables_below
-from morrow.engine.plan.metadata_files import MetadataFiles
-from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of
-from morrow.engine.telling import did_you_mean
-from morrow.engine.values import replace
+from morrow.engine.plan.owner import FILES, Owned, TableOwner
+from morrow.engine.redaction import redact_text, suggest_name
+from morrow.engine.structs import replace
+
+SCHEMA_PREFIX = "schema-"
+SNAPSHOT_PREFIX = "snapshot-"
+
+MAX_CACHED_ENTRIES = 3000
+"""Metadata files and plans in the cache. A commit leaves about six of 20 KB each, which nobody needs after the next."""
+FRAME_BYTES, COLUMN_BYTES = 512, 1280
+"""Memory that a frame and each of its columns take beside their values."""
+
+METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_CACHED_ENTRIES)
+"""Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
+
+
+def estimate_frame_bytes(frame: pl.DataFrame) -> int:
+    """Return the memory that a frame takes, about: most of that of a small one is not its values."""
+    return int(frame.estimated_size()) + FRAME_BYTES + COLUMN_BYTES * frame.width
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MetadataFiles:
+    """The schemas and snapshots of the table at `root` in `store`, on `branch`.
+
+    Nothing about the newest state is kept between calls: each question is answered from the store. All that is written
+    or removed through it lies below the table's folder, or below `allowed_roots`, which the caller named: the table's
+    own options and links may lead elsewhere, and nothing is changed there (see `confine`). `owner` is the catalog's
+    side of the table, where that commits.
+    """
+
+    store: FileStore
+    root: str
+    branch: str = MAIN_BRANCH
+    allowed_roots: tuple[str, ...] = field(default=())
+    owner: TableOwner = field(default=FILES, compare=False, repr=False)
+    known: Mapping[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
+    """Schemas by id that were read a moment ago, for one plan or commit: they are not read again."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", confine(self.store, (self.root, *self.removable_roots)))
+
+    @property
+    def removable_roots(self) -> tuple[str, ...]:
+        """The `allowed_roots` in the table's store, as paths within it."""
+        found = (to_store_path(self.store, root) for root in self.allowed_roots if root)
+        return tuple(root for root in found if root is not None)
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        return TablePaths(self.root, self.branch)
+
+    @cached_property
+    def where(self) -> str:
+        url = redact_text(self.store.url(self.root))  # the rest of the URL identifies the table
+        return url if self.branch == MAIN_BRANCH else f"{url} (branch {self.branch})"
+
+    # Schemas
+
+    def schema_ids(self) -> list[int]:
+        """Returns the ids of all schema files, ascending."""
+        return list_ids(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """Returns the schema with this id; schemas never change, so it is read once.
+
+        Raises:
+            FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
+        """
+        if schema_id in self.known:
+            return self.known[schema_id]
+        path = self.paths.schema(schema_id)
+        found = self._parsed(path, parse_schema)
+        if found.id != schema_id:
+            raise CorruptFile(path, f"it says that it is schema {found.id}")
+        return found
+
+    def schemas(self) -> list[TableSchema]:
+        """Returns all schemas, oldest first."""
+        return [self.schema(schema_id) for schema_id in self.schema_ids()]
+
+    # Snapshots
+
+    def snapshot_ids(self) -> list[int]:
+        """Returns the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
+        return list_ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
+
+    def living_snapshot_ids(self) -> list[int]:
+        """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
+        ids = self.snapshot_ids()
+        hint = self.hint(EARLIEST)
+        at = 0 if hint is None else bisect_left(ids, hint)
+        return ids[at:] if ids[at : at + 1] == [hint] else ids
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Returns the snapshot with this id.
+
+        Raises:
+            SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never existed.
+        """
+        found = self.snapshot_or_none(snapshot_id)
+        if found is not None:
+            return found
+        ids = self.snapshot_ids()
+        if not ids:
+            raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the table has no snapshots")
+        if 1 <= snapshot_id < ids[0]:
+            raise SnapshotExpired(
+                f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
+                "tags keep older states (see Table.tags)"
+            )
+        raise SnapshotNotFound(
+            f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}"
+        )
+
+    def earliest_snapshot_id(self) -> int | None:
+        """Returns the id of the oldest snapshot that is not being removed, None when there is none."""
+        first = self.paths.snapshot(FIRST_SNAPSHOT_ID)
+        if self.store.is_local:
+            hint, has_first = self.hint(EARLIEST), None
+        else:
+            hint, has_first = call_both(self.store, partial(self.hint, EARLIEST), partial(self.store.exists, first))
+        if hint is not None and (has_first if hint == FIRST_SNAPSHOT_ID and has_first else self._has_snapshot(hint)):
+            return hint
+        # A table without the hint has usually lost nothing yet: one look saves listing a long history.
+        if self.store.exists(first) if has_first is None else has_first:
+            return FIRST_SNAPSHOT_ID
+        return next(iter(self.snapshot_ids()), None)
+
+    def _has_snapshot(self, snapshot_id: int) -> bool:
+        return self.store.exists(self.paths.snapshot(snapshot_id))
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yields all living snapshots, oldest first; those that expire during iteration are left out."""
+        return filter(None, self.each_snapshot(self.living_snapshot_ids()))
+
+    def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
+        """Yields these snapshots in order, None for one that does not exist."""
+        return read_each(self.store, self.snapshot_or_none, ids)
+
+    def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """Returns the snapshot with this id, None when there is no such file."""
+        return self._snapshot_at(self.paths.snapshot(snapshot_id), snapshot_id)
+
+    def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """Returns the changelog kept of an expired snapshot, whose content is that of a snapshot; None without one."""
+        path = f"{self.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
+        return self._snapshot_at(path, snapshot_id)
+
+    def _snapshot_at(self, path: str, snapshot_id: int) -> Snapshot | None:
+        try:
+            found = parse_snapshot(self.store.read(path), path)
+        except FileMissing:
+            return None
+        if found.id != snapshot_id:
+            raise CorruptFile(path, f"it says that it is snapshot {found.id}")
+        return found
+
+    def hint(self, name: str) -> int | None:
+        """Returns the id in LATEST or EARLIEST of the snapshots, None where there is none."""
+        return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
+
+    def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+        """Parses a small file once; the cache key has its bytes, so that of a re-created table is parsed anew."""
+        data = self.store.read(path)
+        key = (self.store.url(path), data)
+        return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
+
 
 TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
@@ -38,7 +244,7 @@ class TableMetadata(MetadataFiles):
         other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             names = [MAIN_BRANCH, *self.branch_names()]
-            known, hint = ", ".join(names), did_you_mean(branch, names)
+            known, hint = ", ".join(names), suggest_name(branch, names)
             raise BranchNotFound(
                 f"{self.store.url(self.root)}: there is no branch {branch!r}; {hint}the branches are {known}"
             )
@@ -60,19 +266,19 @@ class TableMetadata(MetadataFiles):
         Raises:
             TableNotFound: the folder does not exist or holds no schema.
         """
-        found = newest_schema_of(self)
+        found = find_newest_schema(self)
         if found is None:
             there = self.store.is_dir(self.root)
             what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
-            tables = tables_below(self.store, self.root) if there else []
+            tables = list_tables_below(self.store, self.root) if there else []
             hint = f"its tables are {', '.join(tables)}" if tables else "such as warehouse/db.db/table"
-            near = "" if there else near_folder(self.store, self.root)
+            near = "" if there else suggest_folder(self.store, self.root)
             raise TableNotFound(f"{self.where}: the folder {what}; {near}give the folder of a table: {hint}")
         return found
 
     def latest_snapshot(self) -> Snapshot | None:
         """Returns the newest committed snapshot, None when nothing was committed."""
-        return newest_snapshot_of(self)
+        return find_newest_snapshot(self)
 
     def options(self, schema: TableSchema) -> TableOptions:
         """Returns the options of this schema, parsed and checked.
@@ -109,7 +315,7 @@ class TableMetadata(MetadataFiles):
         found = self._tag_or_none(name)
         if found is None:
             names = self.tag_names()
-            known, hint = ", ".join(names) or "none", did_you_mean(name, names)
+            known, hint = ", ".join(names) or "none", suggest_name(name, names)
             raise TagNotFound(f"{self.where}: there is no tag {name!r}; {hint}the tags are: {known}")
         return found
 
@@ -122,7 +328,7 @@ class TableMetadata(MetadataFiles):
 
     def tags(self) -> list[Tag]:
         """Returns all tags by the id of their snapshot, then by name; tags deleted meanwhile are left out."""
-        found = (tag for tag in each(self.store, self._tag_or_none, self.tag_names()) if tag is not None)
+        found = (tag for tag in read_each(self.store, self._tag_or_none, self.tag_names()) if tag is not None)
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def branch_names(self) -> list[str]:
@@ -131,3 +337,158 @@ class TableMetadata(MetadataFiles):
         return sorted(
             s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir
         )
+
+
+_SEARCH_STARTS: ByteCache[Snapshot | int] = ByteCache(1 << 24)
+_SNAPSHOT_BYTES = 2048
+"""Bytes that a snapshot takes there, about."""
+SEARCH_STEPS = (4, 16, 64)
+"""Snapshots that are read at once above one that is not the newest; the folder is listed when all of them exist."""
+
+
+def forget_searches() -> None:
+    """Drops where searches begin."""
+    _SEARCH_STARTS.clear()
+
+
+def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
+    """Returns the schema of the greatest id; None where there is no schema."""
+    if metadata.store.is_local:
+        ids = metadata.schema_ids()
+        return metadata.schema(ids[-1]) if ids else None
+    key = ("schema", metadata.store.url(metadata.paths.schema_dir))
+    known = _SEARCH_STARTS.get(key)
+    guessed = start_request(metadata.store, partial(metadata.schema, known)) if isinstance(known, int) else None
+    ids = metadata.schema_ids()
+    if not ids:
+        return None
+    _SEARCH_STARTS.put(key, ids[-1], _SNAPSHOT_BYTES)
+    return guessed() if guessed is not None and ids[-1] == known else metadata.schema(ids[-1])
+
+
+def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
+    """Returns the newest committed snapshot, None when nothing was committed."""
+    if Owned.SNAPSHOTS in metadata.owner.owns:
+        return metadata.owner.latest_snapshot(metadata.branch)
+    if metadata.store.is_local:
+        return _search_by_hint(metadata, metadata.hint(LATEST))
+    key = _make_snapshot_key(metadata)
+    known = _SEARCH_STARTS.get(key)
+    found = _search_from(metadata, known) if isinstance(known, Snapshot) else None
+    found = found or _search_by_hint(metadata, metadata.hint(LATEST))
+    if found is not None:
+        _SEARCH_STARTS.put(key, found, _SNAPSHOT_BYTES)
+    return found
+
+
+def remember_snapshot(metadata: MetadataFiles, snapshot: Snapshot) -> None:
+    """Has the next search begin at this snapshot."""
+    if not metadata.store.is_local:
+        _SEARCH_STARTS.put(_make_snapshot_key(metadata), snapshot, _SNAPSHOT_BYTES)
+
+
+def get_last_seen(metadata: MetadataFiles) -> Snapshot | None:
+    """Returns the snapshot at which the next search begins, in a store far away; it may not be the newest any more."""
+    known = _SEARCH_STARTS.get(_make_snapshot_key(metadata))
+    return known if isinstance(known, Snapshot) else None
+
+
+def _make_snapshot_key(metadata: MetadataFiles) -> tuple[str, str]:
+    return "snapshot", metadata.store.url(metadata.paths.snapshot_dir)
+
+
+def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
+    """Returns the newest snapshot when `known` is one still, with few after it; None when others have to tell."""
+    there, following = call_both(
+        metadata.store, partial(metadata.snapshot_or_none, known.id), partial(metadata.snapshot_or_none, known.id + 1)
+    )
+    if there != known:  # rolled back, expired, or of another table of that name
+        return None
+    return known if following is None else _search_above(metadata, following)
+
+
+def _search_above(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
+    """Returns the newest snapshot from one that exists upwards, None when there are many."""
+    for count in SEARCH_STEPS:
+        for found in metadata.each_snapshot(range(known.id + 1, known.id + 1 + count)):
+            if found is None:
+                return known
+            known = found
+    return None
+
+
+def _search_by_hint(metadata: MetadataFiles, hint: int | None) -> Snapshot | None:
+    """Returns the newest snapshot: that of the hint if it exists and none follows; otherwise the folder decides."""
+    if hint is not None:
+        following = metadata.paths.snapshot(hint + 1)
+        if metadata.store.is_local:
+            found = None if metadata.store.exists(following) else metadata.snapshot_or_none(hint)
+        else:
+            found, after = call_both(
+                metadata.store, partial(metadata.snapshot_or_none, hint), partial(metadata.snapshot_or_none, hint + 1)
+            )
+            found = None if found is None else found if after is None else _search_above(metadata, after)
+        if found is not None:
+            return found
+    ids = metadata.snapshot_ids()
+    for snapshot_id in reversed(ids):
+        if (found := metadata.snapshot_or_none(snapshot_id)) is not None:
+            return found
+    if ids:  # a table without rows has none; these are dropped just now, or kept from us
+        what_to_do = "it is listed, and not there; the table may have been dropped while it was read: open it again"
+        raise FileMissing(metadata.store.url(metadata.paths.snapshot(ids[-1])), hint=what_to_do)
+    return None
+
+
+MAX_SHOWN_TABLES = 20
+"""The most tables that a message names."""
+MAX_SEARCHED_FOLDERS = 100
+"""The most folders that are looked into for them."""
+
+
+def read_hint(store: FileStore, path: str) -> int | None:
+    """Returns the id in a hint file, None when it does not exist, is not a file, or holds no id."""
+    try:
+        return parse_file_id(store.read(path).strip())
+    except FileMissing:
+        return None
+    except StorageError as error:
+        if error.errno == errno.EISDIR:
+            return None
+        raise
+
+
+def list_ids(store: FileStore, folder: str, prefix: str) -> list[int]:
+    """Returns the ids in the names of the folder's files that begin with `prefix`, ascending."""
+    found = (parse_numbered(status.name, prefix) for status in store.list(folder) if not status.is_dir)
+    return sorted(number for number in found if number is not None)
+
+
+def _list_folders(store: FileStore, folder: str) -> list[str]:
+    return sorted(each.name for each in store.list(folder) if each.is_dir)
+
+
+def _join_path(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name  # a bucket's own root is empty
+
+
+def suggest_folder(store: FileStore, root: str) -> str:
+    """Returns ``did you mean 'orders'? ``: of the folders beside one that is not there, or of the databases."""
+    parent, _, name = root.rstrip("/").rpartition("/")
+    above, _, database = parent.rpartition("/")
+    try:
+        if beside := _list_folders(store, parent):
+            return suggest_name(name, beside)
+        return suggest_name(database, [each for each in _list_folders(store, above) if each.endswith(DATABASE_SUFFIX)])
+    except StorageError:  # what is above a table need not be open to its readers
+        return ""
+
+
+def list_tables_below(store: FileStore, root: str) -> list[str]:
+    """Returns the first tables of the folder if it is a database or a warehouse, as paths within it."""
+    folders = _list_folders(store, root)
+    inner = [name for name in folders if name.endswith(DATABASE_SUFFIX)][:MAX_SEARCHED_FOLDERS]
+    below = [f"{name}/{each}" for name in inner for each in _list_folders(store, _join_path(root, name))]
+    places = (*folders, *below)[:MAX_SEARCHED_FOLDERS]
+    found = [name for name in places if store.is_dir(TablePaths(_join_path(root, name)).schema_dir)]
+    return found if len(found) <= MAX_SHOWN_TABLES else [*found[:MAX_SHOWN_TABLES], "..."]

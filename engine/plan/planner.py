@@ -2,45 +2,83 @@
 
 The steps: manifests whose partitions may match -> live entries -> buckets that may hold the key -> files whose key
 statistics may match -> sections -> value statistics and file indexes on the sections that need no merge.
+
+Statistics are most of the metadata. Another process that decodes manifests for the planner sends its entries without
+them: the masks of pruning and the dates of ORC files become columns (`decode_outlined`). All else is left to the
+planner, which sees every entry of the matching partitions.
+
+Paimon counts days in the proleptic Gregorian calendar. Other readers of ORC take the count for one of the Julian
+calendar before that ended in October 1582, so that a date is another one to them. Statistics tell which files have
+only later dates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from datetime import date
 from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.types import BlobType, DataField, contains
-from morrow.engine.frames import kept, picked
-from morrow.engine.merge.registry import merge_spec
+from morrow.engine.format.types import BlobType, DataField, DateType, has_type
+from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
-from morrow.engine.plan.data_files import DESCRIBED, data_files, described, partition_values, readable_roots
-from morrow.engine.plan.deletions import DeletionVectors, check_needs_no_merge, deletion_refs, with_vectors
-from morrow.engine.plan.entries import Decoded, LiveEntries, live_entries
-from morrow.engine.plan.entry_checks import check_columns
-from morrow.engine.plan.in_flight import planning
+from morrow.engine.names import BUCKET_MATCHES, BUCKET_NUMBER, KEYS_MATCH, MODERN_DATES, SECTION, VALUES_MATCH, VECTOR
+from morrow.engine.plan.data_files import (
+    DESCRIBED,
+    build_data_files,
+    decode_partition_values,
+    describe_data_files,
+    list_readable_roots,
+)
+from morrow.engine.plan.deletion_files import DeletionVectors, attach_vectors, build_deletion_refs, check_needs_no_merge
+from morrow.engine.plan.entries import (
+    RESOLVED,
+    Decoded,
+    LiveEntries,
+    count_rows,
+    filter_partitions,
+    read_live_entries,
+    split_manifests,
+)
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.manifests import read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.modern_dates import lacks_statistics, with_modern_dates
-from morrow.engine.plan.packed_files import PackedFiles
-from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
-from morrow.engine.plan.request import ScanRequest
-from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
-from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, schema_ids_of, sectioned, together
-from morrow.engine.values import replace
+from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, find_columns
+from morrow.engine.plan.pruning import (
+    mask_by_bucket,
+    mask_by_index,
+    mask_by_key,
+    mask_by_stats,
+    mask_by_value,
+    project_predicate,
+    read_value_stats,
+)
+from morrow.engine.plan.read_guards import guard_planning
+from morrow.engine.plan.scan_plan import DataFile, PackedFiles, PruneStep, ScanPlan, ScanRequest, Section, SectionKind
+from morrow.engine.plan.sections import (
+    KEY_BOUNDS,
+    Sectioned,
+    check_columns,
+    divide_entries,
+    find_schema_ids,
+    group_by_section,
+)
+from morrow.engine.polars_threads import filter_rows, select_columns
+from morrow.engine.structs import replace
 
 STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
 NEEDED = (*STORED, *KEY_BOUNDS)
 """Columns of entries that a plan is made of, but for the statistics that filters ask."""
 ASSEMBLED = (*STORED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""
-MOST_OBJECTS = 1 << 17
+MAX_OBJECT_FILES = 1 << 17
 """Files that a plan holds as objects; more are packed: they take a third of the memory, and a while each time they are
 gone through."""
 
@@ -57,22 +95,22 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
         SnapshotExpired: the snapshot has been removed meanwhile.
     """
-    plan = _empty_plan(metadata, request)
+    plan = _make_empty_plan(metadata, request)
     if request.snapshot is None:
         return plan
-    with planning(metadata, request.snapshot):
-        return _with_files(metadata, request, plan, outlines)
+    with guard_planning(metadata, request.snapshot):
+        return _plan_files(metadata, request, plan, outlines)
 
 
-def plan_of_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
+def plan_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
     """Plans a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
-    plan = _empty_plan(metadata, request)
-    divided = sectioned(metadata, request, plan.merge, with_modern_dates(metadata, entries))
-    return _assembled(metadata, request, plan, divided, None, ())
+    plan = _make_empty_plan(metadata, request)
+    divided = divide_entries(metadata, request, plan.merge, add_modern_dates(metadata, entries))
+    return _build_plan(metadata, request, plan, divided, None, ())
 
 
-def _empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Returns the plan of a request without files. Raises as `spec_of`."""
+def _make_empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
+    """Returns the plan of a request without files. Raises as `resolve_merge`."""
     return ScanPlan(
         table=metadata.where,
         schema=request.read_schema,
@@ -80,25 +118,25 @@ def _empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         filter=request.filter,
         sections=(),
         snapshot=request.snapshot,
-        merge=spec_of(metadata, request),
+        merge=resolve_merge(metadata, request),
         limit=request.limit,
         file_options=request.options.raw,
         root=metadata.root,
         branch=metadata.branch,
-        roots=readable_roots(metadata, request.options),
+        roots=list_readable_roots(metadata, request.options),
     )
 
 
-def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
+def resolve_merge(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     """Returns how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
     check_blobs(request.schema, metadata.where)
-    spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
+    spec = request.merge or describe_merge(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
 
 
 def check_blobs(schema: TableSchema, where: str) -> None:
     """Raises `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
-    blobs = [field.name for field in schema.fields if contains(field.type, BlobType)] if schema.primary_keys else []
+    blobs = [field.name for field in schema.fields if has_type(field.type, BlobType)] if schema.primary_keys else []
     if blobs:
         raise Unsupported(
             f"the BLOB column {blobs[0]!r} of a table with a primary key",
@@ -107,26 +145,28 @@ def check_blobs(schema: TableSchema, where: str) -> None:
         )
 
 
-def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
+def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
     steps: list[PruneStep] = []
     # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
     needed = None if request.filter.predicate != ALWAYS else NEEDED
-    entries, vectors = visible_entries(metadata, request, plan.merge, steps, needed, outlines)
-    if lacks_statistics(request.schema, entries):
+    entries, vectors = read_visible_entries(metadata, request, plan.merge, steps, needed, outlines)
+    if is_without_statistics(request.schema, entries):
         steps.clear()
-        entries, vectors = visible_entries(metadata, request, plan.merge, steps)
-    entries = with_modern_dates(metadata, _keyed(metadata, request, entries, steps))
+        entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
+    entries = add_modern_dates(metadata, _prune_by_key(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
         # Ordering entries copies what else they have.
-        entries = picked(entries, (*ASSEMBLED, *KEY_BOUNDS))
-    divided = sectioned(metadata, request, plan.merge, entries)
+        entries = select_columns(entries, (*ASSEMBLED, *KEY_BOUNDS))
+    divided = divide_entries(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
-    divided = msgspec.structs.replace(divided, frame=picked(_prune_raw(metadata, request, divided, steps), ASSEMBLED))
+    divided = msgspec.structs.replace(
+        divided, frame=select_columns(_prune_raw(metadata, request, divided, steps), ASSEMBLED)
+    )
     del entries
-    return _assembled(metadata, request, plan, divided, vectors, steps)
+    return _build_plan(metadata, request, plan, divided, vectors, steps)
 
 
-def visible_entries(
+def read_visible_entries(
     metadata: TableMetadata,
     request: ScanRequest,
     spec: MergeSpec | None,
@@ -140,10 +180,12 @@ def visible_entries(
     """
     assert request.snapshot is not None
     elsewhere = None if outlines is None else lambda manifests: outlines(metadata, request, manifests)
-    partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
-    live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part, columns, elsewhere)
+    partition_part = project_predicate(request.filter.predicate, frozenset(request.schema.partition_keys))
+    live: LiveEntries = read_live_entries(
+        metadata, request.snapshot, request.schema, partition_part, columns, elsewhere
+    )
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
-    frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
+    frame, vectors = attach_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if spec is not None:
@@ -154,20 +196,22 @@ def visible_entries(
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level
-        frame = kept(frame, visible)
+        frame = filter_rows(frame, visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors
 
 
-def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]) -> pl.DataFrame:
+def _prune_by_key(
+    metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]
+) -> pl.DataFrame:
     """Returns files whose bucket and key statistics may match: all versions of a key share its key columns."""
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
-    kept = frame.filter(bucket_mask(request.schema, request.options, request.filter.predicate, frame))
+    kept = frame.filter(mask_by_bucket(request.schema, request.options, request.filter.predicate, frame))
     if kept.height < frame.height:
         steps.append(PruneStep("files by bucket", kept.height, frame.height))
     if request.schema.primary_keys and kept.height:
-        matching = kept.filter(key_mask(metadata, request.schema, request.filter.predicate, kept))
+        matching = kept.filter(mask_by_key(metadata, request.schema, request.filter.predicate, kept))
         steps.append(PruneStep("files by key range", matching.height, kept.height))
         kept = matching
     return kept
@@ -184,7 +228,7 @@ def _prune_raw(
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
     raw = ~frame[SECTION].is_in(list(kinds))
-    for name, mask_of in (("raw files by statistics", value_mask), ("raw files by index", index_mask)):
+    for name, mask_of in (("raw files by statistics", mask_by_value), ("raw files by index", mask_by_index)):
         candidates = frame.filter(raw)
         if not candidates.height:
             break
@@ -197,7 +241,7 @@ def _prune_raw(
     return frame
 
 
-def _assembled(
+def _build_plan(
     metadata: TableMetadata,
     request: ScanRequest,
     plan: ScanPlan,
@@ -205,13 +249,13 @@ def _assembled(
     vectors: DeletionVectors | None,
     steps: Sequence[PruneStep],
 ) -> ScanPlan:
-    frame, numbers, starts = together(sectioned.frame)
-    files = _files(metadata, request, frame, vectors)
+    frame, numbers, starts = group_by_section(sectioned.frame)
+    files = _build_files(metadata, request, frame, vectors)
     first = starts[:-1]
     stored, buckets = frame["_PARTITION"][first], frame["_BUCKET"][first]
-    values = partition_values(request.schema, stored.to_frame(), where=metadata.where)
+    values = decode_partition_values(request.schema, stored.to_frame(), where=metadata.where)
     unbounded = (None, None)
-    schemas = [metadata.schema(schema_id) for schema_id in schema_ids_of(frame)]
+    schemas = [metadata.schema(schema_id) for schema_id in find_schema_ids(frame)]
     check_columns(schemas, request.schema, frame, metadata.where)
     sections = tuple(
         Section(
@@ -231,21 +275,130 @@ def _assembled(
         plan,
         sections=sections,
         steps=tuple(steps),
-        file_fields={schema.id: file_columns(schema) for schema in schemas},
+        file_fields={schema.id: list_file_columns(schema) for schema in schemas},
     )
 
 
-def _files(
+def _build_files(
     metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, vectors: DeletionVectors | None
 ) -> tuple[DataFile, ...] | PackedFiles:
-    deletions = deletion_refs(metadata, request.schema, request.options, vectors, frame)
-    if frame.height > MOST_OBJECTS:
-        return PackedFiles.of(described(metadata, request.schema, request.options, frame), deletions)
-    return tuple(data_files(metadata, request.schema, request.options, frame, deletions))
+    deletions = build_deletion_refs(metadata, request.schema, request.options, vectors, frame)
+    if frame.height > MAX_OBJECT_FILES:
+        return PackedFiles.of(describe_data_files(metadata, request.schema, request.options, frame), deletions)
+    return tuple(build_data_files(metadata, request.schema, request.options, frame, deletions))
 
 
-def file_columns(schema: TableSchema) -> tuple[DataField, ...]:
+def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
     """Returns the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
     if not schema.primary_keys:
         return schema.fields
     return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)
+
+
+ORC = r"(?i)\.orc$"
+
+FIRST_MODERN = date(1583, 1, 1)
+"""Some weeks after the calendars meet: writers may have told bounds in either of them, or in a time zone."""
+
+ORC_ROW = "_ROW"
+
+
+def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
+    """Returns whether dates of ORC files may be read, and nothing tells of them: statistics were not asked for."""
+    told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
+    if told or not any(isinstance(field.type, DateType) for field in schema.fields):
+        return False
+    return bool(entries["_FILE_NAME"].str.contains(ORC).any())
+
+
+def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
+    """Adds `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
+
+    Where no file has any, or the statistics are not there, the entries stay as they are.
+    """
+    if "_VALUE_STATS" not in entries.columns:
+        return entries
+    is_orc = entries["_FILE_NAME"].str.contains(ORC)
+    if not is_orc.any():
+        return entries
+    parts = []
+    for (schema_id,), group in entries.with_row_index(ORC_ROW).filter(is_orc).group_by(["_SCHEMA_ID"]):
+        types = {field.name: field.type for field in metadata.schema(int(str(schema_id))).fields}
+        dates = [name for name, kind in types.items() if isinstance(kind, DateType)]
+        if not dates:
+            continue
+        stats = read_value_stats(group, types, dates, where=metadata.where)
+        modern = [~mask_by_stats(Leaf(name, Op.LT, (FIRST_MODERN,)), stats) for name in dates]
+        names = [pl.when(pl.Series(flags)).then(pl.lit(name)) for name, flags in zip(dates, modern)]
+        lists = pl.select(pl.concat_list(names).list.drop_nulls()).to_series()
+        parts.append(pl.DataFrame([group[ORC_ROW], lists.alias(MODERN_DATES)]))
+    if not parts:
+        return entries
+    return (
+        entries.with_row_index(ORC_ROW)
+        .join(pl.concat(parts), on=ORC_ROW, how="left", maintain_order="left")
+        .drop(ORC_ROW)
+    )
+
+
+KEPT = tuple(sorted({*RESOLVED, *NEEDED}))
+MATCHES = (BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH)
+
+
+def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
+    """Decodes manifests of a list for a plan of `request`: the entries of matching partitions have what it needs.
+
+    Raises:
+        CorruptFile, FileMissing, Unsupported, StorageError: a manifest, or a schema, cannot be read.
+    """
+    found = [_decode_piece(metadata, request, piece) for piece in split_manifests(manifests)]
+    return Decoded(pl.concat(each.frame for each in found), sum(each.rows for each in found))
+
+
+def reduce_request(request: ScanRequest) -> ScanRequest:
+    """Returns what a request asks of the entries, and nothing else: what `decode_outlined` has to be sent."""
+    predicate = request.filter.predicate
+    asked = Filter(predicate, (), find_columns(predicate), str(predicate))
+    return ScanRequest(request.schema, request.options, None, (), asked)
+
+
+def _decode_piece(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
+    tells = request.filter.predicate != ALWAYS
+    entries = _read_entries(metadata, manifests, outlines=not tells)
+    rows = count_rows(entries)
+    part = project_predicate(request.filter.predicate, frozenset(request.schema.partition_keys))
+    entries = filter_partitions(entries, request.schema, part, metadata.where)
+    if not tells and is_without_statistics(request.schema, entries):
+        entries = filter_partitions(
+            _read_entries(metadata, manifests, outlines=False), request.schema, part, metadata.where
+        )
+    entries = add_modern_dates(metadata, entries)
+    if MODERN_DATES not in entries.columns:
+        entries = entries.with_columns(pl.lit(None, pl.List(pl.String)).alias(MODERN_DATES))
+    told = _evaluate_masks(metadata, request, entries) if tells else ()
+    return Decoded(entries.select(*KEPT, MODERN_DATES, *told), rows)
+
+
+def _read_entries(metadata: TableMetadata, manifests: pl.DataFrame, *, outlines: bool) -> pl.DataFrame:
+    frames = read_manifest_entries(metadata, manifests, caches=False, outlines=outlines)
+    return pl.concat(frames, rechunk=False) if frames else make_empty_frame()
+
+
+def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> list[pl.Series]:
+    """Returns `MATCHES`, each told of the entries that the one before leaves: a plan asks in the same order."""
+    schema, options, predicate = request.schema, request.options, request.filter.predicate
+    tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
+        lambda rest: mask_by_bucket(schema, options, predicate, rest),
+        lambda rest: mask_by_key(metadata, schema, predicate, rest) if schema.primary_keys else None,
+        lambda rest: mask_by_value(metadata, schema, options, predicate, rest),
+    )
+    left, numbers = entries, np.arange(entries.height)
+    found = []
+    for name, test in zip(MATCHES, tests):
+        mask = test(left) if left.height else None
+        if mask is not None:
+            left, numbers = left.filter(mask), numbers[mask.to_numpy()]
+        flags = np.zeros(entries.height, bool)
+        flags[numbers] = True
+        found.append(pl.Series(name, flags))
+    return found

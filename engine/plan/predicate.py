@@ -2,17 +2,25 @@
 
 Three-valued logic, as in SQL: a comparison with null is unknown, and a row is kept only if the whole tree is true.
 `NOT` never appears in a tree: every leaf operator has a negation, and De Morgan's laws do the rest.
+
+For statistics, indexes and row groups of an older file, a filter is translated to the columns of its schema. Column
+identity is the field id. Source: the specification's schema evolution, and Java's rule that a pushed filter may keep
+more rows but never fewer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
+from msgspec import structs
+
+from morrow.engine.format import types as t
+from morrow.engine.format.types import has_same_values
 
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.time | dt.datetime
 """A literal in the type of its column: TIMESTAMP is a naive datetime, TIMESTAMP_LTZ an aware one in UTC."""
@@ -57,8 +65,8 @@ class Leaf(msgspec.Struct, frozen=True):
         if not self.literals and self.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return f"{self.column} {self.op.value}"
         if self.op in (Op.IN, Op.NOT_IN):
-            return f"{self.column} {self.op.value} ({', '.join(map(_shown, self.literals))})"
-        return f"{self.column} {self.op.value} {_shown(self.literals[0])}"
+            return f"{self.column} {self.op.value} ({', '.join(map(_format_value, self.literals))})"
+        return f"{self.column} {self.op.value} {_format_value(self.literals[0])}"
 
 
 class And(msgspec.Struct, frozen=True):
@@ -92,34 +100,34 @@ def negate(predicate: Predicate) -> Predicate:
     return Or(flipped) if isinstance(predicate, And) else And(flipped)
 
 
-def conjunction(*predicates: Predicate) -> Predicate:
+def combine_predicates(*predicates: Predicate) -> Predicate:
     """Returns the AND of all predicates, flattened: nested ANDs become one."""
-    parts = tuple(part for predicate in predicates for part in conjuncts(predicate))
+    parts = tuple(part for predicate in predicates for part in split_conjuncts(predicate))
     return parts[0] if len(parts) == 1 else And(parts)
 
 
-def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+def split_conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     """Returns the conjuncts, which must all be true."""
     if isinstance(predicate, And):
-        return tuple(part for child in predicate.children for part in conjuncts(child))
+        return tuple(part for child in predicate.children for part in split_conjuncts(child))
     return (predicate,)
 
 
-def leaves(predicate: Predicate) -> Iterator[Leaf]:
+def iterate_leaves(predicate: Predicate) -> Iterator[Leaf]:
     """Yields every comparison of the tree, left to right."""
     if isinstance(predicate, Leaf):
         yield predicate
     else:
         for child in predicate.children:
-            yield from leaves(child)
+            yield from iterate_leaves(child)
 
 
-def columns(predicate: Predicate) -> frozenset[str]:
+def find_columns(predicate: Predicate) -> frozenset[str]:
     """Returns the columns that the predicate reads."""
-    return frozenset(leaf.column for leaf in leaves(predicate))
+    return frozenset(leaf.column for leaf in iterate_leaves(predicate))
 
 
-def _shown(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bytes):
@@ -129,3 +137,80 @@ def _shown(value: Value) -> str:
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
     return str(value)
+
+
+Fields = Sequence[t.DataField]
+
+INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
+
+
+def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
+    """Translates a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
+
+    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS where nothing
+    can be said. A comparison is
+
+    * renamed, when the type is the same, or VARCHAR that grew;
+    * renamed, when the type is a wider integer now, if its literals fit the file's type. (Other literals match
+      nothing in `=` and `IN`; comparisons with them are dropped.)
+    * decided, when the file lacks the column: all its values are null;
+    * dropped for any other type change, because a cast may make values equal or change their order.
+    """
+    written = {field.id: field for field in file_fields}
+    read = {field.name: field for field in read_fields}
+
+    def leaf(part: Leaf) -> Predicate:
+        field = read.get(part.column)
+        return ALWAYS if field is None else _translate_leaf(part, written.get(field.id), field)
+
+    return _map_leaves(predicate, leaf)
+
+
+def _map_leaves(predicate: Predicate, leaf: Callable[[Leaf], Predicate]) -> Predicate:
+    if isinstance(predicate, Leaf):
+        return leaf(predicate)
+    children = [_map_leaves(child, leaf) for child in predicate.children]
+    if isinstance(predicate, And):
+        parts = tuple(part for child in children for part in split_conjuncts(child))
+        if NEVER in parts:
+            return NEVER
+        return parts[0] if len(parts) == 1 else And(parts)
+    if ALWAYS in children:
+        return ALWAYS
+    possible = tuple(child for child in children if child != NEVER)
+    return possible[0] if len(possible) == 1 else Or(possible)
+
+
+def _translate_leaf(part: Leaf, written: t.DataField | None, field: t.DataField) -> Predicate:
+    if written is None:
+        return _evaluate_on_nulls(part)
+    renamed = structs.replace(part, column=written.name)
+    if has_same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
+        return renamed
+    if part.op in (Op.IS_NULL, Op.IS_NOT_NULL):
+        # No cast turns null into a value, but some turn a value into null: a DECIMAL that does not fit.
+        return renamed if part.op is Op.IS_NOT_NULL else ALWAYS
+    if not _is_wider_integer(written.type, field.type):
+        return ALWAYS
+    limit = 2 ** (INTEGER_BITS[written.type.__class__] - 1)
+    fitting = tuple(x for x in part.literals if isinstance(x, int) and -limit <= x < limit)
+    if fitting == part.literals:
+        return renamed
+    if part.op not in (Op.EQ, Op.IN) or not all(isinstance(x, int) for x in part.literals):
+        return ALWAYS
+    return structs.replace(renamed, literals=fitting) if fitting else NEVER
+
+
+def _evaluate_on_nulls(part: Leaf) -> Predicate:
+    """Evaluates a comparison on a column that is all null; NOT IN () is left open, engines differ."""
+    undecided = part.op is Op.NOT_IN and not part.literals
+    return ALWAYS if part.op is Op.IS_NULL or undecided else NEVER
+
+
+def _is_longer_text(written: t.DataType, read: t.DataType) -> bool:
+    return isinstance(written, t.VarCharType) and isinstance(read, t.VarCharType) and read.length >= written.length
+
+
+def _is_wider_integer(written: t.DataType, read: t.DataType) -> bool:
+    before, after = INTEGER_BITS.get(written.__class__), INTEGER_BITS.get(read.__class__)
+    return before is not None and after is not None and before < after

@@ -1,31 +1,42 @@
 """File pruning by bucket hash, key statistics, value statistics and file indexes.
 
-Every mask here is conservative: true where the file may hold a matching row, and true wherever statistics are absent,
-truncated or of another type than the current one. Where another process has decoded the entries and has left their
-statistics behind (`outlined`), it has told the masks.
+Every mask is conservative: true if the file may hold a matching row, and true if statistics are absent, truncated or
+of another type than the current one. If another process has decoded the entries and left their statistics behind,
+the masks are columns of the entries (`engine.plan.planner.decode_outlined`).
+
+A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. The answer is "no"
+only if the statistics prove it. A bound that is null is unknown and proves nothing; neither do bounds that contradict
+each other. The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last
+character is incremented, and it is an upper bound. So ranges are compared, and a value proves something only if the
+two bounds meet. A NaN hides in a column of floats without showing in its bounds, and NaN is the greatest value: upper
+bounds of floats prove nothing for ``>`` and ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``. A column
+whose values are all null matches no comparison. A partition value is a file whose minimum and maximum are the same
+and exact.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.format.paths import INDEX_SUFFIX, segment
+from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import column_stats
+from morrow.engine.format.stats import ColumnStats, decode_column_stats
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import file_paths
-from morrow.engine.plan.evolution import translate_predicate
+from morrow.engine.plan.data_files import build_file_paths
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import (
     ALWAYS,
@@ -35,16 +46,16 @@ from morrow.engine.plan.predicate import (
     Or,
     Predicate,
     Value,
-    columns,
-    conjunction,
-    conjuncts,
+    combine_predicates,
+    find_columns,
+    split_conjuncts,
+    translate_predicate,
 )
-from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask, value_stats
 
 if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
 
-MOST_BUCKET_KEYS = 1000
+MAX_BUCKET_KEYS = 1000
 """The most combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
 INDEX_READERS = 4
@@ -53,17 +64,19 @@ SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFra
 """Tests files that were all written with the same columns; the predicate names those."""
 
 
-def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
+def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
     """Projects `predicate` on the columns `kept`: every row that satisfies it satisfies the result too."""
     if isinstance(predicate, Leaf):
         return predicate if predicate.column in kept else ALWAYS
-    parts = tuple(projected(child, kept) for child in predicate.children)
+    parts = tuple(project_predicate(child, kept) for child in predicate.children)
     if isinstance(predicate, And):
-        return conjunction(*parts)
+        return combine_predicates(*parts)
     return ALWAYS if ALWAYS in parts else Or(parts)
 
 
-def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
+def mask_by_bucket(
+    schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series:
     """Masks entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
     if BUCKET_MATCHES in entries.columns:
         return entries[BUCKET_MATCHES]
@@ -71,10 +84,10 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
     keys = options.bucket_key or schema.trimmed_primary_keys
     if options.bucket <= 0 or not keys:
         return everything
-    values = _pinned(predicate, keys)
+    values = _find_pinned_values(predicate, keys)
     if values is None:
         return everything
-    from morrow.engine.format.bucket import bucket_of  # only filters on all keys hash anything
+    from morrow.engine.format.buckets import compute_buckets  # only filters on all keys hash anything
 
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
@@ -84,59 +97,59 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
     for total in entries["_TOTAL_BUCKETS"].unique().to_list():
         if total < 1:
             continue
-        buckets = pl.Series(bucket_of(literals, types, total, options.bucket_function))
+        buckets = pl.Series(compute_buckets(literals, types, total, options.bucket_function))
         mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(buckets.unique().implode())
     return mask
 
 
-def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
+def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
     """Returns the possible values of each key, None when one is not pinned or there are too many combinations."""
     pinned = {
         part.column: part.literals
-        for part in conjuncts(predicate)
+        for part in split_conjuncts(predicate)
         if isinstance(part, Leaf) and part.op in (Op.EQ, Op.IN) and part.literals
     }
     values = [pinned[key] for key in keys if key in pinned]
-    if len(values) < len(keys) or math.prod(map(len, values)) > MOST_BUCKET_KEYS:
+    if len(values) < len(keys) or math.prod(map(len, values)) > MAX_BUCKET_KEYS:
         return None
     if any(isinstance(value, float) and not abs(value) > 0 for column in values for value in column):
         return None  # 0.0 equals -0.0, and NaNs each other, whose hashes differ
     return values
 
 
-def key_mask(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
+def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
     """Masks entries whose key statistics may match; sound for files that merge, since versions share their key."""
     if KEYS_MATCH in entries.columns:
         return entries[KEYS_MATCH]
     keys = schema.trimmed_primary_keys
-    part = projected(predicate, frozenset(keys))
+    part = project_predicate(predicate, frozenset(keys))
     if part == ALWAYS:
         return pl.repeat(True, entries.height, eager=True)
     types = {name: schema.by_name[name].type for name in keys}
     stats = entries["_KEY_STATS"].struct
-    found = column_stats(
+    found = decode_column_stats(
         stats.field("_MIN_VALUES"),
         stats.field("_MAX_VALUES"),
         stats.field("_NULL_COUNTS"),
         None,
         types,
-        [name for name in keys if name in columns(part)],
+        [name for name in keys if name in find_columns(part)],
         where=metadata.where,
     )
-    return pl.Series(keep_mask(part, StatsFrame(entries["_ROW_COUNT"], found)))
+    return pl.Series(mask_by_stats(part, StatsFrame(entries["_ROW_COUNT"], found)))
 
 
-def value_mask(
+def mask_by_value(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
     """Masks entries whose value statistics may match; only for files that nothing is merged with."""
     del options
     if VALUES_MATCH in entries.columns:
         return entries[VALUES_MATCH]
-    return _by_schema(metadata, schema, predicate, entries, _value_mask)
+    return _run_by_schema(metadata, schema, predicate, entries, _mask_values)
 
 
-def index_mask(
+def mask_by_index(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
     """Masks entries whose file index may match; returns None when there is no index to ask."""
@@ -144,12 +157,12 @@ def index_mask(
     beside = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any().fill_null(False)
     if not options.file_index_enabled or not (embedded | beside).any():
         return None
-    paths = file_paths(metadata, schema, options, entries)
+    paths = build_file_paths(metadata, schema, options, entries)
     numbered = entries.with_columns(paths.alias(PATH))
-    return _by_schema(metadata, schema, predicate, numbered, _index_mask)
+    return _run_by_schema(metadata, schema, predicate, numbered, _mask_indexes)
 
 
-def _by_schema(
+def _run_by_schema(
     metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test: SchemaTest
 ) -> pl.Series:
     """Runs `test` on the files of each schema, with the filter in the columns of those files."""
@@ -163,30 +176,32 @@ def _by_schema(
     return pl.concat(parts).sort(ROW)[KEEP]
 
 
-def _value_mask(
+def _mask_values(
     metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
-    wanted = [name for name in types if name in columns(predicate)]
-    return pl.Series(keep_mask(predicate, value_stats(entries, types, wanted, where=metadata.where)))
+    wanted = [name for name in types if name in find_columns(predicate)]
+    return pl.Series(mask_by_stats(predicate, read_value_stats(entries, types, wanted, where=metadata.where)))
 
 
-def _index_mask(
+def _mask_indexes(
     metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
 
     def may_match(row: tuple[str, bytes | None, list[str] | None, int]) -> bool:
         path, embedded, extra, row_count = row
-        index = file_index(metadata, path, embedded, extra)
-        return index is None or not _index_rows(predicate, index, types, row_count).is_none
+        index = load_file_index(metadata, path, embedded, extra)
+        return index is None or not _evaluate_index(predicate, index, types, row_count).is_none
 
     columns_of = entries.select(PATH, "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
     with ThreadPoolExecutor(INDEX_READERS) as pool:
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
 
 
-def file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None) -> FileIndex | None:
+def load_file_index(
+    metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
+) -> FileIndex | None:
     """Returns the index of the data file at `path`, embedded in its entry or one of its extra files; None without one.
 
     Raises:
@@ -199,16 +214,248 @@ def file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extra
     names = [name for name in extra or () if name.endswith(INDEX_SUFFIX)]
     if not names:
         return None
-    beside = f"{path.rsplit('/', 1)[0]}/{segment(names[0], metadata.where)}"
+    beside = f"{path.rsplit('/', 1)[0]}/{check_segment(names[0], metadata.where)}"
     return read_file_index(metadata.store.read(beside), where=beside)
 
 
-def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
+def _evaluate_index(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
     """Returns the rows that may match: of an AND those of all parts, of an OR those of any part."""
     from morrow.engine.format.file_index import ALL, NONE
 
     if isinstance(predicate, Leaf):
         kind = types[predicate.column]
         return index.evaluate(predicate.column, kind, predicate.op.value, predicate.literals, row_count=row_count)
-    results = [_index_rows(child, index, types, row_count) for child in predicate.children]
+    results = [_evaluate_index(child, index, types, row_count) for child in predicate.children]
     return reduce(and_ if isinstance(predicate, And) else or_, results, ALL if isinstance(predicate, And) else NONE)
+
+
+__all__ = ["ColumnStats", "StatsFrame", "mask_by_stats", "read_value_stats"]
+
+Mask = npt.NDArray[np.bool_]
+
+SUCCESSOR_OF_D7FF = "?"
+"""Java's writer increments U+D7FF to a lone surrogate, which UTF-8 encodes as a question mark: not an upper bound."""
+ABOVE_SURROGATES = "\ue000"
+MAX_CODE_POINT = 0x10FFFF
+SURROGATES = range(0xD800, 0xE000)
+
+
+class StatsFrame(msgspec.Struct, frozen=True, eq=False):
+    """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and the columns that have any."""
+
+    row_count: pl.Series
+    columns: Mapping[str, ColumnStats]
+    _known: dict[str, _Bounds | None] = msgspec.field(default_factory=dict)
+
+    def bounds(self, name: str) -> _Bounds | None:
+        """Returns the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""
+        if name not in self._known:
+            self._known[name] = _make_bounds(self.columns[name])
+        return self._known[name]
+
+    def __len__(self) -> int:
+        return len(self.row_count)
+
+
+def read_value_stats(
+    entries: pl.DataFrame, types: Mapping[str, DataType], wanted: Sequence[str], *, where: str
+) -> StatsFrame:
+    """Returns the statistics of the `wanted` columns of entries that were written with one schema, of these `types`."""
+    stats = entries["_VALUE_STATS"].struct
+    found = decode_column_stats(
+        stats.field("_MIN_VALUES"),
+        stats.field("_MAX_VALUES"),
+        stats.field("_NULL_COUNTS"),
+        entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
+        types,
+        wanted,
+        where=where,
+    )
+    return StatsFrame(entries["_ROW_COUNT"], found)
+
+
+def mask_by_stats(predicate: Predicate, stats: StatsFrame) -> Mask:
+    """Returns True for each file that may hold a row for which `predicate` is true; a False is proven.
+
+    The result has one bool per file. Literals must be of their column's type, bounds of its Polars dtype.
+    """
+    if isinstance(predicate, Leaf):
+        return _evaluate_leaf(predicate, stats)
+    masks = (mask_by_stats(child, stats) for child in predicate.children)
+    if isinstance(predicate, And):
+        return reduce(np.logical_and, masks, np.ones(len(stats), dtype=np.bool_))
+    return reduce(np.logical_or, masks, np.zeros(len(stats), dtype=np.bool_))
+
+
+class _Bounds(msgspec.Struct, frozen=True):
+    """Bounds of one column: null where unknown; `floats` says that NaN may lie above the maximum."""
+
+    lower: pl.Series
+    upper: pl.Series
+    floats: bool
+
+
+def _evaluate_leaf(leaf: Leaf, stats: StatsFrame) -> Mask:
+    maybe = np.ones(len(stats), dtype=np.bool_)
+    column = stats.columns.get(leaf.column)
+    if column is None:
+        return maybe
+    if leaf.op is Op.IS_NULL:
+        return maybe if column.null_count is None else ~_to_sure_mask(column.null_count == 0)
+    if column.null_count is not None:
+        maybe = ~_to_sure_mask(column.null_count == stats.row_count)
+    bounds = stats.bounds(leaf.column)
+    if bounds is None or leaf.op is Op.IS_NOT_NULL:
+        return maybe
+    return maybe & ~_EXCLUDED[leaf.op](bounds, leaf.literals)
+
+
+def _make_bounds(column: ColumnStats) -> _Bounds | None:
+    lower, upper = column.minimum, column.maximum
+    if lower is None and upper is None:
+        return None
+    lower = pl.Series([None] * len(upper), dtype=upper.dtype) if lower is None and upper is not None else lower
+    upper = pl.Series([None] * len(lower), dtype=lower.dtype) if upper is None and lower is not None else upper
+    assert lower is not None
+    assert upper is not None
+    if lower.dtype.is_nested() or upper.dtype.is_nested():
+        return None
+    floats = lower.dtype.is_float()
+    if floats:
+        lower, upper = lower.fill_nan(None), upper.fill_nan(None)
+    if upper.dtype == pl.String:
+        upper = upper.str.replace(r"\?$", ABOVE_SURROGATES)
+    contradicting = _to_sure_mask(lower > upper)
+    if contradicting.any():
+        known = pl.Series(~contradicting)
+        lower, upper = (bound.zip_with(known, pl.Series([None], dtype=bound.dtype)) for bound in (lower, upper))
+    return _Bounds(lower, upper, floats)
+
+
+def _to_sure_mask(condition: pl.Series) -> Mask:
+    """Returns where the condition is true: null (unknown) counts as false."""
+    known = condition.fill_null(False) if condition.null_count() else condition
+    sure: Mask = known.to_numpy().astype(np.bool_, copy=False)
+    return sure
+
+
+def _to_typed(value: Value, like: pl.Series) -> pl.Series:
+    """Returns the literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
+    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime lacks: by their count
+        return pl.Series([int(value.astype("datetime64[ns]").astype(np.int64))], dtype=pl.Int64).cast(like.dtype)
+    return pl.Series([value], dtype=like.dtype)
+
+
+def _to_series(values: Sequence[Value], like: pl.Series) -> pl.Series:
+    """Returns literals as values of the bounds' dtype."""
+    if any(isinstance(value, np.datetime64) for value in values):
+        return pl.concat([_to_typed(value, like) for value in values])
+    return pl.Series(values, dtype=like.dtype)
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _exclude_nothing(bounds: _Bounds) -> Mask:
+    return np.zeros(len(bounds.lower), dtype=np.bool_)
+
+
+def _is_outside(bounds: _Bounds, value: Value) -> Mask:
+    """Returns where no value of the file equals this one."""
+    if _is_nan(value):
+        return _exclude_nothing(bounds)
+    return _to_sure_mask(bounds.lower > _to_typed(value, bounds.lower)) | _to_sure_mask(
+        bounds.upper < _to_typed(value, bounds.upper)
+    )
+
+
+def _is_only(bounds: _Bounds, value: Value) -> Mask:
+    """Returns where every non-null value of the file equals this one: the bounds meet, so neither was cut."""
+    if bounds.floats:
+        return _exclude_nothing(bounds)
+    return _to_sure_mask(bounds.lower == _to_typed(value, bounds.lower)) & _to_sure_mask(
+        bounds.upper == _to_typed(value, bounds.upper)
+    )
+
+
+def _exclude_less(bounds: _Bounds, literals: tuple[Value, ...], *, or_equal: bool) -> Mask:
+    value = literals[0]
+    if _is_nan(value):
+        return _exclude_nothing(bounds)
+    literal = _to_typed(value, bounds.lower)
+    return _to_sure_mask(bounds.lower > literal if or_equal else bounds.lower >= literal)
+
+
+def _exclude_greater(bounds: _Bounds, literals: tuple[Value, ...], *, or_equal: bool) -> Mask:
+    if bounds.floats:
+        value = literals[0]
+        never = _is_nan(value) and not or_equal
+        return np.full(len(bounds.lower), never, dtype=np.bool_)
+    literal = _to_typed(literals[0], bounds.upper)
+    return _to_sure_mask(bounds.upper < literal if or_equal else bounds.upper <= literal)
+
+
+def _exclude_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
+    """Evaluates IN: no literal lies within the bounds. One binary search per file, however long the list."""
+    if any(map(_is_nan, literals)):
+        return _exclude_nothing(bounds)
+    values = _to_series(literals, bounds.lower).unique().sort() if literals else bounds.lower.clear()
+    first = values.search_sorted(bounds.lower, side="left")
+    last = values.search_sorted(bounds.upper, side="right")
+    known = (bounds.lower.is_not_null() & bounds.upper.is_not_null()).to_numpy()
+    below = _to_sure_mask(bounds.lower > values.tail(1)) if len(values) else np.ones(len(bounds.lower), dtype=np.bool_)
+    above = _to_sure_mask(bounds.upper < values.head(1)) if len(values) else below
+    between: Mask = known & (first.to_numpy() >= last.to_numpy())
+    return between | below | above
+
+
+def _exclude_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
+    """Evaluates NOT IN: the file holds one value, which is in the list. One pass over the list serves all files."""
+    if bounds.floats or not literals:
+        return _exclude_nothing(bounds)
+    excluded = _to_sure_mask(bounds.lower == bounds.upper)
+    if excluded.any():
+        listed = _to_series(literals, bounds.lower)
+        excluded[excluded] = _to_sure_mask(bounds.lower.filter(pl.Series(excluded)).is_in(listed.implode()))
+    return excluded
+
+
+def _exclude_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
+    """Evaluates STARTS WITH p: strings from p up to, not including, the successor of p."""
+    prefix = str(literals[0])
+    excluded = _to_sure_mask(bounds.upper < _to_typed(prefix, bounds.upper))
+    successor = _find_successor(prefix)
+    if successor is None:
+        return excluded
+    return excluded | _to_sure_mask(bounds.lower >= _to_typed(successor, bounds.lower))
+
+
+def _exclude_other_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
+    """Evaluates NOT STARTS WITH p: all strings lie between two that start with p."""
+    prefix = str(literals[0])
+    return _to_sure_mask(bounds.lower.str.starts_with(prefix)) & _to_sure_mask(bounds.upper.str.starts_with(prefix))
+
+
+def _find_successor(prefix: str) -> str | None:
+    """Returns the least string above all that start with `prefix`; None when there is none."""
+    for end in range(len(prefix), 0, -1):
+        following = ord(prefix[end - 1]) + 1
+        following = SURROGATES.stop if following in SURROGATES else following
+        if following <= MAX_CODE_POINT:
+            return prefix[: end - 1] + chr(following)
+    return None
+
+
+_EXCLUDED: dict[Op, Callable[[_Bounds, tuple[Value, ...]], Mask]] = {
+    Op.EQ: lambda bounds, literals: _is_outside(bounds, literals[0]),
+    Op.NE: lambda bounds, literals: _is_only(bounds, literals[0]),
+    Op.LT: lambda bounds, literals: _exclude_less(bounds, literals, or_equal=False),
+    Op.LE: lambda bounds, literals: _exclude_less(bounds, literals, or_equal=True),
+    Op.GT: lambda bounds, literals: _exclude_greater(bounds, literals, or_equal=False),
+    Op.GE: lambda bounds, literals: _exclude_greater(bounds, literals, or_equal=True),
+    Op.IN: _exclude_all_of,
+    Op.NOT_IN: _exclude_other_than,
+    Op.STARTS_WITH: _exclude_prefix,
+    Op.NOT_STARTS_WITH: _exclude_other_prefix,
+}

@@ -2,18 +2,22 @@
 
 Source: the tags seed document and ``scan.*`` options of the specification. A time before all living snapshots falls
 back to the newest tag at or before it.
+
+A search by time or watermark reads log2(n) of n snapshots and does not list their folder. The searches are those of
+Java's ``SnapshotManager``, probe by probe, so that both find the same snapshot if several share a time or watermark,
+or if clocks went back.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
+from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options.declared.scans import (
     SCAN_SNAPSHOT_ID,
@@ -24,9 +28,8 @@ from morrow.engine.options.declared.scans import (
     SCAN_WATERMARK,
 )
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.snapshot_search import first_reaching, last_until
 
-MOST_DIGITS = 19
+MAX_DIGITS = 19
 SNAPSHOT_VERSION_PREFIX = "snapshot."
 WATERMARK_VERSION_PREFIX = "watermark-"
 ISO_DATE = r"\d{4}-\d{2}-\d{2}"
@@ -38,8 +41,8 @@ Time: TypeAlias = int | str | dt.datetime | dt.date
 class Travel(msgspec.Struct, frozen=True):
     """A state of a table: of `branch` (None: the branch that is open), at most one of the other members.
 
-    All None means the newest snapshot. `version` is text that is resolved with the table, see `at_version`. Times are
-    epoch milliseconds in UTC; commits at or before a time are visible.
+    All None means the newest snapshot. `version` is text that is resolved with the table, see `find_at_version`.
+    Times are epoch milliseconds in UTC; commits at or before a time are visible.
     """
 
     snapshot: int | None = None
@@ -66,7 +69,7 @@ NOW = Travel()
 
 
 class TravelArguments(TypedDict, total=False):
-    """The arguments by which every read of a table selects its state: `travel_of` interprets them."""
+    """The arguments by which every read of a table selects its state: `parse_travel` interprets them."""
 
     as_of: AsOf | None
     snapshot: int | None
@@ -77,7 +80,7 @@ class TravelArguments(TypedDict, total=False):
     branch: str | None
 
 
-def travel_of(**at: Unpack[TravelArguments]) -> Travel:
+def parse_travel(**at: Unpack[TravelArguments]) -> Travel:
     """Returns the state that the arguments of a scan ask for.
 
     Besides `branch`, at most one of them: `snapshot` is an id, `tag` a name, `timestamp` a time, `watermark` epoch
@@ -110,19 +113,19 @@ def _check_known(at: Mapping[str, object]) -> None:
         raise TypeError(f"a read has no argument {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-def _number_argument(name: str, value: object) -> Travel:
+def _parse_number_argument(name: str, value: object) -> Travel:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(f"{name} must be an int, not {value!r}")
     return Travel(snapshot=value) if name == "snapshot" else Travel(watermark=value)
 
 
-def _text_argument(name: str, value: object) -> Travel:
+def _parse_text_argument(name: str, value: object) -> Travel:
     if not isinstance(value, str):
         raise InvalidArgument(f"{name} must be text, not {value!r}")
     return Travel(tag=value) if name == "tag" else Travel(version=value)
 
 
-def _as_of(value: AsOf) -> Travel:
+def _parse_as_of(value: AsOf) -> Travel:
     if isinstance(value, bool) or not isinstance(value, (int, str, dt.datetime, dt.date)):
         raise InvalidArgument(f"as_of must be a snapshot id, a tag name or a time, not {value!r}")
     if isinstance(value, int):
@@ -133,21 +136,21 @@ def _as_of(value: AsOf) -> Travel:
 
 
 _ARGUMENTS: Mapping[str, Callable[[str, Any], Travel]] = {
-    "as_of": lambda _, value: _as_of(value),
-    "snapshot": _number_argument,
-    "tag": _text_argument,
+    "as_of": lambda _, value: _parse_as_of(value),
+    "snapshot": _parse_number_argument,
+    "tag": _parse_text_argument,
     "timestamp": lambda _, value: Travel(millis=to_millis(value)),
-    "watermark": _number_argument,
-    "version": _text_argument,
+    "watermark": _parse_number_argument,
+    "version": _parse_text_argument,
 }
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     """Parses a count in plain digits; returns None for anything else (``str.isdigit`` takes superscripts too)."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else None
 
 
-def travel_of_options(options: Mapping[str, str]) -> Travel:
+def parse_travel_options(options: Mapping[str, str]) -> Travel:
     """Returns the state that the ``scan.*`` options stored with a table ask for.
 
     Raises:
@@ -161,8 +164,8 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
     return _OPTIONS[key](key, value)
 
 
-def _number_option(key: str, value: str) -> int:
-    number = _number(value.strip())
+def _parse_number_option(key: str, value: str) -> int:
+    number = _parse_number(value.strip())
     if number is None:
         raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
     return number
@@ -172,9 +175,9 @@ _OPTIONS: Mapping[str, Callable[[str, str], Travel]] = {
     SCAN_TAG_NAME.key: lambda _, value: Travel(tag=value),
     SCAN_VERSION.key: lambda _, value: Travel(version=value),
     SCAN_TIMESTAMP.key: lambda _, value: Travel(millis=to_millis(value)),
-    SCAN_SNAPSHOT_ID.key: lambda key, value: Travel(snapshot=_number_option(key, value)),
-    SCAN_TIMESTAMP_MILLIS.key: lambda key, value: Travel(millis=_number_option(key, value)),
-    SCAN_WATERMARK.key: lambda key, value: Travel(watermark=_number_option(key, value)),
+    SCAN_SNAPSHOT_ID.key: lambda key, value: Travel(snapshot=_parse_number_option(key, value)),
+    SCAN_TIMESTAMP_MILLIS.key: lambda key, value: Travel(millis=_parse_number_option(key, value)),
+    SCAN_WATERMARK.key: lambda key, value: Travel(watermark=_parse_number_option(key, value)),
 }
 
 
@@ -189,7 +192,7 @@ def to_millis(value: Time) -> int:
     if isinstance(value, int):
         return value
     if isinstance(value, str):
-        number = _number(value.strip())
+        number = _parse_number(value.strip())
         if number is not None:
             return number
         try:
@@ -203,26 +206,26 @@ def to_millis(value: Time) -> int:
     return (value - dt.datetime.fromtimestamp(0, tz=dt.UTC)) // dt.timedelta(milliseconds=1)
 
 
-def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
+def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
     """Returns the snapshot to read; None when the table has none and no particular one is asked for.
 
     Raises:
         SnapshotNotFound, SnapshotExpired, TagNotFound: the state asked for does not exist.
     """
     if travel.version is not None:
-        return at_version(metadata, travel.version)
+        return find_at_version(metadata, travel.version)
     if travel.tag is not None:
         return metadata.tag(travel.tag).snapshot
     if travel.snapshot is not None:
-        return _snapshot_or_tag(metadata, travel.snapshot)
+        return _find_snapshot_or_tag(metadata, travel.snapshot)
     if travel.millis is not None:
-        return at_time(metadata, travel.millis)
+        return find_at_time(metadata, travel.millis)
     if travel.watermark is not None:
-        return at_watermark(metadata, travel.watermark)
+        return find_at_watermark(metadata, travel.watermark)
     return metadata.latest_snapshot()
 
 
-def at_version(metadata: TableMetadata, version: str) -> Snapshot:
+def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
     """Resolves a version text as the first of these that applies: the name of a tag (in old tables it may be a number),
     an id, ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
 
@@ -232,37 +235,37 @@ def at_version(metadata: TableMetadata, version: str) -> Snapshot:
     try:
         return metadata.tag(version).snapshot
     except TagNotFound:
-        travel = _without_tag(version)
+        travel = _parse_version(version)
         if travel is None:
             raise
-    found = resolve(metadata, travel)
+    found = resolve_travel(metadata, travel)
     assert found is not None  # a particular one
     return found
 
 
-def without_version(metadata: TableMetadata, travel: Travel) -> Travel:
+def resolve_version(metadata: TableMetadata, travel: Travel) -> Travel:
     """Returns the same state, its version text replaced by what that means in the table."""
     version = travel.version
     if version is None:
         return travel
     if version in metadata.tag_names():
         return Travel(tag=version)
-    return _without_tag(version) or travel
+    return _parse_version(version) or travel
 
 
-def _without_tag(version: str) -> Travel | None:
+def _parse_version(version: str) -> Travel | None:
     """Parses a version text that is no tag; None for text that cannot be anything else."""
-    number = _number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
+    number = _parse_number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
     if number is not None:
         return Travel(snapshot=number)
     mark, _, digits = version.partition(WATERMARK_VERSION_PREFIX)
-    number = _number(digits.removeprefix("-"))
+    number = _parse_number(digits.removeprefix("-"))
     if number is not None and not mark:
         return Travel(watermark=-number if digits.startswith("-") else number)
     return Travel(millis=to_millis(version)) if re.match(ISO_DATE, version) else None
 
 
-def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
+def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
     """Returns the snapshot, if expired from the tag that keeps it: it is still whole there."""
     try:
         return metadata.snapshot(snapshot_id)
@@ -273,13 +276,13 @@ def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
         raise
 
 
-def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
+def find_at_time(metadata: TableMetadata, millis: int) -> Snapshot:
     """Returns the newest snapshot committed at or before `millis`, else the newest such tag.
 
     Raises:
         SnapshotNotFound: neither a snapshot nor a tag is that old.
     """
-    found = last_until(metadata, millis)
+    found = find_last_until(metadata, millis)
     if found is not None:
         return found
     tagged = [tag.snapshot for tag in metadata.tags() if tag.snapshot.time_millis <= millis]
@@ -287,23 +290,131 @@ def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
     oldest = next(metadata.snapshots(), None)
     since = f"the oldest snapshot is of {oldest.time.isoformat()}" if oldest else "the table has no snapshots"
-    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {_shown(millis)}; {since}")
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {_format_millis(millis)}; {since}")
 
 
-def _shown(millis: int) -> str:
+def _format_millis(millis: int) -> str:
     try:
         return (dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=millis)).isoformat()
     except OverflowError:
         return f"{millis} ms"
 
 
-def at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
+def find_at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
     """Returns the oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
 
     Raises:
         SnapshotNotFound: no snapshot has reached it.
     """
-    found = first_reaching(metadata, watermark)
+    found = find_first_reaching(metadata, watermark)
     if found is None:
         raise SnapshotNotFound(f"{metadata.where}: no snapshot has a watermark at or after {watermark}")
     return found
+
+
+NO_WATERMARK = -(2**63)
+"""The watermark that Flink writes before the first one."""
+
+Search: TypeAlias = Callable[[Sequence[int]], Snapshot | None]
+
+
+def find_last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
+    """Returns the newest living snapshot committed at or before epoch milliseconds; None when all are younger."""
+
+    def search(ids: Sequence[int]) -> Snapshot | None:
+        if not ids or _read_present(metadata, ids[0]).time_millis > millis:
+            return None
+        found, low, high = None, 0, len(ids) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = _read_present(metadata, ids[middle])
+            if snapshot.time_millis > millis:
+                high = middle - 1
+                continue
+            found, low = snapshot, middle + 1
+            if snapshot.time_millis == millis:
+                break
+        return found
+
+    return _search_living(metadata, search)
+
+
+def find_first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | None:
+    """Returns the oldest living snapshot whose watermark reaches `watermark` (epoch milliseconds); None without one.
+
+    Snapshots inherit their watermark, so all after the first with a watermark have one; to find that first one, all
+    before it are read.
+    """
+
+    def search(ids: Sequence[int]) -> Snapshot | None:
+        if not ids or _read_present(metadata, ids[-1]).watermark == NO_WATERMARK:
+            return None
+        low, first = _find_first_marked(metadata, ids)
+        if first is None or _get_watermark(first) >= watermark:
+            return first
+        found, high = None, len(ids) - 1
+        while low <= high:
+            middle, snapshot = _find_last_marked(metadata, ids, low, (low + high) // 2)
+            if snapshot is None or _get_watermark(snapshot) < watermark:
+                low = (low + high) // 2 + 1
+                continue
+            found, high = snapshot, middle - 1
+            if snapshot.watermark == watermark:
+                break
+        return found
+
+    return _search_living(metadata, search)
+
+
+def _find_first_marked(metadata: TableMetadata, ids: Sequence[int]) -> tuple[int, Snapshot | None]:
+    """Returns the first snapshot with a watermark, and its index in `ids`."""
+    for at, snapshot in enumerate(metadata.each_snapshot(ids)):
+        if snapshot is None:
+            raise _Vanished(ids[at])
+        if snapshot.watermark is not None:
+            return at, snapshot
+    return len(ids), None
+
+
+def _find_last_marked(metadata: TableMetadata, ids: Sequence[int], low: int, at: int) -> tuple[int, Snapshot | None]:
+    """Returns the last snapshot with a watermark from `low` to `at`, and its index in `ids`."""
+    for place in range(at, low - 1, -1):
+        snapshot = _read_present(metadata, ids[place])
+        if snapshot.watermark is not None:
+            return place, snapshot
+    return low, None
+
+
+def _get_watermark(snapshot: Snapshot) -> int:
+    assert snapshot.watermark is not None
+    return snapshot.watermark
+
+
+class _Vanished(Exception):  # never leaves this module
+    """A snapshot that a search read does not exist; the argument is its id."""
+
+
+def _read_present(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
+    found = metadata.snapshot_or_none(snapshot_id)
+    if found is None:
+        raise _Vanished(snapshot_id)
+    return found
+
+
+def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
+    """Runs `search` on the ids of the living snapshots.
+
+    The ids are all numbers from the earliest to the newest, which take two small reads. Only if one of them is missing,
+    lost or expired meanwhile, the folder is listed; and again when more has expired.
+    """
+    newest, earliest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
+    if newest is None or earliest is None:
+        return None
+    ids: Sequence[int] = range(earliest, newest.id + 1)
+    while True:
+        try:
+            return search(ids)
+        except _Vanished as missing:
+            before, ids = ids, metadata.living_snapshot_ids()
+            if ids == before:  # listed, and yet not there
+                raise FileMissing(metadata.paths.snapshot(missing.args[0])) from None

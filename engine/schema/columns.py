@@ -1,7 +1,11 @@
 """The columns of a new table, from any description of them, and their ids.
 
 Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are
-first read as `Column` values; `numbered` then turns them into fields with ids as Paimon assigns them.
+first read as `Column` values; `assign_ids` then turns them into fields with ids as Paimon assigns them.
+
+An Arrow type becomes the Paimon type that holds all of its values, or an error that suggests another one. Unsigned
+integers take the next wider signed type (uint64: DECIMAL(20, 0)). Encodings (dictionary, run-end, large, view and
+fixed-size layouts) are dropped, and so are time zones, because Paimon's zoned timestamps are instants.
 """
 
 from __future__ import annotations
@@ -11,21 +15,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+from pyarrow import types as is_
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import (
+    MAX_DECIMAL_PRECISION,
     ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
     DataField,
     DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
     MapType,
     MultisetType,
     RowType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
     VectorType,
 )
-from morrow.engine.schema.arrow_types import COMMENT, paimon_type
-from morrow.engine.schema.sql import Column, Columns, parse_columns, parse_type
-from morrow.engine.values import replace
+from morrow.engine.schema.sql_columns import Column, Columns, parse_columns, parse_type
+from morrow.engine.structs import replace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +58,7 @@ The types of a mapping are SQL text, or types of Arrow, Polars or Python.
 """
 
 
-def columns_of(schema: SchemaLike) -> Columns:
+def read_columns(schema: SchemaLike) -> Columns:
     """Reads a description of columns.
 
     Raises:
@@ -49,33 +69,33 @@ def columns_of(schema: SchemaLike) -> Columns:
     if isinstance(schema, str):
         return parse_columns(schema)
     if isinstance(schema, TableSchema):
-        return Columns(tuple(map(_column_of_field, schema.fields)), schema.primary_keys)
-    if (arrow := _arrow_schema(schema)) is not None:
-        return Columns(tuple(map(_column_of_arrow, arrow)))
+        return Columns(tuple(map(_convert_field, schema.fields)), schema.primary_keys)
+    if (arrow := _find_arrow_schema(schema)) is not None:
+        return Columns(tuple(map(_convert_arrow_field, arrow)))
     if isinstance(schema, Mapping):
-        return Columns(tuple(_column(name, kind) for name, kind in schema.items()))
+        return Columns(tuple(_read_column(name, kind) for name, kind in schema.items()))
     if isinstance(schema, Iterable):
-        return Columns(tuple(map(_column_of_item, schema)))
-    raise _no_schema(schema)
+        return Columns(tuple(map(_convert_item, schema)))
+    raise _make_schema_error(schema)
 
 
-def type_of(kind: object, column: str) -> DataType:
-    """Reads one type from SQL, Arrow, Polars, Python or itself; `column` goes into errors. Raises as `columns_of`."""
+def read_type(kind: object, column: str) -> DataType:
+    """Reads one type from SQL, Arrow, Polars, Python or itself; `column` goes into errors. Raises as `read_columns`."""
     if isinstance(kind, str):
         return parse_type(kind, column)
     if isinstance(kind, DataType):
         return kind
     if isinstance(kind, pa.DataType):
-        return paimon_type(kind, column)
-    if (polars := _polars_type(kind)) is not None:
-        return paimon_type(polars, column)
+        return to_paimon_type(kind, column)
+    if (polars := _convert_polars_type(kind)) is not None:
+        return to_paimon_type(polars, column)
     raise InvalidArgument(
         f"the column {column!r} has the type {kind!r}; give SQL text such as 'BIGINT NOT NULL', or a type of pyarrow, "
         "Polars or Python"
     )
 
 
-def _polars_type(kind: object) -> pa.DataType | None:
+def _convert_polars_type(kind: object) -> pa.DataType | None:
     """Returns the Arrow type of a Polars type, or of a Python type as Polars takes it; None for anything else."""
     import polars as pl
 
@@ -89,77 +109,77 @@ def _polars_type(kind: object) -> pa.DataType | None:
         return None
 
 
-def numbered(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
+def assign_ids(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
     """Returns fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 when there is none).
 
     A column takes its id before the members inside its type do; a member takes its id after those inside its type.
     """
     ids = itertools.count(next_id)
     fields = tuple(
-        DataField(next(ids), c.name, numbered_type(c.type, ids), description=c.comment, default_value=c.default)
+        DataField(next(ids), c.name, assign_type_ids(c.type, ids), description=c.comment, default_value=c.default)
         for c in columns
     )
     return fields, next(ids) - 1
 
 
-def numbered_type(data_type: DataType, ids: Iterator[int]) -> DataType:
+def assign_type_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
     """Returns the type with new ids for all members of its rows."""
     if isinstance(data_type, RowType):
-        return replace(data_type, fields=tuple(_numbered_member(f, ids) for f in data_type.fields))
+        return replace(data_type, fields=tuple(_assign_member_ids(f, ids) for f in data_type.fields))
     if isinstance(data_type, MapType):
-        key = numbered_type(data_type.key, ids)
-        return replace(data_type, key=key, value=numbered_type(data_type.value, ids))
+        key = assign_type_ids(data_type.key, ids)
+        return replace(data_type, key=key, value=assign_type_ids(data_type.value, ids))
     if isinstance(data_type, (ArrayType, VectorType, MultisetType)):
-        return replace(data_type, element=numbered_type(data_type.element, ids))
+        return replace(data_type, element=assign_type_ids(data_type.element, ids))
     return data_type
 
 
-def _numbered_member(member: DataField, ids: Iterator[int]) -> DataField:
-    inner = numbered_type(member.type, ids)
+def _assign_member_ids(member: DataField, ids: Iterator[int]) -> DataField:
+    inner = assign_type_ids(member.type, ids)
     return replace(member, id=next(ids), type=inner)
 
 
-def _column(name: object, kind: object) -> Column:
+def _read_column(name: object, kind: object) -> Column:
     if not isinstance(name, str):
         raise InvalidArgument(f"the column name {name!r} is no text")
     if isinstance(kind, str):
         # The text may continue after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
-        (column,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
+        (column,) = parse_columns(f"{_quote_name(name)} {kind}", only=name).columns
         return column
-    return Column(name, type_of(kind, name))
+    return Column(name, read_type(kind, name))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _column_of_field(field: DataField) -> Column:
+def _convert_field(field: DataField) -> Column:
     return Column(field.name, field.type, field.description, field.default_value)
 
 
-def _column_of_arrow(field: pa.Field) -> Column:
+def _convert_arrow_field(field: pa.Field) -> Column:
     comment = (field.metadata or {}).get(COMMENT)
-    kind = paimon_type(field.type, field.name).with_nullable(field.nullable)
+    kind = to_paimon_type(field.type, field.name).with_nullable(field.nullable)
     return Column(field.name, kind, None if comment is None else comment.decode())
 
 
 ITEMS: tuple[tuple[type, Callable[..., Column]], ...] = (
     (Column, lambda column: column),
-    (DataField, _column_of_field),
-    (pa.Field, _column_of_arrow),
+    (DataField, _convert_field),
+    (pa.Field, _convert_arrow_field),
 )
 
 
-def _column_of_item(item: object) -> Column:
+def _convert_item(item: object) -> Column:
     for kind, read in ITEMS:
         if isinstance(item, kind):
             return read(item)
     if isinstance(item, tuple) and len(item) == 2:  # a pair of a name and a type
-        return _column(*item)
-    raise _no_schema(item)
+        return _read_column(*item)
+    raise _make_schema_error(item)
 
 
-def _arrow_schema(schema: object) -> pa.Schema | None:
+def _find_arrow_schema(schema: object) -> pa.Schema | None:
     if isinstance(schema, pa.Schema):
         return schema
     if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
@@ -172,8 +192,120 @@ def _arrow_schema(schema: object) -> pa.Schema | None:
     return found if isinstance(found, pa.Schema) else None
 
 
-def _no_schema(schema: object) -> InvalidArgument:
+def _make_schema_error(schema: object) -> InvalidArgument:
     return InvalidArgument(
         f"{type(schema).__name__} describes no columns; give a pyarrow or Polars schema, SQL text such as "
         "'id BIGINT NOT NULL, name STRING', or a mapping of names to types"
     )
+
+
+COMMENT = b"comment"
+"""The key of field metadata that holds comments."""
+
+UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+UINT64_DIGITS = 20
+
+LIST_LAYOUTS = (is_.is_list, is_.is_large_list, is_.is_list_view, is_.is_large_list_view, is_.is_fixed_size_list)
+
+PLAIN: dict[pa.DataType, DataType] = {
+    pa.bool_(): BooleanType(),
+    pa.int8(): TinyIntType(),
+    pa.int16(): SmallIntType(),
+    pa.int32(): IntType(),
+    pa.int64(): BigIntType(),
+    pa.uint8(): SmallIntType(),
+    pa.uint16(): IntType(),
+    pa.uint32(): BigIntType(),
+    pa.uint64(): DecimalType(precision=UINT64_DIGITS),
+    pa.float16(): FloatType(),
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.date32(): DateType(),
+    pa.date64(): DateType(),
+    pa.time32("s"): TimeType(precision=0),
+    pa.time32("ms"): TimeType(precision=3),
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), VarCharType()),
+    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), VarBinaryType()),
+}
+
+REFUSED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (is_.is_null, "no value of it says which type is meant; name one, such as pa.string()"),
+    (is_.is_time64, "Paimon keeps milliseconds of a time of day; use pa.time32('ms'), or TIME(3) in SQL"),
+    (is_.is_duration, "Paimon has no time spans; use pa.int64() and name the unit in the column"),
+    (is_.is_interval, "Paimon has no time spans; use pa.int64() and name the unit in the column"),
+    (is_.is_union, "Paimon has no unions; use a struct with a field for each case"),
+)
+
+Converter: TypeAlias = Callable[[pa.DataType, str], DataType]
+
+
+def to_paimon_type(arrow: pa.DataType, column: str) -> DataType:
+    """Returns the nullable Paimon type of an Arrow type; `column` goes into errors.
+
+    Raises:
+        InvalidArgument: no Paimon type holds all values of the Arrow type.
+    """
+    if arrow in PLAIN:
+        return PLAIN[arrow]
+    for applies, convert in CONVERTERS:
+        if applies(arrow):
+            return convert(arrow, column)
+    reasons = (reason for applies, reason in REFUSED if applies(arrow))
+    raise _make_type_error(arrow, column, next(reasons, "cast it to another type"))
+
+
+def _convert_member(field: pa.Field, column: str) -> DataType:
+    return to_paimon_type(field.type, f"{column}.{field.name}").with_nullable(field.nullable)
+
+
+def _convert_decimal(arrow: pa.DataType, column: str) -> DataType:
+    # A negative scale means zeros before the point, a scale above the precision zeros after it.
+    digits, scale = max(arrow.precision, arrow.scale), max(arrow.scale, 0)
+    if arrow.scale < 0:
+        digits -= arrow.scale
+    if digits > MAX_DECIMAL_PRECISION:
+        raise _make_type_error(arrow, column, f"Paimon's decimals have {MAX_DECIMAL_PRECISION} digits at most")
+    return DecimalType(precision=digits, scale=scale)
+
+
+def _convert_timestamp(arrow: pa.DataType, _: str) -> DataType:
+    digits = UNIT_DIGITS[arrow.unit]
+    return TimestampType(precision=digits) if arrow.tz is None else LocalZonedTimestampType(precision=digits)
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return any(is_list(arrow) for is_list in LIST_LAYOUTS)
+
+
+def _convert_map(arrow: pa.DataType, column: str) -> DataType:
+    key = to_paimon_type(arrow.key_type, f"{column}.key").with_nullable(False)
+    return MapType(key=key, value=_convert_member(arrow.item_field, column))
+
+
+def _convert_row(arrow: pa.DataType, column: str) -> DataType:
+    members = [arrow.field(i) for i in range(arrow.num_fields)]
+    return RowType(fields=tuple(_convert_row_member(i, member, column) for i, member in enumerate(members)))
+
+
+def _convert_row_member(position: int, member: pa.Field, column: str) -> DataField:
+    comment = (member.metadata or {}).get(COMMENT)
+    return DataField(
+        position, member.name, _convert_member(member, column), None if comment is None else comment.decode()
+    )
+
+
+CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Converter], ...] = (
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, column: to_paimon_type(t.storage_type, column)),
+    (is_.is_dictionary, lambda t, column: to_paimon_type(t.value_type, column)),
+    (is_.is_run_end_encoded, lambda t, column: to_paimon_type(t.value_type, column)),
+    (is_.is_decimal, _convert_decimal),
+    (is_.is_timestamp, _convert_timestamp),
+    (is_.is_fixed_size_binary, lambda t, _: BinaryType(length=t.byte_width)),
+    (_is_list, lambda t, column: ArrayType(element=_convert_member(t.value_field, column))),
+    (is_.is_map, _convert_map),
+    (is_.is_struct, _convert_row),
+)
+
+
+def _make_type_error(arrow: pa.DataType, column: str, reason: str) -> InvalidArgument:
+    return InvalidArgument(f"the column {column!r} has the Arrow type {arrow}, which Paimon has no type for; {reason}")

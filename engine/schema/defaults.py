@@ -51,7 +51,7 @@ MILLIS_DIGITS = 3
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
-def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
+def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
     """Returns the value of a default's text, in the column's Arrow type.
 
     Texts of TIMESTAMP_LTZ are in UTC; whole numbers are days of a DATE, milliseconds of a TIME and counts of the
@@ -74,19 +74,19 @@ def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
     raise InvalidArgument(f"the column {column!r}: the default value {text!r} is no {data_type.text()}")
 
 
-def checked_default(data_type: DataType, value: object, column: str) -> str | None:
+def check_default(data_type: DataType, value: object, column: str) -> str | None:
     """Returns the text of a default given as text or as a Python value; None stays None.
 
-    Raises: as `default_value`.
+    Raises: as `parse_default`.
     """
     if value is None:
         return None
-    text = default_text_of(value, column)
-    default_value(data_type, text, column)
+    text = format_default(value, column)
+    parse_default(data_type, text, column)
     return text
 
 
-def default_text_of(value: object, column: str) -> str:
+def format_default(value: object, column: str) -> str:
     """Returns the text of a Python value; text is returned as it is. Raises `InvalidArgument` for other types."""
     if isinstance(value, str):
         return value
@@ -96,18 +96,18 @@ def default_text_of(value: object, column: str) -> str:
     raise InvalidArgument(f"the column {column!r}: the default value {value!r} is of no type that has a text form")
 
 
-def _whole(text: str, bits: int) -> int | None:
+def _parse_whole(text: str, bits: int) -> int | None:
     if not WHOLE.fullmatch(text):
         return None
     value = int(text.partition(".")[0])
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 
-def _real(text: str, _: DataType) -> float | None:
+def _parse_real(text: str, _: DataType) -> float | None:
     return float(text) if REAL.fullmatch(text.strip()) else None
 
 
-def _decimal(text: str, kind: Any) -> Decimal | None:
+def _parse_decimal(text: str, kind: Any) -> Decimal | None:
     if not Decimal(text).is_finite():
         return None
     with localcontext(prec=2 * MAX_DECIMAL_PRECISION):
@@ -115,20 +115,20 @@ def _decimal(text: str, kind: Any) -> Decimal | None:
     return value if len(value.as_tuple().digits) <= kind.precision else None
 
 
-def _boolean(text: str, _: DataType) -> bool | None:
+def _parse_boolean(text: str, _: DataType) -> bool | None:
     return {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}.get(text.lower())
 
 
-def _date(text: str, _: DataType) -> date | None:
+def _parse_date(text: str, _: DataType) -> date | None:
     if COUNT.fullmatch(text):
         return date.fromordinal(EPOCH_DAY + int(text))
     match = DATE.fullmatch(text)
     return None if match is None else date(int(match[1]), int(match[2]), int(match[3]))
 
 
-def _time(text: str, _: DataType) -> time | None:
+def _parse_time(text: str, _: DataType) -> time | None:
     if COUNT.fullmatch(text):
-        return _time_of_millis(int(text))
+        return _to_time(int(text))
     match = TIME.fullmatch(text)
     if match is None:
         return None
@@ -136,12 +136,12 @@ def _time(text: str, _: DataType) -> time | None:
     return time(int(match[1]), int(match[2] or 0), int(match[3] or 0), millis * 1000)
 
 
-def _time_of_millis(millis: int) -> time:
+def _to_time(millis: int) -> time:
     seconds, millis = divmod(millis, 1000)
     return time(seconds // 3600, seconds // 60 % 60, seconds % 60, millis * 1000)
 
 
-def _timestamp(text: str, kind: Any) -> int | None:
+def _parse_timestamp(text: str, kind: Any) -> int | None:
     """Returns the count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
     if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
@@ -158,36 +158,36 @@ UNIT_PRECISIONS = (0, 3, 6, 9)
 UNIT_NANOS = {"s": NANOS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def _char(text: str, kind: Any) -> str:
+def _fit_char(text: str, kind: Any) -> str:
     return text[: kind.length].ljust(kind.length) if isinstance(kind, CharType) else text[: kind.length]
 
 
-def _binary(text: str, kind: Any) -> bytes:
+def _fit_binary(text: str, kind: Any) -> bytes:
     data = text.encode()[: kind.length]
     return data.ljust(kind.length, b"\0") if isinstance(kind, BinaryType) else data
 
 
 PARSERS: dict[type[DataType], Callable[[str, DataType], Any]] = {
-    BooleanType: _boolean,
-    TinyIntType: lambda text, _: _whole(text, 8),
-    SmallIntType: lambda text, _: _whole(text, 16),
-    IntType: lambda text, _: _whole(text, 32),
-    BigIntType: lambda text, _: _whole(text, 64),
-    FloatType: _real,
-    DoubleType: _real,
-    DecimalType: _decimal,
-    CharType: _char,
-    VarCharType: _char,
-    BinaryType: _binary,
-    VarBinaryType: _binary,
-    DateType: _date,
-    TimeType: _time,
-    TimestampType: _timestamp,
-    LocalZonedTimestampType: _timestamp,
+    BooleanType: _parse_boolean,
+    TinyIntType: lambda text, _: _parse_whole(text, 8),
+    SmallIntType: lambda text, _: _parse_whole(text, 16),
+    IntType: lambda text, _: _parse_whole(text, 32),
+    BigIntType: lambda text, _: _parse_whole(text, 64),
+    FloatType: _parse_real,
+    DoubleType: _parse_real,
+    DecimalType: _parse_decimal,
+    CharType: _fit_char,
+    VarCharType: _fit_char,
+    BinaryType: _fit_binary,
+    VarBinaryType: _fit_binary,
+    DateType: _parse_date,
+    TimeType: _parse_time,
+    TimestampType: _parse_timestamp,
+    LocalZonedTimestampType: _parse_timestamp,
 }
 
 
-def _datetime_text(value: datetime) -> str:
+def _format_datetime(value: datetime) -> str:
     instant = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     return instant.isoformat(sep=" ", timespec="microseconds" if instant.microsecond else "seconds")
 
@@ -197,7 +197,7 @@ WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (int, str),
     (float, lambda value: {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))),
     (Decimal, lambda value: format(value, "f")),
-    (datetime, _datetime_text),
+    (datetime, _format_datetime),
     (date, date.isoformat),
     (time, time.isoformat),
 )

@@ -1,27 +1,31 @@
-"""The tables of a catalog by name; by default of a warehouse folder: ``warehouse/<database>.db/<table>``."""
+"""The class `Catalog`: tables, views and functions by name, and SQL over them.
+
+The default catalog is a warehouse folder: ``warehouse/<database>.db/<table>``. `Catalog.sql` reads views and calls
+functions.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import msgspec
 
-from morrow.catalogs.catalog_changes import CatalogChanges
-from morrow.catalogs.catalog_views import CatalogViews
+from morrow.catalogs.administration import CatalogChanges
+from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.catalog.folders import folder_table
-from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, object_name
-from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
+from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, parse_object_name, table_name
+from morrow.engine.catalog.protocol import View, find_folder_table, require_views
+from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
-from morrow.engine.telling import public_names, shown
-from morrow.scans.making import make_scan
-from morrow.scans.system import SystemScan, make_catalog_scan, make_system_scan
-from morrow.scans.travelling import travels
+from morrow.engine.redaction import clean_text, list_public_names
+from morrow.scans.arguments import expose_travel_arguments
+from morrow.scans.system_tables import SystemScan, make_catalog_scan, make_system_scan
+from morrow.scans.table_scan import make_scan
 from morrow.session import Verify
 from morrow.tables.table import Table
 
@@ -29,10 +33,103 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
-    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.engine.catalog.protocol import Function
+    from morrow.readers.execution.duckdb_relation import PaimonDataset
     from morrow.scans.changes import Mode
-    from morrow.statements.parameters import Parameters
+    from morrow.statements.tokens import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
+
+
+class CatalogViews:
+    """The methods of `morrow.Catalog` for views and functions."""
+
+    _catalog: CatalogProtocol
+
+    def views(self, database: str) -> list[str]:
+        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`, `Unsupported`."""
+        return require_views(self._catalog).views(database)
+
+    def view(self, name: str) -> View:
+        """Returns the view ``database.view``: its text, its texts for other engines, its columns.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. Unsupported: a catalog without views.
+        """
+        return require_views(self._catalog).view(name)
+
+    def create_view(
+        self,
+        name: str,
+        query: str,
+        *,
+        dialects: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        options: Mapping[str, object] | None = None,
+        ignore_if_exists: bool = False,
+    ) -> View:
+        """Creates the view ``database.view`` of a query, which other engines of the catalog may read as well.
+
+        Args:
+            query: SQL as `Catalog.sql` runs it; names without a database are those of the view's own. Its columns are
+                found now.
+            dialects: the query as other engines write it: ``{"spark": "SELECT ...", "flink": "SELECT ..."}``.
+            comment, options: kept with the view.
+            ignore_if_exists: return the existing view, whatever its query.
+
+        Raises:
+            AlreadyExists: there is a table or view of this name. InvalidArgument: the query.
+            DatabaseNotFound, TableNotFound: it reads what is not there. Unsupported: a catalog without views.
+        """
+        catalog = require_views(self._catalog)
+        database, _ = table_name(name)
+        if ignore_if_exists and name.partition(".")[2] in catalog.views(database):
+            return catalog.view(name)
+        from morrow.engine.schema.creation import build_first_schema
+
+        rows = cast(Any, self).sql(check_text(query, "query"), database=database)
+        made = build_first_schema(rows.limit(0).to_arrow_table().schema, where=name)
+        given = {
+            key: check_text(value, "a text of a dialect") for key, value in check_mapping(dialects, "dialects").items()
+        }
+        settings = {key: str(value) for key, value in check_mapping(options, "options").items()}
+        view = View(query, made.fields, given, comment, settings)
+        try:
+            catalog.create_view(name, view)
+        except AlreadyExists:
+            if not ignore_if_exists:
+                raise
+        return catalog.view(name)
+
+    def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`, and `Unsupported`: a catalog without views."""
+        try:
+            require_views(self._catalog).drop_view(name)
+        except TableNotFound:
+            if not ignore_if_not_exists:
+                raise
+
+    def functions(self, database: str) -> list[str]:
+        """Returns the names of the functions that a REST server keeps in a database, sorted.
+
+        Raises:
+            DatabaseNotFound. Unsupported: a catalog without functions.
+        """
+        self._check_functions()
+        return cast("list[str]", cast("Any", self._catalog).functions(database))
+
+    def function(self, name: str) -> Function:
+        """Returns the function ``database.name`` of a REST server; `Catalog.sql` calls those that are defined in SQL.
+
+        Raises:
+            DatabaseNotFound. TableNotFound: no such function. Unsupported: a catalog without functions.
+        """
+        self._check_functions()
+        return cast("Function", cast("Any", self._catalog).function(name))
+
+    def _check_functions(self) -> None:
+        if not hasattr(self._catalog, "functions"):
+            hint = "catalogs with metastore=rest have them"
+            raise Unsupported("functions", where=self._catalog.title, hint=hint)
 
 
 class Catalog(CatalogChanges, CatalogViews):
@@ -60,8 +157,8 @@ class Catalog(CatalogChanges, CatalogViews):
             warehouse: its folder or URL; it need not exist yet.
             storage_options, allowed_roots, verify, filesystem: as for `morrow.open`, for all tables.
         """
-        store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify, filesystem)
-        self._catalog: CatalogProtocol = FilesystemCatalog(store, root, given_roots(allowed_roots))
+        store, root = resolve(to_location(warehouse, "warehouse"), storage_options, verify, filesystem)
+        self._catalog: CatalogProtocol = FilesystemCatalog(store, root, resolve_roots(allowed_roots))
 
     @classmethod
     def over(cls, catalog: CatalogProtocol) -> Self:
@@ -106,15 +203,15 @@ class Catalog(CatalogChanges, CatalogViews):
         """
         from morrow.tables.format_table import FormatTable
 
-        return FormatTable(folder_table(self._catalog, name, FORMAT_TABLE))
+        return FormatTable(find_folder_table(self._catalog, name, FORMAT_TABLE))
 
     def object_table(self, name: str) -> ObjectTable:
         """Opens an object table: the files below a folder as rows. Raises as `format_table`."""
         from morrow.tables.format_table import ObjectTable
 
-        return ObjectTable(folder_table(self._catalog, name, OBJECT_TABLE))
+        return ObjectTable(find_folder_table(self._catalog, name, OBJECT_TABLE))
 
-    @travels
+    @expose_travel_arguments
     def system(
         self,
         name: str,
@@ -148,7 +245,7 @@ class Catalog(CatalogChanges, CatalogViews):
             if given := [argument for argument, value in past.items() if value is not None]:
                 raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(given)}")
             return make_catalog_scan(self._catalog, name, columns=columns, filter=filter, limit=limit)
-        found = object_name(name)
+        found = parse_object_name(name)
         if found.system is None:
             raise InvalidArgument(f"{name!r} is a table, not a system table: use Catalog.table")
         return self.table(found.table, branch=found.branch).system(
@@ -199,29 +296,29 @@ class Catalog(CatalogChanges, CatalogViews):
             DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
             Others: as the methods that do the work.
         """
-        from morrow.readers.execution.duckdb_relation import checked_connection
+        from morrow.readers.execution.duckdb_relation import check_connection
         from morrow.statements.context import Context, default_connection
-        from morrow.statements.parameters import bound
-        from morrow.statements.parsing import parsed
-        from morrow.statements.running import run
+        from morrow.statements.execution import run_statement
+        from morrow.statements.parser import parse_statements
         from morrow.statements.sources import CatalogSources
+        from morrow.statements.tokens import bind_parameters
 
-        text, values = bound(query, parameters)
+        text, values = bind_parameters(query, parameters)
         sources = CatalogSources(self, self._dataset)
-        duckdb = default_connection() if connection is None else checked_connection(connection)
+        duckdb = default_connection() if connection is None else check_connection(connection)
         context = Context(self, sources, duckdb, database or self._database, values)
-        statements = parsed(text)
+        statements = parse_statements(text)
         if not statements:
             raise InvalidArgument("0 statements where one query was expected")
         for statement in statements:
-            found = run(context, statement)
+            found = run_statement(context, statement)
         if database is None:
             self._database = context.database
         return found
 
     def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
         """Returns the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
-        parts = object_name(name)
+        parts = parse_object_name(name)
         if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
             if travel != NOW:
                 raise InvalidArgument(f"{name}: the tables about all tables have no past")
@@ -237,7 +334,7 @@ class Catalog(CatalogChanges, CatalogViews):
 
     def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
         """Returns the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
-        kind = folder_table(self._catalog, name.table).kind
+        kind = find_folder_table(self._catalog, name.table).kind
         if name.system is not None or name.branch is not None or travel != NOW:
             what = f"{name.table}, a {kind}, with a branch, a state or a system table,"
             raise Unsupported(what, hint="it is a folder of files, without snapshots")
@@ -260,16 +357,16 @@ class Catalog(CatalogChanges, CatalogViews):
         return list(self)
 
     def __dir__(self) -> list[str]:
-        return public_names(self)
+        return list_public_names(self)
 
     def __repr__(self) -> str:
-        return f"Catalog({shown(self.warehouse)!r})"
+        return f"Catalog({clean_text(self.warehouse)!r})"
 
     def _repr_html_(self) -> str:
-        from morrow.html.tables import table, titled
+        from morrow.html import add_title, build_table
 
         rows = [(database, ", ".join(self.tables(database))) for database in self.databases()]
-        return titled(repr(self), table(("database", "tables"), rows))
+        return add_title(repr(self), build_table(("database", "tables"), rows))
 
 
 def sql(

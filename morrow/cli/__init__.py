@@ -1,5 +1,4 @@
-"""The command line, ``morrow``: its commands are in `morrow.cli.app`, those for tags, branches, rollback and expiry in
-`morrow.cli.life`.
+"""The command line, ``morrow``: its commands are registered in `morrow.cli.app`.
 
 Rows, tables and plans go to standard output, everything else (errors, progress, notes on how to use the command) to
 standard error. Exit codes: `morrow.cli.app.OK`, `FAILED` and `USAGE`.

@@ -13,13 +13,19 @@ from typer.core import TyperGroup
 from typer.main import get_command_name
 
 from morrow.cli import arguments as arg
-from morrow.cli import life, looking, moving
-from morrow.cli import warehouse as of_warehouse
-from morrow.cli.argument_values import column_names, named_paths, pairs, warehouse_and_query
-from morrow.cli.arguments import Format
-from morrow.cli.shared_options import shared, travels
+from morrow.cli import command_groups
+from morrow.cli import command_groups as of_warehouse
+from morrow.cli.arguments import (
+    Format,
+    add_shared_options,
+    add_travel_options,
+    parse_column_names,
+    parse_named_paths,
+    parse_pairs,
+    split_warehouse_and_query,
+)
 from morrow.engine.errors import MorrowError
-from morrow.engine.telling import shown
+from morrow.engine.redaction import clean_text
 
 OK = 0
 FAILED = 1
@@ -30,7 +36,7 @@ PIPE_CLOSED = 141
 """Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
 
 HELP_OPTIONS = ["-h", "--help"]
-LEAST_OF_PANELS = 80
+MIN_PANEL_COLUMNS = 80
 """Columns of a terminal below which the panels of the help would cut names: plain help breaks lines instead."""
 PLAIN_HELP = "_TYPER_FORCE_DISABLE_TERMINAL"
 """The environment variable by which typer leaves out bold and dim, too; without colours alone it keeps them."""
@@ -55,7 +61,7 @@ class Commands(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (MorrowError, OSError) as error:
-            typer.echo(f"morrow: {shown(str(error))}", err=True)
+            typer.echo(f"morrow: {clean_text(str(error))}", err=True)
             raise typer.Exit(FAILED) from error
 
 
@@ -68,17 +74,17 @@ app = typer.Typer(
 )
 
 
-def command(panel: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def register_command(panel: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Takes a function in as a command, with the options that all commands of its kind have."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        app.command(rich_help_panel=panel)(shared(function))
+        app.command(rich_help_panel=panel)(add_shared_options(function))
         return function
 
     return register
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from morrow import __version__
 
@@ -87,22 +93,22 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _root(
+def _configure_session(
     allowed_roots: arg.AllowedRoots = None,
     warehouse: arg.RootWarehouse = None,
     profile: arg.Profile = None,
     catalog: arg.CatalogOptions = None,
     version: Annotated[  # noqa: ARG001  # its callback does it
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    from morrow.cli.opening import begin
+    from morrow.cli.targets import begin
 
-    begin(allowed_roots or (), warehouse, profile, pairs("--catalog", catalog))
+    begin(allowed_roots or (), warehouse, profile, parse_pairs("--catalog", catalog))
 
 
-@command()
-@travels
+@register_command()
+@add_travel_options
 def read(
     at: arg.At,
     path: arg.Readable,
@@ -113,12 +119,12 @@ def read(
     output: arg.Output = None,
 ) -> None:
     """Show the rows of a table, merged; in the format table the first 20, unless --limit says otherwise."""
-    from morrow.cli import rows
+    from morrow.cli import queries
 
-    rows.read(path, at, column_names(columns), where, limit, form, output)
+    queries.read(path, at, parse_column_names(columns), where, limit, form, output)
 
 
-@command()
+@register_command()
 def describe(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
@@ -128,7 +134,7 @@ def describe(
     metadata.describe(path, branch, form, output)
 
 
-@command()
+@register_command()
 def snapshots(
     path: arg.TablePath,
     limit: arg.Limit = None,
@@ -139,11 +145,11 @@ def snapshots(
     """List the living snapshots, newest first."""
     from morrow.cli import metadata
 
-    metadata.snapshots(path, branch, limit, form, output)
+    metadata.write_snapshots(path, branch, limit, form, output)
 
 
-@command()
-@travels
+@register_command()
+@add_travel_options
 def system(
     at: arg.At,
     path: arg.TablePath,
@@ -155,13 +161,13 @@ def system(
     output: arg.Output = None,
 ) -> None:
     """Show a system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
-    from morrow.cli import system as tables
+    from morrow.cli import metadata as tables
 
-    tables.system(path, name, at, column_names(columns), where, limit, form, output)
+    tables.write_system_table(path, name, at, parse_column_names(columns), where, limit, form, output)
 
 
-@command()
-@travels
+@register_command()
+@add_travel_options
 def files(
     at: arg.At,
     path: arg.TablePath,
@@ -171,13 +177,13 @@ def files(
     output: arg.Output = None,
 ) -> None:
     """List the data files that a read would open; --limit is of files."""
-    from morrow.cli import plans
+    from morrow.cli import metadata as plans
 
-    plans.files(path, at, where, limit, form, output)
+    plans.write_files(path, at, where, limit, form, output)
 
 
-@command()
-@travels
+@register_command()
+@add_travel_options
 def explain(
     at: arg.At,
     path: arg.TablePath,
@@ -188,12 +194,12 @@ def explain(
     output: arg.Output = None,
 ) -> None:
     """Explain what a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
-    from morrow.cli import plans
+    from morrow.cli import metadata as plans
 
-    plans.explain(path, at, column_names(columns), where, limit, form, output)
+    plans.explain(path, at, parse_column_names(columns), where, limit, form, output)
 
 
-@command()
+@register_command()
 def sql(
     query: arg.Query = None,
     tables: arg.Tables = None,
@@ -209,13 +215,13 @@ def sql(
     Without a query: statements from standard input, each to its semicolon; on a terminal with history and completion.
     Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
     """
-    from morrow.cli import rows
+    from morrow.cli import queries
 
-    warehouse, text = warehouse_and_query(query or [])
-    rows.sql(text, warehouse, named_paths(tables), limit, form, output, yes)
+    warehouse, text = split_warehouse_and_query(query or [])
+    queries.run_sql(text, warehouse, parse_named_paths(tables), limit, form, output, yes)
 
 
-@command()
+@register_command()
 def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> None:
     """Add the rows of a file, in one commit; with a primary key, put them in place of those with the same key."""
     from morrow.cli import writing
@@ -223,7 +229,7 @@ def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> 
     writing.append(path, file, kinds)
 
 
-@command()
+@register_command()
 def overwrite(
     path: arg.TablePath,
     file: arg.RowsFile,
@@ -237,7 +243,7 @@ def overwrite(
     writing.overwrite(path, file, whole, yes=yes, dry_run=dry_run)
 
 
-@command()
+@register_command()
 def delete(path: arg.TablePath, where: arg.Doomed, yes: arg.Yes = False, dry_run: arg.DryRun = False) -> None:
     """Delete the rows for which a condition is true, in one commit."""
     from morrow.cli import writing
@@ -245,7 +251,7 @@ def delete(path: arg.TablePath, where: arg.Doomed, yes: arg.Yes = False, dry_run
     writing.delete(path, where, yes=yes, dry_run=dry_run)
 
 
-@command()
+@register_command()
 def compact(
     path: arg.TablePath,
     full: arg.Full = False,
@@ -256,18 +262,18 @@ def compact(
     """Make few files of many, in one commit; the rows stay as they are."""
     from morrow.cli import writing
 
-    writing.compact(path, full, where, column_names(order_by), strategy)
+    writing.compact(path, full, where, parse_column_names(order_by), strategy)
 
 
 PANELS = {
-    "Tables of a warehouse": of_warehouse.COMMANDS,
-    "More looks": looking.COMMANDS,
-    "Rows in and out": moving.COMMANDS,
-    "Tags, branches and maintenance": life.COMMANDS,
+    "Tables of a warehouse": of_warehouse.WAREHOUSE_COMMANDS,
+    "More looks": command_groups.READ_COMMANDS,
+    "Rows in and out": command_groups.WRITE_COMMANDS,
+    "Tags, branches and maintenance": command_groups.MAINTENANCE_COMMANDS,
 }
 for panel, commands in PANELS.items():
     for each in commands:
-        command(panel)(each)
+        register_command(panel)(each)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -282,6 +288,6 @@ def run(arguments: Sequence[str]) -> None:
         app.registered_commands = [names[each] for each in dict.fromkeys(arguments) if each in names]
     if os.environ.get("NO_COLOR"):
         os.environ[PLAIN_HELP] = "1"
-    if shutil.get_terminal_size().columns < LEAST_OF_PANELS:
+    if shutil.get_terminal_size().columns < MIN_PANEL_COLUMNS:
         app.rich_markup_mode = None
     app(arguments, prog_name="morrow")

@@ -1,14 +1,259 @@
-"""What the commands take: each argument and option once, with its help."""
+"""Arguments and options of commands: each one once with its help, its parser, and its completion in the shell.
+
+While the shell completes a line, errors offer nothing and print nothing: the user is still typing.
+"""
 
 from __future__ import annotations
 
+import csv
+import inspect
+import os
+import shlex
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from morrow.cli import completing
+from morrow.engine.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import morrow
+
+
+def parse_column_names(text: str | None) -> list[str] | None:
+    """Parses a comma-separated list of names, which may be quoted as in CSV; None for None.
+
+    Raises:
+        InvalidArgument: no such list.
+    """
+    if text is None:
+        return None
+    try:
+        names = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
+    if not names:
+        raise InvalidArgument('an empty list of names; write a,"b,c", or leave the option out')
+    return names
+
+
+def split_warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
+    """Splits ``QUERY``, ``WAREHOUSE QUERY``, ``WAREHOUSE`` or nothing. Raises `InvalidArgument` for more.
+
+    One word alone is a warehouse if it is a folder or URL.
+    """
+    if len(words) > 2:
+        raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
+    if len(words) == 2:
+        return words[0], words[1]
+    if not words:
+        return None, None
+    (word,) = words
+    return (word, None) if _is_place(word) else (None, word)
+
+
+def _is_place(word: str) -> bool:
+    if any(letter.isspace() for letter in word):
+        return False
+    return "://" in word or Path(word).is_dir()
+
+
+def parse_named_paths(texts: list[str] | None) -> dict[str, str]:
+    """Returns ``NAME=PATH`` options by name.
+
+    Raises:
+        InvalidArgument: an option of another form, or a name given twice.
+    """
+    paths: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise InvalidArgument(f"--table {text}: write NAME=PATH")
+        if name in paths:
+            raise InvalidArgument(f"--table {text}: the name {name} is given twice")
+        paths[name] = path
+    return paths
+
+
+def parse_pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
+    """Returns ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
+
+    Raises:
+        InvalidArgument: an option of another form, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=") if last else text.partition("=")
+        if not (name and equals):
+            raise InvalidArgument(f"{option} {text}: write NAME=VALUE")
+        if name in found:
+            raise InvalidArgument(f"{option} {text}: {name} is given twice")
+        found[name] = value
+    return found
+
+
+OF_RESULTS = ("form", "output")
+"""Parameters that say how a result is written, and where to."""
+
+
+def add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of all commands of its kind: ``--warehouse``, and where there is a result (a
+    parameter ``form``) ``--vertical`` and ``--no-pager``.
+    """
+    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
+    has_result = any(each.name == "form" for each in parameters)
+    more: list[tuple[str, object, object]] = [("warehouse", Warehouse, None)]
+    if has_result:
+        more += [("vertical", Vertical, False), ("no_pager", NoPager, False)]
+
+    def run(warehouse: str | None, vertical: bool = False, no_pager: bool = False, **given: Any) -> None:
+        from morrow.cli import targets, terminal
+
+        terminal.suppress_pager(no_pager)
+        if warehouse is not None:
+            targets.use_warehouse(warehouse)
+        if vertical:
+            if given["form"] not in (Format.TABLE, Format.VERTICAL):
+                raise typer.BadParameter(f"--vertical and --format {given['form'].value}: give one of them")
+            given["form"] = Format.VERTICAL
+        command(**given)
+
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+        for name, annotation, default in more
+    ]
+    return _set_signature(run, command, parameters)
+
+
+def _set_signature(
+    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Returns `run` with the name and help of `command` and these parameters, which typer reads."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
+    return run
+
+
+def add_travel_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of `TRAVEL`; it gets those that are given as its first argument."""
+
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in TRAVEL}
+        command({name: value for name, value in values.items() if value is not None}, **given)
+
+    _, *own = inspect.signature(command).parameters.values()
+    hints = get_type_hints(command, include_extras=True)
+    shown = [each.replace(annotation=hints[each.name]) for each in own]
+    travel = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+        for name, annotation in TRAVEL.items()
+    ]
+    place = next(i for i, each in enumerate(shown) if each.name in OF_RESULTS)  # what is read comes first
+    return _set_signature(run, command, [*shown[:place], *travel, *shown[place:]])
+
+
+Complete: TypeAlias = Callable[[Any, str], list[str]]
+"""Takes typer's context and the word so far; typer knows the two by their names."""
+
+MAX_NAMES = 500
+
+
+def _make_completer(find: Callable[[Any, str], Iterable[str]]) -> Complete:
+    def complete(ctx: Any, incomplete: str) -> list[str]:
+        from morrow.engine.errors import MorrowError
+
+        try:
+            return [each for each in find(ctx, incomplete) if each.startswith(incomplete)][:MAX_NAMES]
+        except (MorrowError, OSError):
+            return []
+
+    return complete
+
+
+def _configure_session(ctx: Any) -> None:
+    """Takes in what stands before the command: it does not run while a line is completed."""
+    from morrow.cli import targets
+
+    said, words = ctx.find_root().params, _split_line()
+    targets.begin(said.get("allowed_roots") or (), said.get("warehouse"), said.get("profile"))
+    after = next((word for option, word in pairwise(words) if option == "--warehouse"), None)
+    if after is not None:
+        targets.use_warehouse(after)
+
+
+def _open_table(ctx: Any) -> morrow.Table:
+    from morrow.cli.targets import open_table
+
+    _configure_session(ctx)
+    return open_table(str(ctx.params.get("path") or _find_first_argument(ctx)))
+
+
+def _split_line() -> list[str]:
+    """Returns the line so far, as the shells hand it over; a quote that is still open ends it."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
+
+
+def _find_first_argument(ctx: Any) -> str:
+    """Returns the first word after the command: options that still lack their value keep typer from parsing it."""
+    words = _split_line()
+    after = words[words.index(ctx.info_name) + 1 :] if ctx.info_name in words else []
+    return next((word for word in after if not word.startswith("-")), "")
+
+
+def _find_tables(ctx: Any, incomplete: str) -> Iterable[str]:
+    from morrow.cli.targets import has_catalog, open_catalog
+
+    _configure_session(ctx)
+    if "/" not in incomplete and not incomplete.startswith(".") and has_catalog():
+        catalog = open_catalog()
+        for database in catalog.databases():
+            if f"{database}.".startswith(incomplete) or incomplete.startswith(f"{database}."):
+                yield from (f"{database}.{name}" for name in catalog.tables(database))
+    yield from _find_folders(incomplete)
+
+
+def _find_folders(incomplete: str) -> Iterable[str]:
+    """Yields the folders that a path may go on with: what a shell does where nobody completes for it."""
+    head, _, _ = incomplete.rpartition("/")
+    place = Path(f"{head}/" if "/" in incomplete else ".")
+    for each in sorted(os.scandir(place), key=lambda entry: entry.name) if place.is_dir() else ():
+        if each.is_dir():
+            yield f"{head}/{each.name}" if "/" in incomplete else each.name
+
+
+def _find_columns(ctx: Any, incomplete: str) -> Iterable[str]:
+    done, comma, _ = incomplete.rpartition(",")
+    return [f"{done}{comma}{name}" for name in _open_table(ctx).schema.names]
+
+
+def _list_system_tables(_: Any, __: str) -> Iterable[str]:
+    from morrow.readers.system.registry import SYSTEM_TABLES
+
+    return sorted(SYSTEM_TABLES)
+
+
+complete_tables = _make_completer(_find_tables)
+complete_columns = _make_completer(_find_columns)
+complete_tags = _make_completer(lambda ctx, _: _open_table(ctx).tags.names)
+complete_branches = _make_completer(lambda ctx, _: _open_table(ctx).branches.list())
+complete_states = _make_completer(
+    lambda ctx, _: [*_open_table(ctx).tags.names, *_open_table(ctx).branches.list(), *_list_snapshot_ids(ctx)]
+)
+complete_snapshots = _make_completer(lambda ctx, _: _list_snapshot_ids(ctx))
+complete_system_tables = _make_completer(_list_system_tables)
+
+
+def _list_snapshot_ids(ctx: Any) -> list[str]:
+    return [str(snapshot.id) for snapshot in reversed(_open_table(ctx).snapshots())]
+
 
 if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import TravelArguments
@@ -74,7 +319,7 @@ Profile = Annotated[
 TablePath = Annotated[
     str,
     typer.Argument(
-        autocompletion=completing.tables,
+        autocompletion=complete_tables,
         metavar="TABLE",
         help="Folder or URL of the table, or db.table.",
         show_default=False,
@@ -83,7 +328,7 @@ TablePath = Annotated[
 Readable = Annotated[
     str,
     typer.Argument(
-        autocompletion=completing.tables,
+        autocompletion=complete_tables,
         metavar="TABLE",
         help="Folder or URL of the table, or db.table; TABLE$NAME: a system table.",
         show_default=False,
@@ -94,7 +339,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done,
 SystemName = Annotated[
     str | None,
     typer.Argument(
-        autocompletion=completing.system_tables,
+        autocompletion=complete_system_tables,
         metavar="[NAME]",
         help="Of the system table; without it, all are named.",
         show_default=False,
@@ -113,7 +358,7 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         "-c",
-        autocompletion=completing.columns,
+        autocompletion=complete_columns,
         metavar="A,B",
         help='Columns, in this order; "a,b",c where a name has a comma.',
         rich_help_panel=WHAT,
@@ -130,7 +375,7 @@ AsOf = Annotated[
     str | None,
     typer.Option(
         "--as-of",
-        autocompletion=completing.states,
+        autocompletion=complete_states,
         metavar="V",
         help="Snapshot id, tag name or time.",
         rich_help_panel=WHEN,
@@ -139,12 +384,12 @@ AsOf = Annotated[
 Snapshot = Annotated[
     int | None,
     typer.Option(
-        "--snapshot", autocompletion=completing.snapshots, metavar="ID", help="Snapshot id.", rich_help_panel=WHEN
+        "--snapshot", autocompletion=complete_snapshots, metavar="ID", help="Snapshot id.", rich_help_panel=WHEN
     ),
 ]
 Tag = Annotated[
     str | None,
-    typer.Option("--tag", autocompletion=completing.tags, metavar="NAME", help="Tag name.", rich_help_panel=WHEN),
+    typer.Option("--tag", autocompletion=complete_tags, metavar="NAME", help="Tag name.", rich_help_panel=WHEN),
 ]
 Timestamp = Annotated[
     str | None,
@@ -159,7 +404,7 @@ Branch = Annotated[
     str | None,
     typer.Option(
         "--branch",
-        autocompletion=completing.branches,
+        autocompletion=complete_branches,
         metavar="NAME",
         help="Another branch than main.",
         rich_help_panel=WHEN,
@@ -250,7 +495,7 @@ OrderBy = Annotated[
     str | None,
     typer.Option(
         "--order-by",
-        autocompletion=completing.columns,
+        autocompletion=complete_columns,
         metavar="A,B",
         help="Sort the rows of append tables by these columns.",
     ),
@@ -258,10 +503,10 @@ OrderBy = Annotated[
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How to sort: order, zorder or hilbert.")]
 
 TagName = Annotated[
-    str, typer.Argument(autocompletion=completing.tags, metavar="NAME", help="Of the tag.", show_default=False)
+    str, typer.Argument(autocompletion=complete_tags, metavar="NAME", help="Of the tag.", show_default=False)
 ]
 BranchName = Annotated[
-    str, typer.Argument(autocompletion=completing.branches, metavar="NAME", help="Of the branch.", show_default=False)
+    str, typer.Argument(autocompletion=complete_branches, metavar="NAME", help="Of the branch.", show_default=False)
 ]
 Retained = Annotated[
     str | None, typer.Option("--time-retained", metavar="AGE", help="How long the tag stays: '7 d', '12 h'.")

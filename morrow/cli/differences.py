@@ -14,25 +14,22 @@ import typer
 
 import morrow
 from morrow.cli.arguments import Format
-from morrow.cli.opening import open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
-from morrow.cli.paging import forbid
-from morrow.cli.progress import working
-from morrow.cli.scans import metadata_of
+from morrow.cli.targets import get_metadata, open_table
+from morrow.cli.terminal import show_progress, suppress_pager
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.changes import Difference
-from morrow.engine.plan.shared_sections import unshared
-from morrow.engine.telling import did_you_mean, shown
-from morrow.engine.wording import plural
+from morrow.engine.plan.incremental import Difference, drop_shared
+from morrow.engine.redaction import clean_text, suggest_name
+from morrow.engine.units import format_count
 from morrow.scans.changes import Changes, make_request
 
 KIND = "rowkind"
 BEFORE, AFTER = "-U", "+U"
 
 
-def diff(
+def write_differences(
     path: str,
     old: str,
     new: str,
@@ -50,20 +47,20 @@ def diff(
         InvalidArgument: nothing has that name. Unsupported: branches with other columns. Others as `Table.changes`.
     """
     table = open_table(path)
-    with working("comparing"):
-        before, after = _state(table, old), _state(table, new)
+    with show_progress("comparing"):
+        before, after = _resolve_state(table, old), _resolve_state(table, new)
         if isinstance(before, morrow.Table) or isinstance(after, morrow.Table):
-            found = _between_branches(table, _table_at(table, before), _table_at(table, after), columns, where)
+            found = _compare_branches(table, _scan_state(table, before), _scan_state(table, after), columns, where)
         else:
             found = table.changes(before, after, mode="diff", columns=columns, filter=where)
         rows = found.to_arrow()
     cap = TABLE_ROWS if form in TABLES and limit is None else None
     write_rows(rows.schema, (rows if limit is None else rows.slice(0, limit)).to_batches(), form, output, cap)
-    for line in _summary(rows, table.primary_keys):
-        typer.echo(shown(line), err=True)
+    for line in _summarize_changes(rows, table.primary_keys):
+        typer.echo(clean_text(line), err=True)
 
 
-def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
+def _resolve_state(table: morrow.Table, name: str) -> int | str | morrow.Table:
     """Resolves a snapshot id, the name of a tag, or the name of a branch."""
     if name.isascii() and name.isdecimal():
         return int(name)
@@ -73,56 +70,58 @@ def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
         return table.on_branch(name)
     known = [*table.tags.names, MAIN_BRANCH, *table.branches.list()]
     raise InvalidArgument(
-        f"{table.path}: {name!r} is neither a snapshot id nor a tag or branch; {did_you_mean(name, known)}"
+        f"{table.path}: {name!r} is neither a snapshot id nor a tag or branch; {suggest_name(name, known)}"
         f"the tags and branches are {', '.join(known)}"
     )
 
 
-def _table_at(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:
+def _scan_state(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:
     """Reads all rows of a state, with all columns."""
     if isinstance(state, morrow.Table):
         return state.scan()
     return table.scan(snapshot=state) if isinstance(state, int) else table.scan(tag=state)
 
 
-def _between_branches(
+def _compare_branches(
     table: morrow.Table, before: morrow.Scan, after: morrow.Scan, columns: Sequence[str] | None, where: str | None
 ) -> Changes:
     if not before.schema.equals(table.schema) or not after.schema.equals(table.schema):
         raise Unsupported(f"{table.path}: a difference of states with other columns or types than the table has now")
-    metadata = metadata_of(table)
+    metadata = get_metadata(table)
     request = make_request(metadata, columns, where)
     old, new = before.plan, after.plan
     if old.schema.fields == new.schema.fields and old.merge == new.merge and not (old.fallback or new.fallback):
-        old, new = unshared(old, new)
+        old, new = drop_shared(old, new)
     part = Difference(old, new, old.schema.row_keys, request.filter)
     return Changes(metadata, request, (part,), None)
 
 
-def _summary(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
+def _summarize_changes(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
     """Returns ``1 row +I, 2 rows -D``, and for changed rows ``3 rows changed: amount 3, name 1``."""
     kinds = Counter(rows[KIND].to_pylist())
-    told = [f"{plural(kinds[kind], 'row')} {kind}" for kind in ("+I", "-D") if kinds[kind]]
+    told = [f"{format_count(kinds[kind], 'row')} {kind}" for kind in ("+I", "-D") if kinds[kind]]
     if told:
         yield ", ".join(told)
     if kinds[AFTER]:
         old, new = (rows.filter(pc.equal(rows[KIND], kind)) for kind in (BEFORE, AFTER))
         if len(old) != len(new):  # a filter took one of two
-            yield f"{plural(len(old), 'row')} {BEFORE}, {plural(len(new), 'row')} {AFTER}"
+            yield f"{format_count(len(old), 'row')} {BEFORE}, {format_count(len(new), 'row')} {AFTER}"
             return
-        changed = {name: _differing(old[name], new[name]) for name in rows.column_names if name not in (KIND, *keys)}
+        changed = {
+            name: _count_differing(old[name], new[name]) for name in rows.column_names if name not in (KIND, *keys)
+        }
         columns = ", ".join(f"{name} {count:,}" for name, count in changed.items() if count)
-        yield f"{plural(len(new), 'row')} changed: {columns or 'only columns that are not shown'}"
+        yield f"{format_count(len(new), 'row')} changed: {columns or 'only columns that are not shown'}"
     if not kinds:
         yield "no difference"
 
 
-def _differing(old: pa.ChunkedArray, new: pa.ChunkedArray) -> int:
+def _count_differing(old: pa.ChunkedArray, new: pa.ChunkedArray) -> int:
     pair = pl.DataFrame({"old": pl.Series(pl.from_arrow(old)), "new": pl.Series(pl.from_arrow(new))})
     return int(pair.select(pl.col("old").ne_missing(pl.col("new")).sum()).item())
 
 
-def tail(
+def write_tail(
     path: str,
     branch: str | None,
     columns: Sequence[str] | None,
@@ -141,18 +140,18 @@ def tail(
     if follow and form is Format.ARROW:
         raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")
     table = open_table(path, branch)
-    newest = metadata_of(table).latest_snapshot()
+    newest = get_metadata(table).latest_snapshot()
     # Before the rows are read: what is committed meanwhile is not lost.
     first = 1 if newest is None else newest.id + 1
-    rows = _last(table, newest, columns, where, limit, raw=raw)
-    forbid(follow)  # a pager would hold up what comes next
+    rows = _read_last_changes(table, newest, columns, where, limit, raw=raw)
+    suppress_pager(follow)  # a pager would hold up what comes next
     if rows is not None:
         write_rows(rows.schema, rows.to_batches(), form, None)
     if not follow:
         return
     names = None if rows is None else rows.column_names
     try:
-        for found in _followed(table, first, columns, where, raw=raw):
+        for found in _follow_changes(table, first, columns, where, raw=raw):
             if len(found):
                 write_rows(found.schema, found.to_batches(), form, None, header=found.column_names != names)
                 names = found.column_names
@@ -160,11 +159,11 @@ def tail(
         return
 
 
-def _followed(
+def _follow_changes(
     table: morrow.Table, first: int, columns: Sequence[str] | None, where: str | None, *, raw: bool
 ) -> Iterator[pa.Table]:
     """Yields the changed rows of each snapshot from `first` on, in the columns that the table has by then."""
-    metadata = metadata_of(table)
+    metadata = get_metadata(table)
     while True:
         began = metadata.latest_schema().id
         try:
@@ -181,7 +180,7 @@ def _followed(
                 raise
 
 
-def _last(
+def _read_last_changes(
     table: morrow.Table,
     newest: Snapshot | None,
     columns: Sequence[str] | None,
@@ -195,7 +194,7 @@ def _last(
         return None
     mode: Literal["auto", "raw"] = "raw" if raw else "auto"
     found: list[pa.Table] = []
-    oldest = metadata_of(table).earliest_snapshot_id() or newest.id
+    oldest = get_metadata(table).earliest_snapshot_id() or newest.id
     for snapshot in range(newest.id, oldest - 1, -1):
         found.append(table.changes(snapshot - 1, snapshot, mode=mode, columns=columns, filter=where).to_arrow())
         if sum(map(len, found)) >= max(limit, 1):

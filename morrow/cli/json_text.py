@@ -1,4 +1,4 @@
-"""Arrow columns as JSON, a column at a time; how values are written is told in `morrow.cli.text`."""
+"""Arrow columns as JSON, a column at a time; how values are written is told in `morrow.cli.output`."""
 
 from __future__ import annotations
 
@@ -10,94 +10,94 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.cli.plain_text import TEXT, Test, plain, plain_texts
+from morrow.cli.plain_text import TEXT, Test, format_plain, normalize_array
 
 
-def nested_texts(array: pa.Array) -> pa.Array:
+def format_nested(array: pa.Array) -> pa.Array:
     """Returns values with members as `texts`: as JSON, nulls as nulls."""
-    return pc.if_else(array.is_valid(), json_texts(array), pa.scalar(None, TEXT))
+    return pc.if_else(array.is_valid(), format_json(array), pa.scalar(None, TEXT))
 
 
-def json_texts(array: pa.Array) -> pa.Array:
+def format_json(array: pa.Array) -> pa.Array:
     """Returns the values as JSON (large_string); a null is the text ``null``, so no result is null.
 
     Raises:
-        Unsupported: as `morrow.cli.text.texts`.
+        Unsupported: as `morrow.cli.output.format_texts`.
     """
-    array = plain(array)
+    array = normalize_array(array)
     for test, nested in NESTED:
         if test(array.type):
-            return _null_text(pc.if_else(array.is_valid(), nested(array), pa.scalar(None, TEXT)))
-    found = plain_texts(array)
+            return _fill_nulls(pc.if_else(array.is_valid(), nested(array), pa.scalar(None, TEXT)))
+    found = format_plain(array)
     if pa.types.is_floating(array.type):
         finite = pc.is_finite(array.cast(pa.float64()))
-        found = pc.if_else(finite, found, _joined('"', found, '"'))
+        found = pc.if_else(finite, found, _join_texts('"', found, '"'))
     elif not (pa.types.is_integer(array.type) or pa.types.is_boolean(array.type)):
-        found = _quoted(found)
-    return _null_text(found)
+        found = _quote_strings(found)
+    return _fill_nulls(found)
 
 
-def json_lines(batch: pa.RecordBatch) -> memoryview:
+def format_json_lines(batch: pa.RecordBatch) -> memoryview:
     """Returns the rows as JSON objects in UTF-8, one per line.
 
     Raises:
-        Unsupported: as `morrow.cli.text.texts`.
+        Unsupported: as `morrow.cli.output.format_texts`.
     """
-    members = [(name, json_texts(column)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
-    lines = _joined(_object(members, len(batch)), "\n")
+    members = [(name, format_json(column)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    lines = _join_texts(_format_object(members, len(batch)), "\n")
     _, offsets, data = lines.buffers()
     return memoryview(data or b"")[: memoryview(offsets).cast("q")[len(lines)]]
 
 
-def _list(array: pa.Array) -> pa.Array:
-    return _bracketed(array, json_texts(array.flatten()))
+def _format_list(array: pa.Array) -> pa.Array:
+    return _join_items(array, format_json(array.flatten()))
 
 
-def _map(array: pa.MapArray) -> pa.Array:
+def _format_map(array: pa.MapArray) -> pa.Array:
     lists = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
     keys, values = lists.flatten().flatten()
-    return _bracketed(lists, _joined("[", json_texts(keys), ",", json_texts(values), "]"))
+    return _join_items(lists, _join_texts("[", format_json(keys), ",", format_json(values), "]"))
 
 
-def _struct(array: pa.StructArray) -> pa.Array:
+def _format_struct(array: pa.StructArray) -> pa.Array:
     members = zip((field.name for field in array.type), array.flatten(), strict=True)
-    return _object([(name, json_texts(column)) for name, column in members], len(array))
+    return _format_object([(name, format_json(column)) for name, column in members], len(array))
 
 
-def _bracketed(array: pa.Array, members: pa.Array) -> pa.Array:
+def _join_items(array: pa.Array, members: pa.Array) -> pa.Array:
     """Returns ``[a,b]`` for each list of `array`; `members` are the texts of all its elements, one after the other."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, members)
-    return _joined("[", pc.binary_join(lists, pa.scalar(",", TEXT)), "]")
+    return _join_texts("[", pc.binary_join(lists, pa.scalar(",", TEXT)), "]")
 
 
-def _object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
+def _format_object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
     parts: list[pa.Array | str] = []
     for name, values in members:
         parts += [("," if parts else "{") + json.dumps(name, ensure_ascii=False) + ":", values]
-    return _joined(*parts, "}") if parts else pa.array(["{}"] * rows, TEXT)
+    return _join_texts(*parts, "}") if parts else pa.array(["{}"] * rows, TEXT)
 
 
 NESTED: tuple[tuple[Test, Callable[[pa.Array], pa.Array]], ...] = (
-    (pa.types.is_map, _map),
-    (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind), _list),
-    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _format_map),
+    (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind), _format_list),
+    (pa.types.is_struct, _format_struct),
 )
 
 
-def _quoted(strings: pa.Array) -> pa.Array:
+def _quote_strings(strings: pa.Array) -> pa.Array:
     """Returns JSON strings; Polars escapes inside objects only, so the string is cut out of ``{"v":"..."}``."""
     encoded = pl.Series("v", pl.from_arrow(strings), dtype=pl.String).to_frame().to_struct().struct.json_encode()
     quoted = encoded.str.slice(len('{"v":')).str.head(-1)
     return pc.if_else(strings.is_valid(), quoted.to_arrow().cast(TEXT), pa.scalar(None, TEXT))
 
 
-def _joined(*parts: pa.Array | str) -> pa.Array:
+def _join_texts(*parts: pa.Array | str) -> pa.Array:
     return pc.binary_join_element_wise(
         *(pa.scalar(p, TEXT) if isinstance(p, str) else p for p in parts), pa.scalar("", TEXT)
     )
 
 
-def _null_text(strings: pa.Array) -> pa.Array:
+def _fill_nulls(strings: pa.Array) -> pa.Array:
     return pc.fill_null(strings, pa.scalar("null", TEXT))

@@ -1,4 +1,4 @@
-"""Rows out: ``table``, ``vertical``, ``json``, ``csv`` and ``arrow``, to standard output or to a file."""
+"""Results of commands as ``table``, ``vertical``, ``json``, ``csv`` or ``arrow``, on standard output or in a file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias
 
+import pyarrow as pa
 import typer
 
 from morrow.cli.arguments import Format
-from morrow.cli.progress import counted
+from morrow.cli.plain_text import format_plain, normalize_array
+from morrow.cli.terminal import count_batches
 from morrow.engine.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TABLE_ROWS = 20
 """Rows of a table, unless a limit is given: a table is for eyes."""
@@ -50,16 +49,16 @@ def write_rows(
     if form is Format.ARROW and output is None and sys.stdout.isatty():
         raise typer.BadParameter("arrow is not for a terminal: name a file with --output, or pipe it on")
     shown = output is not None or not sys.stdout.isatty() or form in TABLES
-    with sink(output) as out:
+    with open_output(output) as out:
         if form in TABLES:
-            _write_table(schema, counted(batches, rows=rows), out, cap, form is Format.VERTICAL)
+            _write_table(schema, count_batches(batches, rows=rows), out, cap, form is Format.VERTICAL)
         else:
             write = WRITERS[form] if header else HEADLESS.get(form, WRITERS[form])
-            write(schema, counted(batches, rows=rows, shown=shown), out)
+            write(schema, count_batches(batches, rows=rows, shown=shown), out)
 
 
 @contextmanager
-def sink(output: Path | None) -> Iterator[BinaryIO]:
+def open_output(output: Path | None) -> Iterator[BinaryIO]:
     """Opens standard output, or a file that takes its name when all of it is written.
 
     Raises:
@@ -95,10 +94,10 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Bina
 
 
 def _write_json(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
-    from morrow.cli.json_text import json_lines
+    from morrow.cli.json_text import format_json_lines
 
-    for batch in _small(batches):
-        out.write(json_lines(batch))
+    for batch in _split_batches(batches):
+        out.write(format_json_lines(batch))
 
 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
@@ -113,11 +112,10 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Binary
 def _write_csv_rows(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     import polars as pl
 
-    from morrow.cli.text import texts
-
-    for batch in _small(batches):
+    for batch in _split_batches(batches):
         columns = {
-            str(i): pl.Series(pl.from_arrow(texts(column)), dtype=pl.String) for i, column in enumerate(batch.columns)
+            str(i): pl.Series(pl.from_arrow(format_texts(column)), dtype=pl.String)
+            for i, column in enumerate(batch.columns)
         }
         out.write(pl.DataFrame(columns).write_csv(include_header=False).encode())
 
@@ -131,7 +129,7 @@ WRITERS: Mapping[Format, Write] = {
 HEADLESS: Mapping[Format, Write] = {Format.CSV: _write_csv_rows}
 
 
-def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for start in range(0, len(batch), TEXT_BATCH_ROWS):
             yield batch.slice(start, TEXT_BATCH_ROWS)
@@ -140,31 +138,30 @@ def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _write_table(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO, cap: int | None, vertical: bool
 ) -> None:
-    from morrow.cli.paging import emit
-    from morrow.cli.tables import render
+    from morrow.cli.table_layout import render
+    from morrow.cli.terminal import emit
 
-    rows, more = _first_rows(batches, cap)
+    rows, more = _read_first_rows(batches, cap)
     numeric = [_is_number(kind) for kind in schema.types]
     text = render(schema.names, rows, numeric=numeric, terminal=out is sys.stdout.buffer, vertical=vertical)
     note = " shown, there are more: give --limit, or another --format" if more else ""
-    emit(f"{text}{_count(len(rows))}{note}\n", out)
+    emit(f"{text}{_describe_count(len(rows))}{note}\n", out)
 
 
-def _first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:
+def _read_first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:
     """Returns up to `cap` rows as text, and whether there are more."""
-    from morrow.cli.text import texts
 
     rows: list[tuple[str | None, ...]] = []
-    for batch in _small(batches):
+    for batch in _split_batches(batches):
         left = len(batch) if cap is None else cap - len(rows)
         shown = batch.slice(0, left)
-        rows += zip(*(texts(column).to_pylist() for column in shown.columns), strict=True)
+        rows += zip(*(format_texts(column).to_pylist() for column in shown.columns), strict=True)
         if len(batch) > left:
             return rows, True
     return rows, False
 
 
-def _count(rows: int) -> str:
+def _describe_count(rows: int) -> str:
     return "1 row" if rows == 1 else f"{rows:,} rows"
 
 
@@ -172,3 +169,22 @@ def _is_number(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def format_texts(array: pa.Array) -> pa.Array:
+    """Returns the values as text (large_string); nulls stay null.
+
+    Raises:
+        Unsupported: a type that Morrow's tables do not have (an interval, a union: only SQL makes them).
+    """
+    array = normalize_array(array)
+    if not _is_nested(array.type):
+        return format_plain(array)
+    from morrow.cli.json_text import format_nested  # it needs Arrow's functions, which take long to import
+
+    return format_nested(array)
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_map, pa.types.is_list, pa.types.is_large_list, pa.types.is_struct)
+    return any(test(kind) for test in tests)

@@ -1,4 +1,21 @@
-"""Arrow columns of values without members as text; how they are written is told in `morrow.cli.text`."""
+"""Arrow columns as exact text, a column at a time: cells of tables and CSV, and JSON.
+
+ type                | text                                           | in JSON                      |
+---------------------|------------------------------------------------|------------------------------|
+ boolean, integer    | ``true``, ``-7``                               | as they are                  |
+ FLOAT, DOUBLE       | the shortest that reads back as the same value | as they are, or a string:    |
+                     |                                                | ``NaN``, ``Infinity``        |
+ DECIMAL             | all digits of its scale                        | a string                     |
+ DATE                | ``2024-05-14``                                 | a string                     |
+ TIME                | ``12:00:00.000``                               | a string                     |
+ TIMESTAMP           | ``2024-05-14T12:00:00.000000``, digits by unit | a string                     |
+ TIMESTAMP LTZ       | the same in UTC with ``Z``                     | a string                     |
+ BINARY, BYTES, BLOB | lower-case hex                                 | a string                     |
+ ARRAY               | JSON                                           | an array                     |
+ MAP, MULTISET       | JSON                                           | an array of ``[key, value]`` |
+ ROW, VARIANT        | JSON                                           | an object                    |
+ null                | stays null                                     | ``null``                     |
+"""
 
 from __future__ import annotations
 
@@ -9,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.arrow_buffers import polars_series
+from morrow.engine.format.arrow_buffers import to_series
 
 TEXT = pa.large_string()
 FRACTION_DIGITS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
@@ -25,21 +42,21 @@ Test = Callable[[pa.DataType], bool]
 Leaf = Callable[[pl.Series, pa.DataType], pl.Series]
 
 
-def plain_texts(array: pa.Array) -> pa.Array:
-    """Returns the values of an array of `plain` as text (large_string); nulls stay null.
+def format_plain(array: pa.Array) -> pa.Array:
+    """Returns the values of an array of `normalize_array` as text (large_string); nulls stay null.
 
     Raises:
         Unsupported: a type that Morrow's tables do not have (an interval, a union: only SQL makes them).
     """
     for test, leaf in LEAVES:
         if test(array.type):
-            return leaf(polars_series(_counted(array)), array.type).to_arrow(compat_level=pl.CompatLevel.oldest())
+            return leaf(to_series(_count_ticks(array)), array.type).to_arrow(compat_level=pl.CompatLevel.oldest())
     raise Unsupported(
         f"the type {array.type} in a text format", hint="cast the column to VARCHAR, or take --format arrow"
     )
 
 
-def plain(array: pa.Array) -> pa.Array:
+def normalize_array(array: pa.Array) -> pa.Array:
     """Returns the array without dictionary, extension type, or list types that differ in layout only."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -55,43 +72,43 @@ def _cast(series: pl.Series, _: pa.DataType) -> pl.Series:
     return found
 
 
-def _float(series: pl.Series, kind: pa.DataType) -> pl.Series:
+def _format_float(series: pl.Series, kind: pa.DataType) -> pl.Series:
     found: pl.Series = _cast(series, kind).replace(NOT_FINITE)
     return found
 
 
-def _hex(series: pl.Series, _: pa.DataType) -> pl.Series:
+def _format_hex(series: pl.Series, _: pa.DataType) -> pl.Series:
     return series.bin.encode("hex")
 
 
-def _counted(array: pa.Array) -> pa.Array:
+def _count_ticks(array: pa.Array) -> pa.Array:
     """Returns times as numbers: to DuckDB and PostgreSQL 24:00:00 is a time, to Polars it is null."""
     if not pa.types.is_time(array.type):
         return array
     return array.view(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
 
 
-def _time(series: pl.Series, kind: pa.DataType) -> pl.Series:
+def _format_time(series: pl.Series, kind: pa.DataType) -> pl.Series:
     hour = HOUR_SECONDS * TICKS_PER_SECOND[kind.unit]
     ticks = series.cast(pl.Int64)
     within = (ticks % hour * (HOUR_SECONDS * TICKS_PER_SECOND["ns"] // hour)).cast(pl.Time)
     return (ticks // hour).cast(pl.String).str.zfill(2) + within.dt.strftime(":%M:%S" + FRACTION_DIGITS[kind.unit])
 
 
-def _date(series: pl.Series, _: pa.DataType) -> pl.Series:
-    return _dated(series, pl.Date(), 1, "")
+def _format_date(series: pl.Series, _: pa.DataType) -> pl.Series:
+    return _format_days(series, pl.Date(), 1, "")
 
 
-def _timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
+def _format_timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
     form = "T%H:%M:%S" + FRACTION_DIGITS[kind.unit] + ("" if kind.tz is None else "Z")
     utc = series if kind.tz is None else series.dt.convert_time_zone("UTC")
     if kind.unit == "ns":  # they begin in 1677 and end in 2262
         return utc.dt.strftime("%Y-%m-%d" + form)
     unit: Literal["us", "ms"] = "us" if kind.unit == "us" else "ms"  # Polars has no seconds
-    return _dated(utc, pl.Datetime(unit), DAY_SECONDS * TICKS_PER_SECOND[unit], form)
+    return _format_days(utc, pl.Datetime(unit), DAY_SECONDS * TICKS_PER_SECOND[unit], form)
 
 
-def _dated(series: pl.Series, kind: pl.DataType, ticks_per_day: int, time: str) -> pl.Series:
+def _format_days(series: pl.Series, kind: pl.DataType, ticks_per_day: int, time: str) -> pl.Series:
     """Formats dates, or times of this length of a day, also of years that Polars cannot format (it panics).
 
     Years outside of the 400 from 1970 are formatted as the year of that cycle, which has the same days.
@@ -117,9 +134,9 @@ def _is_cast(kind: pa.DataType) -> bool:
 
 LEAVES: tuple[tuple[Test, Leaf], ...] = (
     (_is_cast, _cast),
-    (pa.types.is_floating, _float),
-    (_is_binary, _hex),
-    (pa.types.is_time, _time),
-    (pa.types.is_date32, _date),
-    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_floating, _format_float),
+    (_is_binary, _format_hex),
+    (pa.types.is_time, _format_time),
+    (pa.types.is_date32, _format_date),
+    (pa.types.is_timestamp, _format_timestamp),
 )

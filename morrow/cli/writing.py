@@ -11,15 +11,13 @@ import typer
 
 import morrow
 from morrow.cli.arguments import Format
-from morrow.cli.asking import may
-from morrow.cli.opening import open_table, place
-from morrow.cli.output import sink, write_rows
-from morrow.cli.progress import counted
-from morrow.cli.scans import rows_of
+from morrow.cli.output import open_output, write_rows
+from morrow.cli.targets import open_scan, open_table, resolve_name
+from morrow.cli.terminal import confirm, count_batches
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.engine.telling import one_line, shown
-from morrow.engine.wording import plural
+from morrow.engine.redaction import clean_text, escape_to_line
+from morrow.engine.units import format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,22 +29,22 @@ if TYPE_CHECKING:
 def append(path: str, file: Path, kinds: str | None) -> None:
     """Add the rows of a file; with a primary key, put them in place of those with the same key."""
     table = open_table(path)
-    tell(table.append(_rows(file, table.schema), kinds=kinds))
+    print_snapshot(table.append(_read_rows(file, table.schema), kinds=kinds))
 
 
 def upsert(path: str, file: Path) -> None:
     """Put the rows of a file in place of those with the same key, or beside them."""
     table = open_table(path)
-    tell(table.upsert(_rows(file, table.schema)))
+    print_snapshot(table.upsert(_read_rows(file, table.schema)))
 
 
 def update(path: str, set_: Mapping[str, str], where: str | None, dry_run: bool) -> None:
     """Change columns of rows."""
     table = open_table(path)
     if dry_run:
-        may(f"update {plural(table.scan(filter=where).count(), 'row')}", yes=True, dry_run=True)
+        confirm(f"update {format_count(table.scan(filter=where).count(), 'row')}", yes=True, dry_run=True)
     else:
-        tell(table.update(set_, where))
+        print_snapshot(table.update(set_, where))
 
 
 def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
@@ -54,45 +52,45 @@ def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
     try:
         table = open_table(path)
     except (TableNotFound, DatabaseNotFound):
-        table, is_made = _made(path, file, primary_key), True
+        table, is_made = _create_table(path, file, primary_key), True
     else:
         is_made = False
         if primary_key and tuple(primary_key) != tuple(table.primary_keys):
             raise InvalidArgument(f"{path} exists, with other keys: leave --primary-key out; nothing was written")
     try:
-        tell(table.append(_rows(file, table.schema)))
+        print_snapshot(table.append(_read_rows(file, table.schema)))
     except BaseException:
         if is_made:
-            catalog, name = place(path)
+            catalog, name = resolve_name(path)
             catalog.drop_table(name)
         raise
 
 
-def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
-    catalog, name = place(path)
+def _create_table(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
+    catalog, name = resolve_name(path)
     reader = FORMATS.get(file.suffix.lower())
     if reader is None or not file.is_file():
-        _rows(file, None)  # raises what is wrong
+        _read_rows(file, None)  # raises what is wrong
     import pyarrow as pa
 
     hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
     try:
-        schema = _schema(file)
+        schema = _infer_schema(file)
     except pa.ArrowInvalid as error:
-        reason = one_line(str(error).rpartition("Invalid: ")[2])
+        reason = escape_to_line(str(error).rpartition("Invalid: ")[2])
         raise InvalidArgument(f"{file}: its columns cannot be told from its rows ({reason}); {hint}") from error
-    empty = [one_line(column.name) for column in schema if pa.types.is_null(column.type)]
+    empty = [escape_to_line(column.name) for column in schema if pa.types.is_null(column.type)]
     if empty:
         raise InvalidArgument(f"{file}: its rows have no value of {', '.join(empty)}; {hint}")
     return catalog.create_table(name, schema=schema, primary_keys=primary_key)
 
 
-def _schema(file: Path) -> pa.Schema:
+def _infer_schema(file: Path) -> pa.Schema:
     """Return the columns of a file: those that it names, or of text those that lose nothing of its values."""
-    from morrow.cli.text_types import csv_schema, json_schema
+    from morrow.cli.text_files import infer_csv_schema, infer_json_schema
 
     ending = file.suffix.lower()
-    found = {"csv": csv_schema, "json": json_schema}.get(FORMATS[ending])
+    found = {"csv": infer_csv_schema, "json": infer_json_schema}.get(FORMATS[ending])
     return found(file) if found else cast("ds.Dataset", _READERS[ending](file, None)).schema
 
 
@@ -103,7 +101,7 @@ def export(
     form = EXPORTS.get(file.suffix.lower())
     if form is None:
         raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(EXPORTS))}")
-    scan = rows_of(path, at, columns, where, limit)
+    scan = open_scan(path, at, columns, where, limit)
     rows = 0
     whole = where is None and limit is None
     stored = scan.plan.stored_rows if whole and isinstance(scan, morrow.Scan) else 0
@@ -117,12 +115,12 @@ def export(
     if isinstance(form, Format):
         write_rows(scan.schema, batches(), form, file, rows=stored)
     else:
-        with sink(file) as out:
-            form(scan.schema, counted(batches(), rows=stored), out)
-    typer.echo(shown(f"{plural(rows, 'row')} written to {file}"), err=True)
+        with open_output(file) as out:
+            form(scan.schema, count_batches(batches(), rows=stored), out)
+    typer.echo(clean_text(f"{format_count(rows, 'row')} written to {file}"), err=True)
 
 
-def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(out, schema) as writer:
@@ -130,7 +128,7 @@ def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO
             writer.write_batch(batch)
 
 
-def _arrow_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_file(out, schema) as writer:
@@ -140,8 +138,8 @@ def _arrow_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Binar
 
 EXPORTED_AT_ONCE = 65_536
 EXPORTS: Mapping[str, Format | Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
-    ".parquet": _parquet,
-    ".arrow": _arrow_file,
+    ".parquet": _write_parquet,
+    ".arrow": _write_arrow,
     ".csv": Format.CSV,
     ".json": Format.JSON,
     ".jsonl": Format.JSON,
@@ -163,8 +161,8 @@ def overwrite(path: str, file: Path, whole: bool, *, yes: bool, dry_run: bool) -
     """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
     table = open_table(path)
     what = "the whole table" if whole or not table.partition_keys else "the partitions that it has rows of"
-    if may(f"put the rows of {file} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
-        tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
+    if confirm(f"put the rows of {file} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
+        print_snapshot(table.overwrite(_read_rows(file, table.schema), dynamic=False if whole else None))
 
 
 def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
@@ -172,24 +170,26 @@ def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
     table = open_table(path)
     asks = dry_run or (not yes and sys.stdin.isatty())  # only then are they counted
     count = table.scan(filter=where).count() if asks else 0
-    if may(f"delete {plural(count, 'row')} of {table.name}", yes=yes, dry_run=dry_run):
-        tell(table.delete(where))
+    if confirm(f"delete {format_count(count, 'row')} of {table.name}", yes=yes, dry_run=dry_run):
+        print_snapshot(table.delete(where))
 
 
 def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | None, strategy: str | None) -> None:
     """Compact files."""
-    tell(open_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
+    print_snapshot(open_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
 
 
-def tell(snapshot: Snapshot | None) -> None:
+def print_snapshot(snapshot: Snapshot | None) -> None:
     """Prints what a commit made; None is nothing."""
     if snapshot is None:
         typer.echo("nothing to do")
     else:
-        typer.echo(shown(f"snapshot {snapshot.id} ({snapshot.commit_kind}): {snapshot.total_record_count} stored rows"))
+        typer.echo(
+            clean_text(f"snapshot {snapshot.id} ({snapshot.commit_kind}): {snapshot.total_record_count} stored rows")
+        )
 
 
-def _rows(file: Path, schema: pa.Schema | None) -> object:
+def _read_rows(file: Path, schema: pa.Schema | None) -> object:
     """Reads the rows of a file by its ending; text becomes the types of the table."""
     if not file.is_file():
         raise InvalidArgument(f"{file}: there is no such file")
@@ -204,35 +204,35 @@ def _rows(file: Path, schema: pa.Schema | None) -> object:
         raise InvalidArgument(f"{file}: {error}") from error
 
 
-def _dataset(form: str) -> Callable[[Path, pa.Schema | None], object]:
+def _make_reader(form: str) -> Callable[[Path, pa.Schema | None], object]:
     def read(file: Path, _: pa.Schema | None) -> object:
         import pyarrow.dataset as ds
 
-        from morrow.writers.rows.arrow_datasets import exact_dataset
+        from morrow.writers.ingest.sources import to_exact_dataset
 
-        return exact_dataset(ds.dataset(file, format=form))
+        return to_exact_dataset(ds.dataset(file, format=form))
 
     return read
 
 
-def _csv(file: Path, schema: pa.Schema) -> object:
-    from morrow.cli.text_rows import read_csv
+def _read_csv(file: Path, schema: pa.Schema) -> object:
+    from morrow.cli.text_files import read_csv
 
     return read_csv(file, schema)
 
 
-def _json(file: Path, schema: pa.Schema) -> object:
-    from morrow.cli.text_rows import read_json
+def _read_json(file: Path, schema: pa.Schema) -> object:
+    from morrow.cli.text_files import read_json
 
     return read_json(file, schema)
 
 
 _READERS: dict[str, Callable[[Path, pa.Schema | None], object]] = {
-    ".parquet": _dataset("parquet"),
-    ".orc": _dataset("orc"),
-    ".arrow": _dataset("ipc"),
-    ".csv": _csv,
-    ".json": _json,
-    ".jsonl": _json,
-    ".ndjson": _json,
+    ".parquet": _make_reader("parquet"),
+    ".orc": _make_reader("orc"),
+    ".arrow": _make_reader("ipc"),
+    ".csv": _read_csv,
+    ".json": _read_json,
+    ".jsonl": _read_json,
+    ".ndjson": _read_json,
 }

@@ -1,16 +1,29 @@
-"""The findings of an examination, as values, text and HTML."""
+"""The findings of an examination as values, text and HTML, and the table under examination.
+
+`Subject` reads once what several checks need.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from typing import TypeAlias
 
-from morrow.engine.telling import one_line, shown
-from morrow.engine.wording import plural
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.roots import Line, Root, RootKind
+from morrow.engine.redaction import clean_text, escape_to_line
+from morrow.engine.units import format_count
+from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.files.data_files import Placement
+from morrow.writers.operations.compaction import read_bucket_states
+from morrow.writers.target import WriteTarget
 
-MOST_TOLD = 50
+MAX_FINDINGS = 50
 """Findings of one check that are printed; the others are counted."""
 
 
@@ -40,7 +53,9 @@ class Finding:
     fix: str = ""
 
     def __str__(self) -> str:
-        return shown(f"{self.severity}: {one_line(self.where)}: {one_line(self.what)}; {one_line(self.remedy)}")
+        return clean_text(
+            f"{self.severity}: {escape_to_line(self.where)}: {escape_to_line(self.what)}; {escape_to_line(self.remedy)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,39 +81,102 @@ class Report:
         return self.healthy
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(_render_lines(self))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from morrow.html.elements import element, text
-        from morrow.html.tables import table
+        from morrow.html import build_element, build_table, escape_text
 
         rows = [(f.severity, f.where, f.what, f.remedy) for f in self.findings]
-        found = table(("severity", "where", "what", "what to do"), rows) if rows else ""
-        return element("p", element("b", text(self.table)), " ", text(verdict(self))) + found
+        found = build_table(("severity", "where", "what", "what to do"), rows) if rows else ""
+        return (
+            build_element("p", build_element("b", escape_text(self.table)), " ", escape_text(summarize_findings(self)))
+            + found
+        )
 
 
-def verdict(report: Report) -> str:
+def summarize_findings(report: Report) -> str:
     """Returns ``healthy``, or ``2 errors, 1 warning``."""
     counts = Counter(each.severity for each in report.findings)
-    told = [f"{counts[kind]} {kind}" if kind is Severity.ADVICE else plural(counts[kind], kind) for kind in counts]
+    told = [
+        f"{counts[kind]} {kind}" if kind is Severity.ADVICE else format_count(counts[kind], kind) for kind in counts
+    ]
     return ", ".join(told) or "healthy: nothing was found"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _render_lines(report: Report) -> Iterator[str]:
     state = "no snapshot" if report.snapshot is None else f"snapshot {report.snapshot}"
-    yield shown(f"{one_line(report.table)}, {state}: {verdict(report)}")
+    yield clean_text(f"{escape_to_line(report.table)}, {state}: {summarize_findings(report)}")
     for name, told in report.checks:
         yield f"  {name:12} {told}"
     counts: Counter[str] = Counter()
     for finding in report.findings:
         counts[finding.check] += 1
-        if counts[finding.check] > MOST_TOLD:
+        if counts[finding.check] > MAX_FINDINGS:
             continue
         yield ""
-        yield shown(f"{finding.severity.value}: {one_line(finding.where)}")
-        yield shown(f"  {one_line(finding.what)}")
-        yield shown(f"  {one_line(finding.remedy)}")
-    left = {check: count - MOST_TOLD for check, count in counts.items() if count > MOST_TOLD}
-    yield from (f"... and {plural(count, 'more finding')} about {check}" for check, count in left.items())
+        yield clean_text(f"{finding.severity.value}: {escape_to_line(finding.where)}")
+        yield clean_text(f"  {escape_to_line(finding.what)}")
+        yield clean_text(f"  {escape_to_line(finding.remedy)}")
+    left = {check: count - MAX_FINDINGS for check, count in counts.items() if count > MAX_FINDINGS}
+    yield from (f"... and {format_count(count, 'more finding')} about {check}" for check, count in left.items())
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The table that is examined; with `data` its rows are read, too."""
+
+    metadata: TableMetadata
+    data: bool = False
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot when the examination began."""
+        return self.metadata.latest_snapshot()
+
+    @cached_property
+    def target(self) -> WriteTarget:
+        return WriteTarget.of(self.metadata)
+
+    @cached_property
+    def states(self) -> Mapping[Placement, BucketState]:
+        """The files of all buckets in the newest snapshot."""
+        return read_bucket_states(self.target, self.snapshot)
+
+    @cached_property
+    def branches(self) -> tuple[TableMetadata, ...]:
+        """The branch of the table; all branches when it is main."""
+        if self.metadata.branch != MAIN_BRANCH:
+            return (self.metadata,)
+        return (self.metadata, *map(self.metadata.at_branch, self.metadata.branch_names()))
+
+    def place(self, place: Placement) -> str:
+        """Returns ``dt=2024-05-14, bucket 3``."""
+        target = self.target
+        values = zip(target.schema.partition_keys, target.partition_values(place.partition))
+        return ", ".join([*(f"{name}={value!s}" for name, value in values), f"bucket {place.bucket}"])
+
+    def relative(self, path: str) -> str:
+        """Returns the path within the table's folder; others whole."""
+        root = f"{self.metadata.root}/"
+        return path.removeprefix(root) if path.startswith(root) else self.metadata.store.url(path)
+
+
+Check: TypeAlias = Callable[[Subject], Generator[Finding, None, str]]
+"""Yields findings; returns what it has looked at, in a few words."""
+
+
+def describe_root(root: Root) -> str:
+    """Returns ``snapshot 3``, ``tag v1``, ``changelog 2 of branch dev``."""
+    branch = "" if root.metadata.branch == MAIN_BRANCH else f" of branch {root.metadata.branch}"
+    return f"tag {root.name}{branch}" if root.kind == RootKind.TAG else f"{root.kind} {root.id}{branch}"
+
+
+def is_there(root: Root) -> bool:
+    """Returns whether a state still exists: the files of one that has gone meanwhile may be gone, too."""
+    if root.kind == RootKind.SNAPSHOT:
+        return root.id in root.metadata.living_snapshot_ids()
+    if root.kind == RootKind.TAG:
+        return root.name in root.metadata.tag_names()
+    return root.id in Line.of(root.metadata).changelog_ids

@@ -1,4 +1,4 @@
-"""Procedures for files: compaction, purging, removal of orphan files."""
+"""Procedures for files: compaction, buckets, indexes, orphan files, manifests, copies and migration of tables."""
 
 from __future__ import annotations
 
@@ -8,16 +8,33 @@ from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.options.tagging import time_span
-from morrow.procedures.arguments import buckets_of, partitions_of
-from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, pairs
-from morrow.scans.travelling import moment
+from morrow.engine.options.declared import maintenance
+from morrow.engine.options.retention import parse_time_span
+from morrow.engine.plan.manifests import list_manifests
+from morrow.engine.redaction import get_logger
+from morrow.procedures.procedure import (
+    DONE,
+    RESULT,
+    Call,
+    Kind,
+    NamedTable,
+    Parameter,
+    Procedure,
+    Rows,
+    make_required,
+    parse_buckets,
+    parse_options,
+    parse_pairs,
+    parse_partitions,
+    translate_condition,
+)
+from morrow.scans.arguments import parse_time
 from morrow.writers.append.sort_compaction import ORDER
-from morrow.writers.operations.choosing import Chosen, check_buckets
-from morrow.writers.operations.choosing import partitions_of as chosen_by
-from morrow.writers.operations.compact import compact_partitions, made_anew
-from morrow.writers.operations.overriding import with_options
-from morrow.writers.target import WriteTarget
+from morrow.writers.commit.committer import compact_manifests
+from morrow.writers.history.hints import repair_earliest_snapshot
+from morrow.writers.operations.compaction import ChosenBuckets, check_buckets, compact_partitions, retry_compaction
+from morrow.writers.operations.compaction import find_partitions as chosen_by
+from morrow.writers.target import WriteTarget, override_options
 
 NO_ORDER = "none"
 FULL, MINOR = "full", "minor"
@@ -40,7 +57,7 @@ class Compaction:
     buckets: Sequence[range] | None
 
 
-def compaction_of(
+def parse_compaction(
     partitions: str | None,
     compact_strategy: str | None,
     order_strategy: str | None,
@@ -65,19 +82,19 @@ def compaction_of(
         raise InvalidArgument(f"compact: order_by sorts whole partitions; it does not go with {other}")
     return Compaction(
         full=how == FULL,
-        partitions=partitions_of(partitions),
-        where=condition(where),
+        partitions=parse_partitions(partitions),
+        where=translate_condition(where),
         order_by=columns or None,
         strategy=order if columns else None,
-        idle=None if partition_idle_time is None else time_span(partition_idle_time),
-        options=pairs(options, "options"),
-        buckets=None if buckets is None else buckets_of(buckets),
+        idle=None if partition_idle_time is None else parse_time_span(partition_idle_time),
+        options=parse_pairs(options, "options"),
+        buckets=None if buckets is None else parse_buckets(buckets),
     )
 
 
 def _compact(call: Call, **arguments: str | None) -> Rows:
-    how = compaction_of(**arguments)
-    target = with_options(WriteTarget.of(call.metadata), how.options)
+    how = parse_compaction(**arguments)
+    target = override_options(WriteTarget.of(call.metadata), how.options)
     check_buckets(target, how.buckets)
 
     def once() -> Snapshot | None:
@@ -85,18 +102,18 @@ def _compact(call: Call, **arguments: str | None) -> Rows:
         return compact_partitions(
             target,
             snapshot,
-            chosen_by(target, snapshot, Chosen(how.partitions, how.where, how.idle, how.buckets)),
+            chosen_by(target, snapshot, ChosenBuckets(how.partitions, how.where, how.idle, how.buckets)),
             full=how.full,
             order_by=how.order_by,
             strategy=how.strategy or ORDER,
             buckets=how.buckets,
         )
 
-    made_anew(target, once)
+    retry_compaction(target, once)
     return DONE
 
 
-def distribution_of(mode: str | None) -> bool | None:
+def parse_distribution(mode: str | None) -> bool | None:
     """Returns whether the mode of ``remove_orphan_files`` asks for jobs; None: it is not given."""
     word = None if mode is None else mode.strip().lower()
     if word is not None and word not in DISTRIBUTED:
@@ -107,9 +124,9 @@ def distribution_of(mode: str | None) -> bool | None:
 def _remove_orphan_files(
     call: Call, older_than: str | None, dry_run: bool | None, parallelism: int | None, mode: str | None
 ) -> Rows:
-    if distribution_of(mode) or parallelism is not None:
+    if parse_distribution(mode) or parallelism is not None:
         raise Unsupported("remove_orphan_files in jobs, without Spark", hint="leave out mode and parallelism")
-    before = None if older_than is None else moment(older_than, "older_than")
+    before = None if older_than is None else parse_time(older_than, "older_than")
     found = [table.remove_orphan_files(before, bool(dry_run)) for table in call.tables]
     return [(sum(one.count for one in found), sum(one.bytes for one in found))]
 
@@ -135,4 +152,182 @@ _ORPHAN_COLUMNS = "deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT"
 COMPACT = Procedure("compact", _COMPACT, RESULT, _compact, jobs=True)
 REMOVE_ORPHAN_FILES = Procedure("remove_orphan_files", _ORPHANS, _ORPHAN_COLUMNS, _remove_orphan_files, jobs=True)
 
-PROCEDURES = (COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files))
+FILE_PROCEDURES = (COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files))
+
+
+def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: str | None) -> Rows:
+    if partitions is not None and where is not None:
+        raise InvalidArgument("rescale: give partitions or where, not both")
+    partition = None if partitions is None else parse_partitions(partitions)
+    call.table.rescale(bucket_num, partition=partition, where=translate_condition(where))
+    return DONE
+
+
+def _rewrite_file_index(call: Call, where: str | None) -> Rows:
+    done = call.table.rewrite_file_index(where=translate_condition(where))
+    return [(done.partitions, done.files)]
+
+
+def _mark_partition_done(call: Call, partitions: str) -> Rows:
+    call.table.mark_partition_done(*parse_partitions(partitions))
+    return DONE
+
+
+_RESCALE = (Parameter("bucket_num", Kind.INT), Parameter("partitions"), Parameter("where"))
+_WRITTEN = "written_partitions INT NOT NULL, written_indexes INT NOT NULL"
+
+LAYOUT_PROCEDURES = (
+    Procedure("rescale", _RESCALE, RESULT, _rescale),
+    Procedure("rewrite_file_index", (Parameter("where"),), _WRITTEN, _rewrite_file_index),
+    Procedure("mark_partition_done", (make_required("partitions"),), RESULT, _mark_partition_done),
+)
+
+MANIFEST_OPTIONS = (
+    maintenance.MANIFEST_TARGET_FILE_SIZE,
+    maintenance.MANIFEST_COMPRESSION,
+    maintenance.COMMIT_MAX_RETRIES,
+    maintenance.COMMIT_TIMEOUT,
+    maintenance.COMMIT_MIN_RETRY_WAIT,
+    maintenance.COMMIT_MAX_RETRY_WAIT,
+)
+
+log = get_logger(__name__)
+
+
+def _compact_manifest(
+    call: Call,
+    options: str | None,
+    dry_run: bool | None,
+    manifest_sort_enabled: bool | None,
+    manifest_sort_partition_field: str | None,
+    manifest_sort_max_rewrite_size: str | None,
+) -> Rows:
+    if manifest_sort_enabled or manifest_sort_partition_field or manifest_sort_max_rewrite_size:
+        raise Unsupported("compact_manifest with manifest_sort_*", hint="manifests are merged in their order")
+    given = parse_options(options, MANIFEST_OPTIONS, "compact_manifest")
+    target = override_options(WriteTarget.of(call.metadata), dict(given.raw))
+    if dry_run:
+        _log_skipped(target)
+    else:
+        compact_manifests(target)
+    return DONE
+
+
+def _log_skipped(target: WriteTarget) -> None:
+    """Logs what there is to merge: the result of a dry run has no place for it."""
+    latest = target.metadata.latest_snapshot()
+    listed = None if latest is None else list_manifests(target.metadata, latest)
+    count, size = (0, 0) if listed is None else (listed.height, int(listed["_FILE_SIZE"].sum()))
+    deleted = 0 if listed is None else int((listed["_NUM_DELETED_FILES"] > 0).sum())
+    log.info("%s: %d manifests of %d bytes, %d of which delete files", target.where, count, size, deleted)
+
+
+def _remove_unexisting_files(call: Call, dry_run: bool | None, parallelism: int | None) -> Rows:
+    return [
+        (path,)
+        for table in call.tables
+        for path in table.remove_unexisting_files(bool(dry_run), parallelism=parallelism)
+    ]
+
+
+def _repair_earliest_snapshot(call: Call, snapshot_id: int) -> Rows:
+    return [(repair_earliest_snapshot(call.metadata, snapshot_id), snapshot_id)]
+
+
+_MANIFESTS = (
+    *(Parameter("options"), Parameter("dry_run", Kind.BOOLEAN), Parameter("manifest_sort_enabled", Kind.BOOLEAN)),
+    *(Parameter("manifest_sort_partition_field"), Parameter("manifest_sort_max_rewrite_size")),
+)
+_MISSING = (Parameter("dry_run", Kind.BOOLEAN), Parameter("parallelism", Kind.INT))
+_EARLIEST = "previous_earliest_snapshot_id BIGINT NOT NULL, current_earliest_snapshot_id BIGINT NOT NULL"
+
+METADATA_PROCEDURES = (
+    Procedure("compact_manifest", _MANIFESTS, RESULT, _compact_manifest),
+    Procedure("remove_unexisting_files", _MISSING, "fileName STRING NOT NULL", _remove_unexisting_files),
+    Procedure(
+        "repair_earliest_snapshot", (make_required("snapshot_id", Kind.BIGINT),), _EARLIEST, _repair_earliest_snapshot
+    ),
+)
+
+PARQUET = "parquet"
+
+
+def build_compaction_result(done: int, failed: int) -> Rows:
+    """Returns the result of ``compact_database``."""
+    return [(f"Compact database finished. Success: {done}, Failed: {failed}",)]
+
+
+def _compact_database(
+    call: Call,
+    including_databases: str | None,
+    including_tables: str | None,
+    excluding_tables: str | None,
+    options: str | None,
+) -> Rows:
+    if parse_pairs(options, "options"):
+        raise Unsupported("compact_database with options, without Spark", hint="CALL sys.compact takes them")
+    found = call.catalog.compact(
+        databases=including_databases, including=including_tables, excluding=excluding_tables, full=True
+    )
+    failed = [one for one in found if one.error is not None]
+    for one in failed:  # as in Paimon, the others are compacted all the same
+        log.warning("compact_database: %s was not compacted: %s", one.name, one.error)
+    return build_compaction_result(len(found) - len(failed), len(failed))
+
+
+def _copy_table(_call: Call, source_table: NamedTable, target_table: NamedTable, where: str | None) -> Rows:
+    if target_table.catalog is None or target_table.branch is not None:
+        raise InvalidArgument("copy: target_table is database.table in a warehouse")
+    target_table.catalog.copy_table(source_table.table, target_table.name, where=translate_condition(where))
+    return DONE
+
+
+def _migrate_table(
+    _call: Call,
+    source_type: str,
+    table: str,
+    options: str | None,
+    delete_origin: bool | None,
+    target_table: NamedTable | None,
+    options_map: Mapping[str, str] | None,
+    parallelism: int | None,
+) -> Rows:
+    if source_type.strip().lower() != PARQUET:
+        raise Unsupported(
+            f"migrate_table from {source_type!r}",
+            hint="Morrow has no Hive metastore; source_type => 'parquet' takes a folder of Parquet files as table",
+        )
+    if delete_origin is not False:
+        raise Unsupported("migrate_table that deletes its origin", hint="files are copied: delete_origin => false")
+    if parallelism is not None:
+        raise Unsupported("migrate_table with parallelism", hint="leave it out")
+    if target_table is None or target_table.catalog is None or target_table.branch is not None:
+        raise InvalidArgument("migrate_table: target_table is database.table in a warehouse")
+    given = {**parse_pairs(options, "options"), **(options_map or {})}
+    target_table.catalog.clone_parquet(table, target_table.name, options=given)
+    return DONE
+
+
+_DATABASES = (
+    *(Parameter("including_databases"), Parameter("including_tables"), Parameter("excluding_tables")),
+    Parameter("options"),
+)
+_COPY = (make_required("source_table", Kind.TABLE), make_required("target_table", Kind.TABLE), Parameter("where"))
+_MIGRATE = (
+    *(
+        make_required("source_type"),
+        make_required("table"),
+        Parameter("options"),
+        Parameter("delete_origin", Kind.BOOLEAN),
+    ),
+    *(Parameter("target_table", Kind.TABLE), Parameter("options_map", Kind.MAP), Parameter("parallelism", Kind.INT)),
+)
+
+COMPACT_DATABASE = Procedure(
+    "compact_database", _DATABASES, "result STRING", _compact_database, jobs=True, of_table=False
+)
+TABLE_PROCEDURES = (
+    COMPACT_DATABASE,
+    Procedure("copy", _COPY, RESULT, _copy_table, of_table=False),
+    Procedure("migrate_table", _MIGRATE, RESULT, _migrate_table, of_table=False),
+)

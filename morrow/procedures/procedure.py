@@ -1,4 +1,7 @@
-"""The class `Procedure`: a name, parameters in SQL's types, the columns of the result, and a function."""
+"""The class `Procedure`: a name, parameters in SQL's types, columns of the result, and a function.
+
+Parsers of arguments that hold lists or conditions in one text are here, too.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options
-from morrow.engine.options.declaring import AnyOption
+from morrow.engine.options.declarations import AnyOption
 
 if TYPE_CHECKING:
+    from morrow.catalogs.table_operations import CompactedTable
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.tables.many_tables import CompactedTable
     from morrow.tables.table import Table
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -170,7 +173,7 @@ class Procedure:
         arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)
         for name, value in given.items():
             if name.lower() not in known:
-                close = suggestion(name, [*self._table, *(parameter.name for parameter in self.parameters)])
+                close = suggest_name(name, [*self._table, *(parameter.name for parameter in self.parameters)])
                 raise InvalidArgument(f"{self.name} has no argument {name!r}{close}; it has {self}")
             parameter = known[name.lower()]
             if value is not None and not parameter.kind.takes(value):
@@ -189,19 +192,19 @@ class Procedure:
         return ", ".join([*self._table, *map(str, self.parameters)])
 
 
-def required(name: str, kind: Kind = Kind.STRING) -> Parameter:
+def make_required(name: str, kind: Kind = Kind.STRING) -> Parameter:
     """Returns a required parameter."""
     return Parameter(name, kind, required=True)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """Returns ``, did you mean 'x'?``, or empty text."""
     by_lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), by_lower, n=1)
     return f", did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
-def condition(text: str | None) -> str | None:
+def translate_condition(text: str | None) -> str | None:
     """Translates a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
 
     Raises `InvalidArgument` for what is no condition.
@@ -220,7 +223,7 @@ def condition(text: str | None) -> str | None:
     return found[0]
 
 
-def pairs(text: str | None, argument: str) -> dict[str, str]:
+def parse_pairs(text: str | None, argument: str) -> dict[str, str]:
     """Parses ``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
     found: dict[str, str] = {}
     for part in (text or "").split(","):
@@ -233,15 +236,43 @@ def pairs(text: str | None, argument: str) -> dict[str, str]:
     return found
 
 
-def known_options(text: str | None, known: Sequence[AnyOption], procedure: str) -> Options:
+def parse_options(text: str | None, known: Sequence[AnyOption], procedure: str) -> Options:
     """Parses the dynamic options of a call, all of which the procedure has to know.
 
     Raises:
         InvalidArgument: not pairs. Unsupported: an option that the procedure would ignore.
     """
-    found = pairs(text, "options")
+    found = parse_pairs(text, "options")
     others = [key for key in found if not any(key in option.keys for option in known)]
     if others:
         takes = ", ".join(option.key for option in known)
         raise Unsupported(f"{procedure} with the option {others[0]!r}", hint=f"it takes {takes}")
     return Options(found)
+
+
+BUCKETS = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
+
+
+def parse_partitions(text: str | None) -> list[dict[str, object]]:
+    """Parses ``dt=1,hh=2;dt=3`` as values of partition columns; quotes around a value are removed.
+
+    Raises `InvalidArgument`.
+    """
+    parts = [parse_pairs(part, "partitions") for part in (text or "").split(";") if part.strip()]
+    return [{key: _unquote(value) for key, value in part.items()} for part in parts]
+
+
+def parse_buckets(text: str) -> tuple[range, ...]:
+    """Parses ``0-3,7`` as ranges of bucket numbers. Raises `InvalidArgument`."""
+    found = []
+    for part in text.split(","):
+        match = BUCKETS.fullmatch(part.strip())
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            raise InvalidArgument(f"compact: buckets are numbers such as '0-3,7', not {text!r}")
+        found.append(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(found)
+
+
+def _unquote(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if quoted else value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.procedures import databases, files, layout, metadata, references, snapshots
-from morrow.procedures.procedure import Procedure, suggestion
+from morrow.procedures import files, snapshots
+from morrow.procedures.procedure import Procedure, suggest_name
 
 NAMESPACE = "sys."
 """The database of Paimon's procedures; optional here."""
@@ -14,8 +14,14 @@ TABLE = "table"
 
 PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure
-    for module in (references, snapshots, files, layout, metadata, databases)
-    for procedure in module.PROCEDURES
+    for procedure in (
+        *snapshots.REFERENCE_PROCEDURES,
+        *snapshots.SNAPSHOT_PROCEDURES,
+        *files.FILE_PROCEDURES,
+        *files.LAYOUT_PROCEDURES,
+        *files.METADATA_PROCEDURES,
+        *files.TABLE_PROCEDURES,
+    )
 }
 
 _VIEWS, _FUNCTIONS = "the catalog has no views", "the catalog has no functions"
@@ -33,7 +39,7 @@ NOT_HERE: Mapping[str, str] = {
 """The procedures of Paimon that Morrow does not have, each with the reason."""
 
 
-def procedure_named(name: str) -> Procedure:
+def find_procedure(name: str) -> Procedure:
     """Returns a procedure by its name, in any case, with or without ``sys.``.
 
     Raises:
@@ -44,5 +50,5 @@ def procedure_named(name: str) -> Procedure:
         return PROCEDURES[plain]
     if plain in NOT_HERE:
         raise Unsupported(f"the procedure {plain}", hint=NOT_HERE[plain])
-    close = suggestion(plain, PROCEDURES)
+    close = suggest_name(plain, PROCEDURES)
     raise InvalidArgument(f"there is no procedure {name!r}{close}; there are {', '.join(sorted(PROCEDURES))}")

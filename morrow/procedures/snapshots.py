@@ -1,4 +1,4 @@
-"""Procedures for snapshots, consumers and partitions: rollback, expiry, consumer progress."""
+"""Procedures for snapshots, tags, branches, consumers and partitions: rollback, expiry, consumer progress."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import datetime as dt
 import re
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.snapshot import Tag
 from morrow.engine.options import Declared
-from morrow.engine.options.declared import history
+from morrow.engine.options.declared import maintenance
 from morrow.engine.plan.time_travel import Time
 from morrow.procedures.procedure import (
     DONE,
@@ -17,10 +19,11 @@ from morrow.procedures.procedure import (
     Parameter,
     Procedure,
     Rows,
-    known_options,
-    required,
+    make_required,
+    parse_options,
 )
-from morrow.scans.travelling import moment
+from morrow.scans.arguments import parse_time
+from morrow.tables.history import Branches
 
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 EXPIRED = "deleted_snapshots_count INT NOT NULL, left_snapshots_count INT NOT NULL, kept_by STRING NOT NULL"
@@ -29,17 +32,17 @@ EXPIRED_PARTITIONS = "expired_partitions STRING, left_partitions_count INT NOT N
 """The first column is Paimon's; the others say in each row how many partitions are left, and why."""
 NO_EXPIRED_PARTITIONS = "No expired partitions."
 SNAPSHOT_OPTIONS = (
-    history.SNAPSHOT_NUM_RETAINED_MAX,
-    history.SNAPSHOT_NUM_RETAINED_MIN,
-    history.SNAPSHOT_TIME_RETAINED,
-    history.SNAPSHOT_EXPIRE_LIMIT,
+    maintenance.SNAPSHOT_NUM_RETAINED_MAX,
+    maintenance.SNAPSHOT_NUM_RETAINED_MIN,
+    maintenance.SNAPSHOT_TIME_RETAINED,
+    maintenance.SNAPSHOT_EXPIRE_LIMIT,
 )
 PARTITION_OPTIONS = (
-    history.PARTITION_EXPIRATION_TIME,
-    history.PARTITION_EXPIRATION_STRATEGY,
-    history.PARTITION_EXPIRATION_MAX_NUM,
-    history.PARTITION_TIMESTAMP_FORMATTER,
-    history.PARTITION_TIMESTAMP_PATTERN,
+    maintenance.PARTITION_EXPIRATION_TIME,
+    maintenance.PARTITION_EXPIRATION_STRATEGY,
+    maintenance.PARTITION_EXPIRATION_MAX_NUM,
+    maintenance.PARTITION_TIMESTAMP_FORMATTER,
+    maintenance.PARTITION_TIMESTAMP_PATTERN,
 )
 
 
@@ -50,22 +53,22 @@ def _rollback(call: Call, version: str | int | None, snapshot: int | None, tag: 
     if version is not None:
         text = str(version)
         snapshot, tag = (int(text), None) if text.isascii() and text.isdigit() else (None, text)
-    return _rolled_back(call, snapshot=snapshot, tag=tag)
+    return _run_rollback(call, snapshot=snapshot, tag=tag)
 
 
 def _rollback_to_timestamp(call: Call, timestamp: int) -> Rows:
-    return _rolled_back(call, timestamp=timestamp)
+    return _run_rollback(call, timestamp=timestamp)
 
 
 def _rollback_to_watermark(call: Call, watermark: int) -> Rows:
     # The newest snapshot whose watermark is not above this; Paimon searches from the end, too.
     for snapshot in reversed(call.table.snapshots()):
         if snapshot.watermark is not None and snapshot.watermark <= watermark:
-            return _rolled_back(call, snapshot=snapshot.id)
+            return _run_rollback(call, snapshot=snapshot.id)
     raise SnapshotNotFound(f"{call.metadata.where}: no snapshot has a watermark up to {watermark}")
 
 
-def _rolled_back(
+def _run_rollback(
     call: Call, *, snapshot: int | None = None, tag: str | None = None, timestamp: Time | None = None
 ) -> Rows:
     newest = call.metadata.latest_snapshot()
@@ -83,18 +86,18 @@ def _expire_snapshots(
     max_deletes: int | None,
     options: str | None,
 ) -> Rows:
-    said = known_options(options, SNAPSHOT_OPTIONS, "expire_snapshots")
+    said = parse_options(options, SNAPSHOT_OPTIONS, "expire_snapshots")
 
     def count(given: int | None, option: Declared[int]) -> int | None:
         return said.get(option) if given is None and said.has(option) else given
 
-    age = said.get(history.SNAPSHOT_TIME_RETAINED) if said.has(history.SNAPSHOT_TIME_RETAINED) else None
-    before: dt.timedelta | dt.datetime | None = age if older_than is None else moment(older_than, "older_than")
+    age = said.get(maintenance.SNAPSHOT_TIME_RETAINED) if said.has(maintenance.SNAPSHOT_TIME_RETAINED) else None
+    before: dt.timedelta | dt.datetime | None = age if older_than is None else parse_time(older_than, "older_than")
     gone = call.table.expire_snapshots(
-        count(retain_max, history.SNAPSHOT_NUM_RETAINED_MAX),
-        count(retain_min, history.SNAPSHOT_NUM_RETAINED_MIN),
+        count(retain_max, maintenance.SNAPSHOT_NUM_RETAINED_MAX),
+        count(retain_min, maintenance.SNAPSHOT_NUM_RETAINED_MIN),
         before,
-        count(max_deletes, history.SNAPSHOT_EXPIRE_LIMIT),
+        count(max_deletes, maintenance.SNAPSHOT_EXPIRE_LIMIT),
     )
     return [(int(gone), gone.left, gone.kept_by)]
 
@@ -108,13 +111,17 @@ def _expire_partitions(
     max_expires: int | None,
     options: str | None,
 ) -> Rows:
-    said = known_options(options, PARTITION_OPTIONS, "expire_partitions")
-    most = said.get(history.PARTITION_EXPIRATION_MAX_NUM) if said.has(history.PARTITION_EXPIRATION_MAX_NUM) else None
+    said = parse_options(options, PARTITION_OPTIONS, "expire_partitions")
+    most = (
+        said.get(maintenance.PARTITION_EXPIRATION_MAX_NUM)
+        if said.has(maintenance.PARTITION_EXPIRATION_MAX_NUM)
+        else None
+    )
     gone = call.table.expire_partitions(
-        expiration_time or said.text(history.PARTITION_EXPIRATION_TIME),
-        strategy=expire_strategy or said.text(history.PARTITION_EXPIRATION_STRATEGY),
-        timestamp_formatter=timestamp_formatter or said.text(history.PARTITION_TIMESTAMP_FORMATTER),
-        timestamp_pattern=timestamp_pattern or said.text(history.PARTITION_TIMESTAMP_PATTERN),
+        expiration_time or said.text(maintenance.PARTITION_EXPIRATION_TIME),
+        strategy=expire_strategy or said.text(maintenance.PARTITION_EXPIRATION_STRATEGY),
+        timestamp_formatter=timestamp_formatter or said.text(maintenance.PARTITION_TIMESTAMP_FORMATTER),
+        timestamp_pattern=timestamp_pattern or said.text(maintenance.PARTITION_TIMESTAMP_PATTERN),
         max_expires=most if max_expires is None else max_expires,
     )
     named = [", ".join(f"{column}={value}" for column, value in partition.items()) for partition in gone]
@@ -132,7 +139,10 @@ def _reset_consumer(call: Call, consumer_id: str, next_snapshot_id: int | None) 
 
 
 def _clear_consumers(call: Call, including_consumers: str | None, excluding_consumers: str | None) -> Rows:
-    including, excluding = _pattern(including_consumers or ".*"), _pattern(excluding_consumers or "(?!)")
+    including, excluding = (
+        _compile_pattern(including_consumers or ".*"),
+        _compile_pattern(excluding_consumers or "(?!)"),
+    )
     consumers = call.table.consumers
     for name in consumers.all():
         if including.fullmatch(name) and not excluding.fullmatch(name):
@@ -140,7 +150,7 @@ def _clear_consumers(call: Call, including_consumers: str | None, excluding_cons
     return DONE
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _compile_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.DOTALL)
     except re.error as error:
@@ -156,15 +166,115 @@ _PARTITIONS = (
     *(Parameter("expiration_time"), Parameter("timestamp_formatter"), Parameter("timestamp_pattern")),
     *(Parameter("expire_strategy"), Parameter("max_expires", Kind.INT), Parameter("options")),
 )
-_CONSUMER = (required("consumerId"), Parameter("nextSnapshotId", Kind.BIGINT))
+_CONSUMER = (make_required("consumerId"), Parameter("nextSnapshotId", Kind.BIGINT))
 _CONSUMERS = (Parameter("includingConsumers"), Parameter("excludingConsumers"))
 
-PROCEDURES = (
+SNAPSHOT_PROCEDURES = (
     Procedure("rollback", _VERSION, ROLLED_BACK, _rollback),
-    Procedure("rollback_to_timestamp", (required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
-    Procedure("rollback_to_watermark", (required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
+    Procedure("rollback_to_timestamp", (make_required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
+    Procedure("rollback_to_watermark", (make_required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
     Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots),
     Procedure("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions),
     Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
     Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),
+)
+
+NO_EXPIRED_TAGS = "No expired tags."
+TAG_COLUMNS = "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING"
+
+
+def _create_tag(call: Call, tag: str, snapshot: int | None, time_retained: str | None) -> Rows:
+    call.table.tags.create(tag, snapshot, time_retained)
+    return DONE
+
+
+def _create_tag_from_timestamp(call: Call, tag: str, timestamp: int, time_retained: str | None) -> Rows:
+    made = call.table.tags.create_from_timestamp(tag, timestamp, time_retained)
+    return [_build_tag_row(made)]
+
+
+def _build_tag_row(tag: Tag) -> tuple[object, ...]:
+    snapshot = tag.snapshot
+    # Paimon's text of a missing watermark.
+    watermark = "null" if snapshot.watermark is None else str(snapshot.watermark)
+    return tag.name, snapshot.id, snapshot.time_millis, watermark
+
+
+def _replace_tag(call: Call, tag: str, snapshot: int | None, time_retained: str | None) -> Rows:
+    call.table.tags.replace(tag, snapshot, time_retained)
+    return DONE
+
+
+def _rename_tag(call: Call, tag: str, target_tag: str) -> Rows:
+    call.table.tags.rename(tag, target_tag)
+    return DONE
+
+
+def _delete_tag(call: Call, tag: str) -> Rows:
+    tags = call.table.tags
+    for name in _split_names(tag):
+        tags.delete(name, ignore_if_not_exists=True)  # as in Paimon: a missing tag is the result asked for
+    return DONE
+
+
+def _expire_tags(call: Call, older_than: str | None) -> Rows:
+    gone = call.table.tags.expire(None if older_than is None else parse_time(older_than, "older_than"))
+    return [(name,) for name in gone] or [(NO_EXPIRED_TAGS,)]
+
+
+def _create_due_tags(call: Call) -> Rows:
+    call.table.tags.create_due()
+    return DONE
+
+
+def _create_branch(call: Call, branch: str, tag: str | None, ignore_if_exists: bool | str | None) -> Rows:
+    ignore = str(ignore_if_exists or False).strip().lower() == "true"
+    call.table.branches.create(branch, tag=tag, ignore_if_exists=ignore)
+    return DONE
+
+
+def _delete_branch(call: Call, branch: str) -> Rows:
+    branches = call.table.branches
+    for name in _split_names(branch):
+        branches.delete(name)
+    return DONE
+
+
+def _rename_branch(call: Call, from_branch: str, to_branch: str) -> Rows:
+    call.table.branches.rename(from_branch, to_branch)
+    return DONE
+
+
+def _forward_branch(call: Call, branch: str) -> Rows:
+    call.table.branches.fast_forward(branch)
+    return DONE
+
+
+def _merge_branch(call: Call, source_branch: str, target_branch: str | None) -> Rows:
+    Branches(call.metadata.on_branch(target_branch or MAIN_BRANCH)).merge(source_branch)
+    return DONE
+
+
+def _split_names(text: str) -> list[str]:
+    """Splits names at commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+_TAG = (make_required("tag"), Parameter("snapshot", Kind.BIGINT), Parameter("time_retained"))
+_SINCE = (make_required("tag"), make_required("timestamp", Kind.BIGINT), Parameter("time_retained"))
+_BRANCH = (make_required("branch"), Parameter("tag"), Parameter("ignoreIfExists", Kind.FLAG))
+
+REFERENCE_PROCEDURES = (
+    Procedure("create_tag", _TAG, RESULT, _create_tag),
+    Procedure("create_tag_from_timestamp", _SINCE, TAG_COLUMNS, _create_tag_from_timestamp),
+    Procedure("replace_tag", _TAG, RESULT, _replace_tag),
+    Procedure("rename_tag", (make_required("tag"), make_required("target_tag")), RESULT, _rename_tag),
+    Procedure("delete_tag", (make_required("tag"),), RESULT, _delete_tag),
+    Procedure("expire_tags", (Parameter("older_than"),), "expired_tags STRING NOT NULL", _expire_tags),
+    Procedure("trigger_tag_automatic_creation", (), RESULT, _create_due_tags),
+    Procedure("create_branch", _BRANCH, RESULT, _create_branch),
+    Procedure("delete_branch", (make_required("branch"),), RESULT, _delete_branch),
+    Procedure("rename_branch", (make_required("from_branch"), make_required("to_branch")), RESULT, _rename_branch),
+    Procedure("merge_branch", (make_required("source_branch"), Parameter("target_branch")), RESULT, _merge_branch),
+    Procedure("fast_forward", (make_required("branch"),), RESULT, _forward_branch),
 )

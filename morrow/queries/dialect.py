@@ -1,8 +1,19 @@
-"""The dialect of queries: DuckDB's, with names in backticks, and time travel as Spark, Flink and Trino write it."""
+"""The dialect of queries: DuckDB's SQL, names in backticks, time travel, table options, and parameters.
+
+Time travel is written as in Spark, Flink and Trino (``VERSION AS OF``, ``TIMESTAMP AS OF``), options in Flink's
+form: ``FROM db.orders /*+ OPTIONS('scan.snapshot-id' = '3') */``. To DuckDB and its parser a hint is a comment. A
+hint that selects the rows must not be lost: it is applied, or the query is refused. Values of parameters become
+literals as nodes of sqlglot's tree, never pasted text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -10,14 +21,13 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.filter import sql_brackets as brackets
-from morrow.engine.plan.filter.deep import with_room
-from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.plan.time_travel import NOW, Travel
-from morrow.queries.as_of import travel_of_clause
-from morrow.queries.hints import hints_in, travel_of_hints
-from morrow.queries.parameters import Node
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.read_options import TRAVEL_KEYS
+from morrow.engine.options.registry import find_present_key
+from morrow.engine.plan.filter import sql_parsing as brackets
+from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
+from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, to_millis
+from morrow.engine.units import MILLIS_PER_SECOND
 
 READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
 """Statements that return rows and change nothing."""
@@ -36,7 +46,7 @@ class Dialect(DuckDB):
         }
 
 
-def _hinted(query: str) -> str:
+def _rewrite_options(query: str) -> str:
     """Returns the query with hints for the options that Spark writes as ``FROM t WITH ('key' = 'value')``."""
     tokens = list(Dialect().tokenize(query))
     kinds = [token.token_type for token in tokens]
@@ -50,7 +60,7 @@ def _hinted(query: str) -> str:
     return "".join([*parts, query[end:]])
 
 
-def parsed(query: str) -> Node:
+def parse_query(query: str) -> Node:
     """Parses one query.
 
     Raises:
@@ -59,11 +69,11 @@ def parsed(query: str) -> Node:
     if not isinstance(query, str):
         raise InvalidArgument(f"a query must be text, not {query!r}")
     try:
-        text = _hinted(query)
-        trees = with_room(lambda: sqlglot.parse(text, dialect=Dialect), text, "the query")
+        text = _rewrite_options(query)
+        trees = run_with_stack(lambda: sqlglot.parse(text, dialect=Dialect), text, "the query")
         statements = [statement for statement in trees if statement is not None]
     except SqlglotError as error:
-        raise InvalidArgument(f"the query does not parse{problem_of(error)}") from error
+        raise InvalidArgument(f"the query does not parse{describe_problem(error)}") from error
     if len(statements) != 1:
         raise InvalidArgument(f"{len(statements)} statements where one query was expected")
     if not isinstance(statements[0], READING):
@@ -79,23 +89,196 @@ def _check_hints(query: str, tree: Node) -> None:
     """Checks that every hint of the text follows a table: the parser drops comments elsewhere."""
     if "/*+" not in query:
         return
-    written = sum(len(hints_in(token.comments)) for token in Dialect().tokenize(query))
-    known = sum(len(hints_in(comments(table))) for table in tree.find_all(exp.Table))
+    written = sum(len(find_hints(token.comments)) for token in Dialect().tokenize(query))
+    known = sum(len(find_hints(list_comments(table))) for table in tree.find_all(exp.Table))
     if written != known:
         raise InvalidArgument("the query: a hint /*+ OPTIONS(...) */ belongs behind the name of its table")
 
 
-def comments(table: Node) -> list[str]:
+def list_comments(table: Node) -> list[str]:
     """Returns the comments after a table's name, its alias or its AS OF clause."""
     parts = (table.args.get("alias"), table.args.get("version"))
     nodes = [table, table.this, *(node for part in parts if part is not None for node in part.walk())]
     return [comment for node in nodes for comment in node.comments or ()]
 
 
-def travel_of(table: Node, name: str, options: Mapping[str, str]) -> Travel:
+def find_travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
     """Returns the state of a table that a clause or a hint after its name asks for."""
-    asked = travel_of_clause(table.args.get("version"))
-    hinted = travel_of_hints(options, name)
+    asked = parse_travel_clause(table.args.get("version"))
+    hinted = parse_hint_travel(options, name)
     if NOW not in (asked, hinted):
         raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
     return hinted if asked == NOW else asked
+
+
+_HINT = re.compile(r"\+\s*OPTIONS\b(.*)", re.IGNORECASE | re.DOTALL)
+_TEXT = r"'(?:[^']|'')*'"
+_PAIR = rf"\s*({_TEXT})\s*=\s*({_TEXT})\s*"
+_PAIRS = re.compile(rf"\s*\(({_PAIR}(?:,{_PAIR})*)\)\s*")
+
+
+def find_hints(comments: Iterable[str] | None) -> list[str]:
+    """Returns the text after OPTIONS of the comments that are such hints."""
+    found = (_HINT.fullmatch(comment) for comment in comments or ())
+    return [match[1] for match in found if match]
+
+
+def parse_hints(hints: Sequence[str], table: str) -> dict[str, str]:
+    """Returns the options of the hints after a table's name. Raises `InvalidArgument` for a malformed one."""
+    options: dict[str, str] = {}
+    for hint in hints:
+        match = _PAIRS.fullmatch(hint)
+        if match is None:
+            raise InvalidArgument(f"{table}: the hint OPTIONS{hint} is not of the form OPTIONS('key' = 'value', ...)")
+        options |= {
+            find_present_key(_unquote_text(key)): _unquote_text(value) for key, value in re.findall(_PAIR, match[1])
+        }
+    return options
+
+
+def parse_hint_travel(options: Mapping[str, str], table: str) -> Travel:
+    """Returns the state of a table that the options of hints ask for.
+
+    Raises:
+        InvalidArgument: an invalid value. Unsupported: an option other than those of time travel.
+    """
+    for key in options:
+        if key not in TRAVEL_KEYS:
+            known = ", ".join(TRAVEL_KEYS)
+            raise Unsupported(f"the option {key!r} in a hint", where=table, hint=f"a query takes {known}")
+    return parse_travel_options(dict(options))
+
+
+def _unquote_text(text: str) -> str:
+    return text[1:-1].replace("''", "'")
+
+
+NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
+
+
+def parse_travel_clause(version: Node | None) -> Travel:
+    """Returns the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
+
+    Raises:
+        InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
+    """
+    if version is None:
+        return NOW
+    if version.args["kind"] != "AS OF":
+        raise InvalidArgument(f"time travel by {version.args['kind']}: write AS OF (changes are read by Table.changes)")
+    value = version.expression
+    return {"VERSION": _parse_version, "TIMESTAMP": _parse_timestamp}[version.name](value)
+
+
+def _parse_version(value: Node) -> Travel:
+    """Parses the name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>`` as text, or an id as a number."""
+    if not isinstance(value, exp.Literal) or not (value.is_string or value.is_int):
+        raise InvalidArgument(f"VERSION AS OF takes a text or the id of a snapshot, not {value.sql(dialect=DuckDB)}")
+    return Travel(version=value.name)
+
+
+def _parse_timestamp(value: Node) -> Travel:
+    """Parses ISO text, seconds since 1970 as a number, or an expression of constants; times without a zone are UTC."""
+    if isinstance(value, exp.Literal) and not value.is_string:
+        return Travel(millis=int(Decimal(value.name) * MILLIS_PER_SECOND // 1))
+    if isinstance(value, exp.Literal):
+        if value.name.strip().isdecimal():
+            raise InvalidArgument(f"TIMESTAMP AS OF {value.name!r}: write seconds since 1970 as a number, unquoted")
+        return Travel(millis=to_millis(value.name))
+    return Travel(millis=_evaluate_constant(value))
+
+
+def _evaluate_constant(value: Node) -> int:
+    """Evaluates an expression to epoch milliseconds, in a DuckDB without tables and file access."""
+    import duckdb
+
+    text = value.sql(dialect=DuckDB)
+    if value.find(*NOT_CONSTANT) is not None:
+        raise InvalidArgument(f"TIMESTAMP AS OF {text}: the time must not depend on rows")
+    with duckdb.connect(config={"python_enable_replacements": "false", "enable_external_access": "false"}) as apart:
+        apart.execute("SET TimeZone = 'UTC'")
+        instant = exp.cast(value.copy(), "timestamptz", dialect=DuckDB)
+        try:
+            found = apart.execute(exp.select(exp.func("epoch_ms", instant)).sql(dialect=DuckDB)).fetchone()
+        except duckdb.Error as error:
+            raise InvalidArgument(f"TIMESTAMP AS OF {text}: {error}") from error
+    if found is None or found[0] is None:
+        raise InvalidArgument(f"TIMESTAMP AS OF {text}: that is NULL")
+    return int(found[0])
+
+
+Node: TypeAlias = Any
+"""A node of sqlglot's tree; its base class changed between versions."""
+
+
+def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> object:
+    """Returns the value of a parameter. Raises `InvalidArgument` where it has none."""
+    name = str(placeholder.this)
+    if name not in parameters:
+        raise InvalidArgument(f"the query: the parameter ${name} has no value")
+    return parameters[name]
+
+
+def make_literal(value: object) -> Node:
+    """Returns a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
+    for kind, made in _LITERALS:
+        if isinstance(value, kind):
+            return made(value)
+    raise InvalidArgument(f"the query: a {type(value).__name__} cannot stand here; give a number, a text or a time")
+
+
+def _cast_text(kind: str, text: object) -> Node:
+    return exp.cast(exp.Literal.string(str(text)), kind, dialect=DuckDB)
+
+
+def _make_timestamp(value: dt.datetime) -> Node:
+    return _cast_text("timestamp" if value.tzinfo is None else "timestamptz", value.isoformat(" "))
+
+
+def _make_decimal(value: Decimal) -> Node:
+    if not value.is_finite():
+        return _cast_text("double", value)
+    digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
+    scale = max(-exponent, 0)
+    return _cast_text(f"decimal({max(digits + max(exponent, 0), scale, 1)}, {scale})", format(value, "f"))
+
+
+def _make_bytes(value: bytes) -> Node:
+    return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(value.hex())])
+
+
+def _make_list(value: Sequence[object]) -> Node:
+    return exp.Array(expressions=[make_literal(item) for item in value])
+
+
+_LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
+    (type(None), lambda _: exp.null()),
+    (bool, lambda value: exp.Boolean(this=value)),
+    (int, lambda value: exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))),
+    (float, lambda value: _cast_text("double", repr(value))),
+    (Decimal, _make_decimal),
+    (str, exp.Literal.string),
+    (dt.datetime, _make_timestamp),
+    (dt.date, lambda value: _cast_text("date", value.isoformat())),
+    (dt.time, lambda value: _cast_text("time", value.isoformat())),
+    (bytes, _make_bytes),
+    (uuid.UUID, lambda value: exp.Literal.string(str(value))),
+    ((list, tuple), _make_list),
+)
+
+
+def bind(node: Node, parameters: Mapping[str, object]) -> None:
+    """Puts literals in the place of parameters, where DuckDB does not see them."""
+    for placeholder in list(node.find_all(exp.Placeholder)):
+        placeholder.replace(make_literal(find_parameter(placeholder, parameters)))
+
+
+def select_parameters(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
+    used: dict[str, object] = {}
+    for placeholder in tree.find_all(exp.Placeholder):
+        value = find_parameter(placeholder, parameters)
+        name = f"morrow_{placeholder.this}"
+        placeholder.set("this", name)
+        used[name] = value
+    return used

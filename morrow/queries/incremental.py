@@ -7,11 +7,11 @@ from typing import Any
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared import scans
-from morrow.engine.options.kinds import whole
-from morrow.engine.options.tagging import parse_tag_options
-from morrow.scans.travelling import moment
+from morrow.engine.options.kinds import parse_whole
+from morrow.engine.options.retention import parse_tag_options
+from morrow.scans.arguments import parse_time
 from morrow.tables.table import Table
-from morrow.writers.history.tags.periods import TagPeriod
+from morrow.writers.history.tag_periods import TagPeriod
 
 BETWEEN, TIMES, TO_TAG = (
     scans.INCREMENTAL_BETWEEN.key,
@@ -29,12 +29,12 @@ CHANGES_BY = {
 """The functions: the option of each, and how many arguments it has besides a table."""
 
 
-def are_of_changes(given: Mapping[str, str]) -> bool:
+def has_change_options(given: Mapping[str, str]) -> bool:
     """Returns whether the options ask for the changes between two states."""
     return any(key.lower() in SOURCES for key in given)
 
 
-def changes(table: Table, given: Mapping[str, str]) -> dict[str, Any] | None:
+def parse_change_options(table: Table, given: Mapping[str, str]) -> dict[str, Any] | None:
     """Returns the arguments of `Table.changes` that the options stand for; None: nothing has changed.
 
     Raises:
@@ -48,16 +48,16 @@ def changes(table: Table, given: Mapping[str, str]) -> dict[str, Any] | None:
         raise Unsupported(f"the option {other!r} beside {sources[0]!r}")
     if len(sources) > 1:
         raise InvalidArgument(f"{' and '.join(sources)} both say which changes are read; give one of them")
-    mode = _mode(options)
+    mode = _parse_mode(options)
     if sources[0] == TO_TAG:
         return _to_tag(table, options[TO_TAG])
-    start, end = _pair(sources[0], options[sources[0]])
+    start, end = _split_pair(sources[0], options[sources[0]])
     if sources[0] == TIMES:
-        return {"from_timestamp": _time(start), "to_timestamp": _time(end), "mode": mode}
-    return _between(table, start, end, mode, as_snapshots=options.get(AS_SNAPSHOTS, "").lower() == "true")
+        return {"from_timestamp": _parse_time(start), "to_timestamp": _parse_time(end), "mode": mode}
+    return _resolve_range(table, start, end, mode, as_snapshots=options.get(AS_SNAPSHOTS, "").lower() == "true")
 
 
-def _mode(options: Mapping[str, str]) -> str:
+def _parse_mode(options: Mapping[str, str]) -> str:
     mode, flag = options.get(MODE, scans.INCREMENTAL_BETWEEN_SCAN_MODE.default), options.get(AS_SNAPSHOTS, "false")
     for option, value in (
         (scans.INCREMENTAL_BETWEEN_SCAN_MODE, mode),
@@ -68,21 +68,21 @@ def _mode(options: Mapping[str, str]) -> str:
     return mode.lower()
 
 
-def _pair(key: str, text: str) -> tuple[str, str]:
+def _split_pair(key: str, text: str) -> tuple[str, str]:
     start, comma, end = text.partition(",")
     if not comma or "," in end or not start.strip() or not end.strip():
         raise InvalidArgument(f"the option {key!r} is a start and an end, such as '3,5', not {text!r}")
     return start.strip(), end.strip()
 
 
-def _between(table: Table, start: str, end: str, mode: str, *, as_snapshots: bool) -> dict[str, Any] | None:
+def _resolve_range(table: Table, start: str, end: str, mode: str, *, as_snapshots: bool) -> dict[str, Any] | None:
     """As in Paimon: two tags, whose states are compared, or two ids."""
     if start in table.tags and end in table.tags:
         if not as_snapshots:
             return {"from_snapshot": start, "to_snapshot": end, "mode": "diff"}
         first, last = (table.tags.get(name).snapshot.id for name in (start, end))
     else:
-        ids = whole(start), whole(end)
+        ids = parse_whole(start), parse_whole(end)
         if ids[0] is None or ids[1] is None:
             raise InvalidArgument(
                 f"{table.path}: {start!r} and {end!r} are neither two tags nor the ids of two snapshots"
@@ -91,9 +91,9 @@ def _between(table: Table, start: str, end: str, mode: str, *, as_snapshots: boo
     return None if first == last else {"from_snapshot": first, "to_snapshot": last, "mode": mode}
 
 
-def _time(text: str) -> int:
-    millis = whole(text)
-    return int(moment(text, "a start or an end").timestamp() * 1000) if millis is None else millis
+def _parse_time(text: str) -> int:
+    millis = parse_whole(text)
+    return int(parse_time(text, "a start or an end").timestamp() * 1000) if millis is None else millis
 
 
 def _to_tag(table: Table, name: str) -> dict[str, Any] | None:

@@ -1,22 +1,36 @@
-"""Scans: planned reads of a table, with its rows as Arrow, Polars, pandas, DuckDB or Spark."""
+"""Scans of a table: planned reads whose rows are Arrow, Polars, pandas, DuckDB or Spark data.
+
+`make_scan` checks the arguments and chooses the snapshot. A scan is planned once, on first use. `DuckDBScan` runs
+in DuckDB. Scans are cached by their arguments for repeated queries, as long as the newest schema and snapshot are
+theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError
-from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.schema import refuse_unreadable
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.plan.fallback_branch import derive_readable_schema, plan_with_fallback
+from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import columns as columns_of
-from morrow.engine.plan.request import ScanRequest
-from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.engine.telling import did_you_mean, shown, shown_lines, the_columns
-from morrow.engine.values import replace
-from morrow.scans.planning import planned
-from morrow.scans.rows import Rows
-from morrow.scans.scan_arguments import checked_columns, checked_rows
+from morrow.engine.plan.planner import Outlines
+from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.plan.prefetch import load_newest_state
+from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
+from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
+from morrow.engine.redaction import clean_lines, clean_text, format_columns, get_logger, suggest_name
+from morrow.engine.structs import replace
+from morrow.engine.units import format_count, format_size
+from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
+from morrow.scans.result import Rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,9 +40,8 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
-    from morrow.engine.plan.planner import Outlines
-    from morrow.readers.execution.dataset import PaimonDataset
-    from morrow.readers.execution.verification.report import Verification
+    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.verification import Verification
 
 
 class Scan(Rows):
@@ -44,7 +57,7 @@ class Scan(Rows):
         """The immutable plan: files, sections, the results of pruning."""
         if self._given_plan is not None:
             return self._given_plan
-        return planned(self._metadata, self._request)
+        return plan_scan(self._metadata, self._request)
 
     def prepare(self) -> None:
         """Makes the plan now, which reads no rows."""
@@ -80,13 +93,17 @@ class Scan(Rows):
         """Yields rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers.execution import execute
 
-        return execute.to_batches(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
+        return execute.to_batches(
+            self.plan, self._metadata.store, check_batch_rows(batch_rows) or execute.DEFAULT_BATCH_ROWS
+        )
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
         """Returns `to_batches` as an Arrow record batch reader."""
         from morrow.readers.execution import execute
 
-        return execute.batch_reader(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
+        return execute.open_batch_reader(
+            self.plan, self._metadata.store, check_batch_rows(batch_rows) or execute.DEFAULT_BATCH_ROWS
+        )
 
     def to_polars(self) -> pl.DataFrame:
         """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
@@ -100,9 +117,9 @@ class Scan(Rows):
         Columns, filters and limits set later reach the files as those of `Table.scan` do, also in tables whose rows are
         merged. Errors of files are raised on collect as by the other results, such as `CorruptFile`.
         """
-        from morrow.readers.execution.lazy_scan import lazy_scan
+        from morrow.readers.execution.execute import scan_lazily
 
-        return lazy_scan(self.fields, self._planned, self._metadata.store, self.title)
+        return scan_lazily(self.fields, self._planned, self._metadata.store, self.title)
 
     def _planned(
         self, columns: Sequence[str] | None, filter: pl.Expr | None, limit: int | None
@@ -120,12 +137,12 @@ class Scan(Rows):
         except MorrowError:  # Polars took it, and can test it on rows
             return self.plan.with_columns(names), filter
         exact = Filter(parsed.predicate, (), columns_of(parsed.predicate), parsed.text)
-        narrowed = Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, exact)))
+        narrowed = Scan(self._metadata, replace(request, columns=names, filter=combine_filters(request.filter, exact)))
         return narrowed.plan, filter if parsed.residuals else None
 
     def dataset(self) -> PaimonDataset:
         """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
-        from morrow.readers.execution.dataset import PaimonDataset
+        from morrow.readers.execution.duckdb_relation import PaimonDataset
 
         metadata, store = self._metadata, self._metadata.store
         opened = metadata.branch, metadata.allowed_roots, store.checks_pages
@@ -149,16 +166,16 @@ class Scan(Rows):
         request = self._request
         if request.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
-        names = request.columns if columns is None else checked_columns(columns)
+        names = request.columns if columns is None else check_columns(columns)
         for name in names:
             if name not in request.columns:
-                hint = did_you_mean(name, request.columns)
-                raise ColumnNotFound(f"there is no column {name!r}; {hint}{the_columns(request.columns)}")
+                hint = suggest_name(name, request.columns)
+                raise ColumnNotFound(f"there is no column {name!r}; {hint}{format_columns(request.columns)}")
         if filter is None:
             plan = self.plan.with_columns(names)
             return Scan(self._metadata, replace(request, columns=names), plan)
         narrower = parse_filter(filter, [request.read_schema.column(name) for name in request.columns])
-        return Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, narrower)))
+        return Scan(self._metadata, replace(request, columns=names, filter=combine_filters(request.filter, narrower)))
 
     @property
     def request(self) -> ScanRequest:
@@ -181,7 +198,7 @@ class Scan(Rows):
         _ = self.plan
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._request.limit is None else self.to_arrow()
-        return duckdb_relation.relation(source, connection)
+        return duckdb_relation.make_relation(source, connection)
 
     def to_sql(self) -> str:
         """Returns this read as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
@@ -194,17 +211,17 @@ class Scan(Rows):
                 types without one in DuckDB, casts of older files' columns that DuckDB does otherwise than Paimon, some
                 aggregate functions, conditions of Polars and pyarrow that are no predicates of columns and constants.
         """
-        from morrow.readers.execution.plain_sql import plain_sql
+        from morrow.readers.execution.plain_sql import build_plain_sql
 
-        return plain_sql(self.plan, self._metadata.store)
+        return build_plain_sql(self.plan, self._metadata.store)
 
     def count(self) -> int:
         """Returns the number of rows, from metadata where that suffices."""
         from morrow.readers.execution import execute
-        from morrow.readers.execution.summaries import Summary, Summing, is_of_partitions, summarised
+        from morrow.readers.execution.statistics import Summary, Summing, is_of_partitions, summarize
 
         if self._request.filter.columns and is_of_partitions(self._request.filter, self._request.schema):
-            told = summarised(self._metadata, self._request, [Summary(Summing.COUNT)])
+            told = summarize(self._metadata, self._request, [Summary(Summing.COUNT)])
             if told is not None:
                 return int(told.item())
         return execute.count(self.plan, self._metadata.store)
@@ -239,17 +256,17 @@ class Scan(Rows):
             SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
             CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
         """
-        from morrow.readers.execution.verification.plans import verified_plan
+        from morrow.readers.execution.verification import verify_plan
 
-        return verified_plan(self._metadata, self.plan)
+        return verify_plan(self._metadata, self.plan)
 
     def explain(self) -> str:
         """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
-        from morrow.engine.plan.explain import explain
-        from morrow.readers.merges.sql import merge_text
+        from morrow.engine.plan.scan_plan import explain_plan
+        from morrow.readers.merges.sql_merge import merge_text
 
-        texts = [explain(self.plan), *map(merge_text, self.plan.parts)]
-        return shown_lines("\n\n".join(text for text in texts if text))
+        texts = [explain_plan(self.plan), *map(merge_text, self.plan.parts)]
+        return clean_lines("\n\n".join(text for text in texts if text))
 
     def __repr__(self) -> str:
         request = self._request
@@ -258,16 +275,191 @@ class Scan(Rows):
             parts.append(f"filter={request.filter.text!r}")
         if request.limit is not None:
             parts.append(f"limit={request.limit}")
-        return shown(f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})")
+        return clean_text(f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})")
 
     def _repr_html_(self) -> str:
-        from morrow.html.elements import element
+        from morrow.html import build_element
 
-        return element("pre", self.explain())
+        return build_element("pre", self.explain())
 
 
-def planned_with(scan: Scan, outlines: Outlines) -> Scan:
+def plan_with_outlines(scan: Scan, outlines: Outlines) -> Scan:
     """Returns the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
     if scan._given_plan is not None or "plan" in scan.__dict__:
         return scan
-    return Scan(scan._metadata, scan._request, planned(scan._metadata, scan._request, outlines))
+    return Scan(scan._metadata, scan._request, plan_scan(scan._metadata, scan._request, outlines))
+
+
+def make_scan(
+    metadata: TableMetadata,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+    travel: Travel = NOW,
+    newest: bool = False,
+) -> Scan:
+    """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`.
+
+    Args:
+        newest: read the newest snapshot with the newest columns, whatever the options of time travel say.
+    """
+    metadata, travel = travel.of_branch(metadata)
+    latest, ahead = (
+        load_newest_state(metadata, read_manifests, read_latest_files)
+        if travel.is_latest
+        else (metadata.latest_schema(), None)
+    )
+    options = metadata.options(latest)
+    is_now = travel.is_latest
+    if is_now and not newest:
+        travel = parse_travel_options(options.travel)
+    found = ahead if is_now and travel.is_latest else resolve_travel(metadata, travel)
+    # Time travel reads with that snapshot's columns; options are those of today, as in Java.
+    schema = latest if travel.is_latest or found is None else metadata.schema(found.schema_id)
+    refuse_unreadable(schema, metadata.where)
+    asked = Travel()
+    if options.other_branch is not None:
+        asked, schema = travel, derive_readable_schema(metadata, schema, options, found, travel)
+    check_limit(limit)
+    names = tuple(schema.by_name) if columns is None else check_columns(columns)
+    for name in names:
+        schema.column(name)
+    parsed = parse_filter(filter, schema.fields)
+    request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked)
+    return Scan(metadata, request)
+
+
+BATCH_ROWS = 131_072
+
+
+class DuckDBScan(Scan):
+    """A scan whose rows are those of `Scan.to_sql`, run by a DuckDB that spills to disk beyond memory.
+
+    Its results raise `Unsupported` for what SQL cannot say. Rows come in no order.
+    """
+
+    def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields rows as record batches, in bounded memory whatever the table's size."""
+        from morrow.readers.execution import plain_sql
+
+        return plain_sql.read_batches_by_duckdb(
+            self.plan, self._metadata.store, check_batch_rows(batch_rows) or BATCH_ROWS
+        )
+
+    def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
+        """Returns `to_batches` as an Arrow record batch reader."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all rows as an Arrow table with exactly `schema`."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        import polars as pl
+
+        found = pl.from_arrow(self.to_arrow())
+        assert isinstance(found, pl.DataFrame)  # of a table
+        return found
+
+    def lazy(self) -> pl.LazyFrame:
+        """Raises `Unsupported`: a LazyFrame is run by Polars."""
+        raise Unsupported("a LazyFrame of a scan that DuckDB runs", hint="leave out engine, or use to_polars")
+
+    def count(self) -> int:
+        """Returns the number of rows."""
+        from morrow.readers.execution import plain_sql
+
+        if not self.plan.columns:
+            return super().count()
+        return plain_sql.count_by_duckdb(self.plan, self._metadata.store)
+
+    def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
+        """Returns a scan of the same snapshot whose request is changed by `change`."""
+        return DuckDBScan(self._metadata, change(self._request))
+
+
+def choose_engine(scan: Scan, engine: str | None) -> Scan:
+    """Returns the scan as one that this engine runs. Raises `InvalidArgument` for an unknown one."""
+    if engine is None or engine == "polars":
+        return scan
+    if engine == "duckdb":
+        return DuckDBScan(scan._metadata, scan.request)
+    raise InvalidArgument(f"engine is 'polars' or 'duckdb', not {engine!r}")
+
+
+MAX_CACHED_SCANS = 32
+_CACHE: ByteCache[Scan] = ByteCache(MAX_CACHED_SCANS)
+"""Scans with their plans; each counts as one."""
+
+
+def forget_scans() -> None:
+    """Drops all scans."""
+    _CACHE.clear()
+
+
+def find_cached_scan(key: Hashable) -> Scan | None:
+    """Returns the scan that was kept, None where there is none or the newest schema or snapshot is not its own.
+
+    Both are read from the table. Raises as `load_newest_state`.
+    """
+    scan = _CACHE.get(key)
+    if scan is None:
+        return None
+    request = scan.request
+    return scan if load_newest_state(scan._metadata) == (request.schema, request.snapshot) else None
+
+
+def cache_scan(key: Hashable, scan: Scan) -> None:
+    """Keeps a scan of the newest state, if nothing but that decides of what it is: of a main branch on a local disk."""
+    options, metadata = scan.request.options, scan._metadata
+    is_newest = scan.request.travel == NOW and parse_travel_options(options.travel).is_latest
+    is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None
+    if is_newest and is_alone and metadata.store.is_local:
+        _CACHE.put(key, scan, 1)
+
+
+log = get_logger(__name__)
+
+
+def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
+    """Plans a read, and logs what it opens and how long that took. Arguments and errors as for `plan_with_fallback`."""
+    began = time.monotonic()
+    # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
+    known = metadata if request.options.other_branch is not None else metadata.knowing(request.schema)
+    plan = plan_with_fallback(known, request, outlines)
+    _log_plan(plan, metadata.where, time.monotonic() - began)
+    return plan
+
+
+def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
+    """Logs what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    files = [file for part in plan.parts for file in part.files]
+    known = max((step.of for step in plan.steps if step.name.startswith("files")), default=len(files))
+    state = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
+    told = (
+        f"{len(files):,} of {format_count(max(known, len(files)), 'file')}, "
+        f"{format_size(sum(file.size for file in files))}"
+    )
+    log.info("%s: opened %s, planned %s, in %.2f s", where, state, told, seconds)
+
+
+def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    """Reads what a plan of this snapshot will need, ahead of it."""
+    from morrow.engine.plan import prefetch
+
+    prefetch.read_manifests_ahead(metadata, snapshot)
+
+
+def read_latest_files(metadata: TableMetadata) -> None:
+    """Reads what a plan of the newest snapshot will probably need, while nothing tells yet which that is."""
+    from morrow.engine.plan import prefetch
+
+    prefetch.read_latest_files_ahead(metadata)

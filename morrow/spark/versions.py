@@ -46,19 +46,19 @@ SCALA_2_12 = "2.12"
 """The Scala whose collections Java converts by other names; Spark 3.5 is built with it, or with 2.13."""
 
 
-def version(spark: SparkSession) -> tuple[int, ...]:
+def get_version(spark: SparkSession) -> tuple[int, ...]:
     """Returns the version of Spark, not of PySpark: with Spark Connect the server's may be another."""
     return tuple(int(part) for part in spark.version.split(".")[:2])
 
 
-def joins_row_positions(spark: SparkSession) -> bool:
+def has_row_position_joins(spark: SparkSession) -> bool:
     """Returns whether the condition of a join may name the position of a row; before, it is a column of the frame."""
-    return version(spark) >= JOINS_ROW_POSITIONS
+    return get_version(spark) >= JOINS_ROW_POSITIONS
 
 
 def check_catalogs(spark: SparkSession) -> None:
     """Raises `Unsupported` where Spark lacks what `morrow.spark.catalog` is made of."""
-    if version(spark) < CATALOGS:
+    if get_version(spark) < CATALOGS:
         raise Unsupported(
             f"morrow.spark.catalog in Spark {spark.version}, before 4.0,",
             hint="use morrow.spark.read, write, call and attach",
@@ -71,12 +71,12 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | 
     Raises:
         Unsupported: Spark Connect before 4.0.
     """
-    table = _without_empty_chunks(table)
+    table = _drop_empty_chunks(table)
     if HAS_SOURCES:
         return cast("DataFrame", cast("Any", spark).createDataFrame(table, schema))
     if not hasattr(spark, "_jsparkSession"):
         raise Unsupported("Spark Connect before 4.0", hint="use a session with a JVM of its own")
-    return _through_jvm(spark, table, schema)
+    return _send_through_jvm(spark, table, schema)
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -90,7 +90,7 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
 
 
-def rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+def spread_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """Returns rows with Spark's hint to spread them evenly, those with the same values of these columns together."""
     from pyspark.sql import DataFrame, functions
 
@@ -102,7 +102,7 @@ def rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return DataFrame(plain._jdf.hint("rebalance", listed), plain.sparkSession)
 
 
-def sessions_class(spark: Any) -> Any:
+def get_session_class(spark: Any) -> Any:
     """Returns the JVM's class of sessions, which knows the active one."""
     from pyspark.sql import SparkSession
 
@@ -116,26 +116,26 @@ def save_mode(writer: Any) -> str:
     return str(mode.toString()).lower()
 
 
-def clustering(writer: Any) -> tuple[Any, ...]:
+def get_clustering(writer: Any) -> tuple[Any, ...]:
     """Returns the columns by which a writer of the JVM clusters rows, as Scala's option; none before 4.0."""
     return (writer.clusteringColumns(),) if HAS_SOURCES else ()
 
 
-def as_mapping(spark: Any, scala: Any) -> dict[str, str]:
+def to_mapping(spark: Any, scala: Any) -> dict[str, str]:
     """Returns a map of Scala's."""
     if is_scala_2_12(spark):
         return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
     return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
-def as_list(spark: Any, scala: Any) -> list[Any]:
+def to_list(spark: Any, scala: Any) -> list[Any]:
     """Returns a sequence of Scala's."""
     if is_scala_2_12(spark):
         return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
     return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
-def dataset_of(spark: Any, plan: Any) -> Any:
+def make_dataset(spark: Any, plan: Any) -> Any:
     """Returns the JVM's Dataset of a logical plan."""
     sql = spark._jvm.org.apache.spark.sql
     return (sql.classic if HAS_SOURCES else sql).Dataset.ofRows(spark._jsparkSession, plan)
@@ -155,7 +155,7 @@ class _Stream:
             writer.write_table(table)
 
 
-def _without_empty_chunks(table: pa.Table) -> pa.Table:
+def _drop_empty_chunks(table: pa.Table) -> pa.Table:
     """Returns the same rows: Spark takes a record batch without rows for the end of all, and drops those after it."""
     import pyarrow as pa
 
@@ -163,7 +163,7 @@ def _without_empty_chunks(table: pa.Table) -> pa.Table:
     return pa.Table.from_batches(batches, table.schema) if batches else table.slice(0, 0)
 
 
-def _through_jvm(spark: Any, table: pa.Table, schema: StructType | str | None) -> DataFrame:
+def _send_through_jvm(spark: Any, table: pa.Table, schema: StructType | str | None) -> DataFrame:
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import _parse_datatype_string
@@ -183,15 +183,15 @@ __all__ = [
     "InputPartition",
     "SupportsTriggerAvailableNow",
     "WriterCommitMessage",
-    "as_list",
-    "as_mapping",
     "check_catalogs",
-    "clustering",
     "from_arrow",
-    "joins_row_positions",
-    "rebalanced",
+    "get_clustering",
+    "get_session_class",
+    "get_version",
+    "has_row_position_joins",
     "save_mode",
-    "sessions_class",
+    "spread_rows",
     "to_arrow",
-    "version",
+    "to_list",
+    "to_mapping",
 ]

@@ -15,23 +15,23 @@ from weakref import WeakKeyDictionary
 
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
-from morrow.engine.catalog.names import object_name
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.resolve import Roots, given_roots
-from morrow.engine.telling import logger
+from morrow.engine.io.resolve import Roots, resolve_roots
+from morrow.engine.redaction import get_logger
 from morrow.session import Verify
-from morrow.spark.reading.expressions import quoted
+from morrow.spark.expressions import quote_name
 from morrow.spark.reading.read import to_dataframe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LEAST_IN_THREADS = 8
+MIN_THREADED_TABLES = 8
 """The number of tables from which on several are planned at once: Spark's planner takes tens of milliseconds each."""
-MOST_THREADS = 8
+MAX_THREADS = 8
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 class Views(dict[str, str]):
@@ -73,7 +73,7 @@ class Access:
         )
 
 
-def access_of(catalog: Catalog) -> Access:
+def get_access(catalog: Catalog) -> Access:
     """Returns by what arguments the tables of a catalog are opened that is a folder; none of any other."""
     files = catalog._catalog
     if not isinstance(files, FilesystemCatalog):
@@ -95,7 +95,7 @@ class AttachedCatalog:
 _ATTACHED: WeakKeyDictionary[SparkSession, dict[str, AttachedCatalog]] = WeakKeyDictionary()
 
 
-def attached_catalogs(spark: SparkSession) -> Mapping[str, AttachedCatalog]:
+def list_attached(spark: SparkSession) -> Mapping[str, AttachedCatalog]:
     """Returns the catalogs that are attached to a session, by name."""
     return _ATTACHED.get(spark, {})
 
@@ -138,16 +138,16 @@ def attach(
     """
     if not isinstance(as_, str) or not as_.strip():
         raise InvalidArgument(f"as_ is what the names of views begin with, such as 'pm', not {as_!r}")
-    access = Access(storage_options, given_roots(allowed_roots), verify)
+    access = Access(storage_options, resolve_roots(allowed_roots), verify)
     catalog = access.catalog(warehouse)
-    names = _named(tables) if tables is not None else _all_tables(catalog, databases)
-    before = attached_catalogs(spark).get(as_, AttachedCatalog(None, {}, {}))
+    names = _check_names(tables) if tables is not None else _list_tables(catalog, databases)
+    before = list_attached(spark).get(as_, AttachedCatalog(None, {}, {}))
     views = _view_names(as_, names)
     own = _own_views(spark, views.values(), before.views.values())
     known = {name: state for name, state in before.states.items() if before.views[name].lower() in own}
     if before.access != access:
         known = {}  # views hold the credentials they were made with, which may have expired
-    found = _all_found(spark, catalog, names, known)
+    found = _find_all(spark, catalog, names, known)
     skipped = {name: one for name, one in found.items() if isinstance(one, MorrowError)}
     if tables is not None and skipped:
         raise next(iter(skipped.values()))
@@ -156,7 +156,7 @@ def attach(
     made = {name: one for name, one in found.items() if isinstance(one, _Found)}
     for name, one in made.items():
         if one.frame is not None:
-            one.frame.createOrReplaceTempView(quoted(views[name]))
+            one.frame.createOrReplaceTempView(quote_name(views[name]))
     names_of = Views({name: views[name] for name in made}, skipped)
     _drop(spark, set(before.views.values()) - set(names_of.values()))
     states = {name: one.state for name, one in made.items()}
@@ -176,21 +176,21 @@ def detach(spark: SparkSession, as_: str = "pm") -> None:
     _drop(spark, known.pop(as_).views.values())
 
 
-def _all_tables(catalog: Catalog, databases: str | Sequence[str] | None) -> list[str]:
+def _list_tables(catalog: Catalog, databases: str | Sequence[str] | None) -> list[str]:
     check_warehouse(catalog._catalog)
-    chosen = catalog.databases() if databases is None else _texts(databases)
+    chosen = catalog.databases() if databases is None else _to_list(databases)
     return [f"{database}.{table}" for database in chosen for table in catalog.tables(database)]
 
 
-def _named(tables: str | Sequence[str]) -> list[str]:
-    names = list(dict.fromkeys(_texts(tables)))
+def _check_names(tables: str | Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(_to_list(tables)))
     for name in names:
-        if object_name(name).system is not None:
+        if parse_object_name(name).system is not None:
             raise InvalidArgument(f"{name!r} is a system table; read it by morrow.spark.read")
     return names
 
 
-def _texts(given: str | Sequence[str]) -> list[str]:
+def _to_list(given: str | Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
@@ -232,7 +232,7 @@ class _Found:
     frame: DataFrame | None
 
 
-def _all_found(
+def _find_all(
     spark: SparkSession,
     catalog: Catalog,
     names: Sequence[str],
@@ -244,18 +244,18 @@ def _all_found(
 
     def found(name: str) -> _Found | MorrowError:
         try:
-            return _found(spark, catalog, name, known.get(name))
+            return _find_view(spark, catalog, name, known.get(name))
         except MorrowError as error:
             return error
 
-    if len(names) < LEAST_IN_THREADS:
+    if len(names) < MIN_THREADED_TABLES:
         return {name: found(name) for name in names}
-    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as threads:
         return dict(zip(names, threads.map(found, names)))
 
 
-def _found(spark: SparkSession, catalog: Catalog, name: str, known: State | None) -> _Found:
-    parts = object_name(name)
+def _find_view(spark: SparkSession, catalog: Catalog, name: str, known: State | None) -> _Found:
+    parts = parse_object_name(name)
     table = catalog.table(parts.table, branch=parts.branch)
     metadata = table._metadata
     schema = metadata.latest_schema()

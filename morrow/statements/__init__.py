@@ -1,5 +1,7 @@
-"""SQL statements: text becomes frozen values (`parsing`), which are run by the methods of `Table` and `Catalog`.
+"""SQL statements: text becomes frozen values (`parser`), which the methods of `Table` and `Catalog` run.
 
-Parsing knows no table: `parsed` returns the statements of a text, and refuses what is left over of them. Each family
-has a module that parses it and one that runs it; the runners are registered in `running`.
+Parsing knows no table: `parse_statements` returns the statements of a text, and refuses what is left over of them.
+Queries go to DuckDB (`morrow.queries`). The runners are registered in `execution`.
 """
+
+from __future__ import annotations

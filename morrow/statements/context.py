@@ -1,9 +1,13 @@
-"""What runners of statements get: the catalog, the current database, DuckDB's connection, values of parameters."""
+"""The context in which statements run: catalog, current database, DuckDB's connection, values of parameters.
+
+Expressions of statements are sqlglot's trees here: their columns, and the values of their subqueries.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -13,31 +17,28 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from morrow.engine.catalog.names import object_name
-from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.plan.filter.deep import with_room
-from morrow.engine.plan.filter.sql_errors import problem_of
+from morrow.engine.catalog.names import parse_object_name
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.queries.as_of import NOT_CONSTANT
-from morrow.queries.dialect import Dialect
-from morrow.queries.parameters import Node, literal, value_of
-from morrow.queries.querying import Prepared, Sources, prepared, related
+from morrow.queries.dialect import NOT_CONSTANT, Dialect, Node, find_parameter, make_literal
+from morrow.queries.query import Prepared, Sources, make_relation, prepare_query
 from morrow.readers.expressions.sql import SESSION
-from morrow.statements.statement import Name, Values, shown_name
+from morrow.statements.statement import Name, Values, format_name
 from morrow.tables.table import Table
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from morrow.catalogs.table_operations import CompactedTable
     from morrow.engine.catalog.databases import Database
-    from morrow.engine.catalog.functions import Function
-    from morrow.engine.catalog.views import View
+    from morrow.engine.catalog.protocol import Function, View
+    from morrow.engine.format.types import DataType
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.schema.columns import SchemaLike
-    from morrow.scans.system import SystemScan
+    from morrow.scans.system_tables import SystemScan
     from morrow.tables.format_table import FormatTable
-    from morrow.tables.many_tables import CompactedTable
 
 
 class Warehouse(Protocol):
@@ -124,13 +125,13 @@ class Context:
         if len(name) == 1:
             raise InvalidArgument(f"{name[0]!r}: in which database? Write database.table, or USE a database first")
         if len(name) > 2 or "." in name[0]:
-            raise InvalidArgument(f"{shown_name(name)!r} is no name of a table here; write database.table")
+            raise InvalidArgument(f"{format_name(name)!r} is no name of a table here; write database.table")
         return ".".join(name)
 
     def plain_name(self, name: Name, what: str) -> str:
         """Returns ``database.table`` of a table itself, neither a branch nor a system table."""
         full = self.full_name(name)
-        found = object_name(full)
+        found = parse_object_name(full)
         if found.branch is not None or found.system is not None:
             raise InvalidArgument(f"{what}: {full!r} is no table itself")
         return full
@@ -138,7 +139,7 @@ class Context:
     def table(self, name: Name) -> Table:
         """Opens a table, or a branch of it. Raises `InvalidArgument` for a system table, others as `Catalog.table`."""
         full = self.full_name(name)
-        found = object_name(full)
+        found = parse_object_name(full)
         if found.system is not None:
             raise InvalidArgument(f"{full!r} is a system table; it is only read")
         return self.catalog.table(found.table, branch=found.branch)
@@ -163,7 +164,7 @@ class Context:
 
     def prepared(self, query: str) -> Prepared:
         """Returns a query whose parameters are literals."""
-        return prepared(
+        return prepare_query(
             query,
             self.sources,
             database=self.database,
@@ -174,17 +175,17 @@ class Context:
 
     def rows(self, query: str) -> pa.Table:
         """Returns the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
-        return related(self.prepared(query), self.connection).to_arrow_table()
+        return make_relation(self.prepared(query), self.connection).to_arrow_table()
 
     def expression(self, text: str, what: str) -> Node:
         """Returns the tree of an expression, with literals in the place of parameters."""
         try:
-            tree = with_room(lambda: sqlglot.parse_one(text, into=exp.Condition, dialect=Dialect), text, what)
+            tree = run_with_stack(lambda: sqlglot.parse_one(text, into=exp.Condition, dialect=Dialect), text, what)
         except SqlglotError as error:
-            raise InvalidArgument(f"{what}: {text!r} does not parse{problem_of(error)}") from None
+            raise InvalidArgument(f"{what}: {text!r} does not parse{describe_problem(error)}") from None
         holder = exp.Paren(this=tree)
         for placeholder in list(holder.find_all(exp.Placeholder)):
-            placeholder.replace(literal(value_of(placeholder, self.parameters)))
+            placeholder.replace(make_literal(find_parameter(placeholder, self.parameters)))
         return holder.this
 
     def constant(self, text: str, what: str) -> Any:
@@ -210,12 +211,12 @@ class Context:
     def zone(self) -> str:
         """Returns the time zone of the connection's session. Raises as `of_query` while a result of it is open."""
         query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
-        return str(related(query, self.connection).fetchall()[0][0])
+        return str(make_relation(query, self.connection).fetchall()[0][0])
 
     def relation(self, rows: pa.Table) -> duckdb.DuckDBPyRelation:
-        from morrow.readers.execution.duckdb_relation import relation
+        from morrow.readers.execution.duckdb_relation import make_relation
 
-        return relation(rows, self.connection)
+        return make_relation(rows, self.connection)
 
     def did(self, deed: str) -> duckdb.DuckDBPyRelation:
         """Returns the result of a statement about tables: what was done."""
@@ -228,9 +229,146 @@ def default_connection() -> duckdb.DuckDBPyConnection:
     """Returns DuckDB's default connection, in UTC as filters are, unless its user has SET a TimeZone of the session."""
     import duckdb
 
-    from morrow.readers.execution.duckdb_relation import checked_connection
+    from morrow.readers.execution.duckdb_relation import check_connection
 
-    connection = checked_connection(None)
+    connection = check_connection(None)
     with suppress(duckdb.InvalidInputException), connection.cursor() as cursor:  # an error: its settings are locked
         cursor.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
+
+
+MAX_VALUES = 100_000
+"""The most values of a subquery: they become a list in the condition."""
+
+
+class DependsOnRows(Exception):
+    """A subquery has no value of its own: it reads columns of the table that is changed, or has too many values."""
+
+    def __init__(self, error: MorrowError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        """What is wrong with it where rows cannot be looked at."""
+
+
+def parse_expression(context: Context, text: str, what: str) -> Node:
+    """Returns the tree of an expression below a node, so that any part of it can be replaced."""
+    return exp.Paren(this=context.expression(text, what))
+
+
+def render_expression(holder: Node) -> str:
+    return str(run_with_stack(lambda: holder.this.sql(dialect=DuckDB), "", "the statement"))
+
+
+def bind_expression(context: Context, text: str, what: str) -> str:
+    """Returns an expression as DuckDB writes it, with literals in the place of parameters."""
+    return render_expression(parse_expression(context, text, what))
+
+
+UTC = frozenset(
+    ("UTC", "Etc/UTC", "UCT", "Etc/UCT", "GMT", "Etc/GMT", "Zulu", "Etc/Zulu", "Universal", "Etc/Universal")
+)
+INSTANTS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.UnixToTime)
+NOW = frozenset(("now", "get_current_timestamp", "transaction_timestamp", "make_timestamptz"))
+COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], others: Collection[str] = ()) -> None:
+    """Refuses an expression with instants where the session is not in UTC: a change would read it in UTC all the same.
+
+    Instants that are only copied, or compared with each other, are alike in all time zones.
+
+    Args:
+        zoned: columns with instants. others: those without, of either side.
+    """
+    names = {name.lower() for name in zoned}
+    sure = names - {name.lower() for name in others}
+    kinds = exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ
+    has_instant = (
+        tree.find(*INSTANTS) is not None
+        or any(node.this in kinds for node in tree.find_all(exp.DataType))
+        or any(node.name.lower() in NOW for node in tree.find_all(exp.Anonymous))
+    )
+    used = (node for node in tree.find_all(exp.Identifier) if node.name.lower() in names)
+    if not has_instant and all(_is_alike(node, sure) for node in used):
+        return
+    zone = context.zone()
+    if zone not in UTC:
+        hint = "SET TimeZone = 'UTC' in it, or pass no connection"
+        raise Unsupported(f"{what}: a change by instants while the connection's TimeZone is {zone},", hint=hint)
+
+
+def _is_alike(column: Node, instants: Collection[str]) -> bool:
+    """Tells whether the place of a column with instants means the same in all time zones."""
+    while isinstance(column.parent, (exp.Column, exp.Dot, exp.Paren)):
+        column = column.parent
+    parent = column.parent
+    if isinstance(parent, COMPARED):
+        sides = (parent.this.unnest(), parent.expression.unnest())
+        return all(isinstance(s, (exp.Column, exp.Dot)) and s.output_name.lower() in instants for s in sides)
+    return parent is None or isinstance(parent, exp.Is)
+
+
+def has_instants(type: DataType | pa.DataType) -> bool:
+    """Tells whether values of a type of Paimon's or Arrow's are, or contain, instants."""
+    return re.search(r"LOCAL TIME ZONE|tz=", str(type)) is not None
+
+
+def is_inside(node: Node, kind: type) -> bool:
+    return node.find_ancestor(kind) is not None
+
+
+def build_path(parts: Sequence[Node]) -> Node:
+    first, *rest = (part.copy() for part in parts)
+    column: Node = exp.Column(this=first)
+    for part in rest:
+        column = exp.Dot(this=column, expression=part)
+    return column
+
+
+def replace_subqueries(context: Context, tree: Node, what: str) -> None:
+    """Puts the values of subqueries in their places. They are read once, as when the statement begins.
+
+    Raises:
+        LooksAtRows: it has no value of its own. InvalidArgument: more rows or columns than one.
+    """
+    while (node := tree.find(exp.Query)) is not None:
+        parent = node.parent
+        if isinstance(parent, exp.In) and parent.args.get("query") is not None:
+            values = _evaluate_subquery(context, node, what)
+            parent.set("query", None)
+            parent.set("expressions", [make_literal(value) for value in values] or [exp.null()])
+            if not values:  # nothing is IN an empty list, not even null
+                parent.replace(exp.Boolean(this=False))
+        elif isinstance(parent, exp.Exists):
+            rows = _run_subquery(context, f"SELECT 1 FROM ({_render_node(node)}) LIMIT 1")
+            parent.replace(exp.Boolean(this=rows.num_rows > 0))
+        elif isinstance(parent, (exp.Any, exp.All)):
+            raise DependsOnRows(Unsupported(f"ANY and ALL of a subquery, {what}", hint="use IN, or MERGE INTO"))
+        else:
+            values = _evaluate_subquery(context, node, what)
+            if len(values) > 1:
+                raise InvalidArgument(f"{what}: a subquery returns {len(values)} rows where one value is expected")
+            node.replace(make_literal(values[0] if values else None))
+
+
+def _render_node(node: Node) -> str:
+    inner = node.this if isinstance(node, exp.Subquery) and not node.alias else node
+    return str(inner.sql(dialect=DuckDB))
+
+
+def _run_subquery(context: Context, query: str) -> pa.Table:
+    """Returns the rows of a subquery. Raises `DependsOnRows` where it does not stand alone, or is wrong."""
+    try:
+        return context.rows(query)
+    except (ColumnNotFound, InvalidArgument) as error:
+        raise DependsOnRows(error) from error
+
+
+def _evaluate_subquery(context: Context, node: Node, what: str) -> list[object]:
+    rows = _run_subquery(context, _render_node(node))
+    if rows.num_columns != 1:
+        raise InvalidArgument(f"{what}: a subquery returns {rows.num_columns} columns where one is expected")
+    column = rows.column(0).unique() if rows.num_rows > 1 and isinstance(node.parent, exp.In) else rows.column(0)
+    if len(column) > MAX_VALUES:
+        raise DependsOnRows(Unsupported(f"a subquery of {len(column)} values, {what}", hint="use MERGE INTO"))
+    return list(column.to_pylist())

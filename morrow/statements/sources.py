@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.catalog.names import SYSTEM_DATABASE, object_name
+from morrow.engine.catalog.names import SYSTEM_DATABASE, parse_object_name
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND
-from morrow.queries.incremental import CHANGES_BY, changes
-from morrow.statements.words import split
-from morrow.writers.operations.partitions import greatest
+from morrow.queries.incremental import CHANGES_BY, parse_change_options
+from morrow.statements.tokens import split
+from morrow.writers.operations.partition_filters import find_greatest_partition
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
-    from morrow.engine.catalog.functions import Function
-    from morrow.engine.catalog.views import View
+    from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.time_travel import Travel
-    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.readers.execution.duckdb_relation import PaimonDataset
     from morrow.statements.context import Warehouse
     from morrow.tables.table import Table
 
@@ -47,9 +46,9 @@ class CatalogSources:
         return self.open_dataset(name, travel)
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
-        parts = object_name(name)
+        parts = parse_object_name(name)
         table = self.catalog.table(parts.table, branch=parts.branch)
-        asked = changes(table, options)
+        asked = parse_change_options(table, options)
         if parts.system is None:
             found = table.changes(1, 1, mode="diff") if asked is None else table.changes(**asked)
             rows = found.to_arrow()
@@ -72,15 +71,15 @@ class CatalogSources:
         if len(arguments) != count + 1:
             raise InvalidArgument(f"{name} takes the name of a table and {count} more")
         table, *others = map(str, arguments)
-        return self.changes(_full_name(table, database), {key: ",".join(others)})
+        return self.changes(_qualify_name(table, database), {key: ",".join(others)})
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         if name.lower() != MAX_PT:
             return None
         if len(arguments) != 1:
             raise InvalidArgument(f"{MAX_PT} takes the name of a table")
-        full = _full_name(str(arguments[0]), database)
-        return greatest(WriteTarget.of(self.catalog.table(full)._metadata))
+        full = _qualify_name(str(arguments[0]), database)
+        return find_greatest_partition(WriteTarget.of(self.catalog.table(full)._metadata))
 
     def catalog_function(self, name: str) -> Function | None:
         if name.partition(".")[0] not in self.databases:
@@ -100,7 +99,7 @@ class CatalogSources:
         return made(self.catalog)
 
 
-def _full_name(text: str, database: str | None) -> str:
+def _qualify_name(text: str, database: str | None) -> str:
     """Returns ``database.table``, perhaps with ``$``, of a name in SQL: its parts may be quoted."""
     statements = split(text)
     parts = statements[0].path() if len(statements) == 1 else ()
@@ -113,9 +112,9 @@ def _full_name(text: str, database: str | None) -> str:
     return ".".join(parts if len(parts) > 1 else (str(database), *parts))
 
 
-def full_name(text: str, database: str | None) -> tuple[str, str | None]:
+def qualify_name(text: str, database: str | None) -> tuple[str, str | None]:
     """Returns ``database.table`` and the branch of a name in SQL. Raises `InvalidArgument` for a system table."""
-    found = object_name(_full_name(text, database))
+    found = parse_object_name(_qualify_name(text, database))
     if found.system is not None:
         raise InvalidArgument(f"{text!r} is a system table; name the table itself")
     return found.table, found.branch
@@ -124,7 +123,7 @@ def full_name(text: str, database: str | None) -> tuple[str, str | None]:
 # information_schema
 
 
-def _all(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
+def _list_tables(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
     for database in catalog.databases():
         for name in catalog.tables(database):
             try:
@@ -133,16 +132,16 @@ def _all(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
                 continue
 
 
-def _schemata(catalog: Warehouse) -> pa.Table:
+def _read_schemata(catalog: Warehouse) -> pa.Table:
     names = [*catalog.databases(), SYSTEM_DATABASE, INFORMATION]
     columns = {"catalog_name": [catalog.warehouse] * len(names), "schema_name": names}
     return pa.table(columns, pa.schema({"catalog_name": pa.string(), "schema_name": pa.string()}))
 
 
-def _tables(catalog: Warehouse) -> pa.Table:
+def _read_tables(catalog: Warehouse) -> pa.Table:
     schema = pa.schema({**TABLES, "table_type": pa.string(), "table_comment": pa.string(), "row_count": pa.int64()})
     rows = []
-    for database, name, table in _all(catalog):
+    for database, name, table in _list_tables(catalog):
         at = {"table_catalog": catalog.warehouse, "table_schema": database, "table_name": name}
         try:
             count: int | None = table.count()
@@ -152,7 +151,7 @@ def _tables(catalog: Warehouse) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-def _columns(catalog: Warehouse) -> pa.Table:
+def _read_columns(catalog: Warehouse) -> pa.Table:
     numbers = {"ordinal_position": pa.int32()}
     texts = dict.fromkeys(("column_default", "is_nullable", "data_type", "column_comment"), pa.string())
     schema = pa.schema({**TABLES, "column_name": pa.string(), **numbers, **texts})
@@ -168,13 +167,13 @@ def _columns(catalog: Warehouse) -> pa.Table:
             "column_comment": field.description,
             "data_type": field.type.with_nullable(True).text(),
         }
-        for database, name, table in _all(catalog)
+        for database, name, table in _list_tables(catalog)
         for number, field in enumerate(table._newest.fields, 1)
     ]
     return pa.Table.from_pylist(rows, schema)
 
 
-def _key_columns(catalog: Warehouse) -> pa.Table:
+def _read_key_columns(catalog: Warehouse) -> pa.Table:
     schema = pa.schema(
         {"constraint_name": pa.string(), **TABLES, "column_name": pa.string(), "ordinal_position": pa.int32()}
     )
@@ -187,16 +186,16 @@ def _key_columns(catalog: Warehouse) -> pa.Table:
             "column_name": column,
             "ordinal_position": number,
         }
-        for database, name, table in _all(catalog)
+        for database, name, table in _list_tables(catalog)
         for number, column in enumerate(table.primary_keys, 1)
     ]
     return pa.Table.from_pylist(rows, schema)
 
 
 VIEWS: Mapping[str, Callable[[Warehouse], pa.Table]] = {
-    "schemata": _schemata,
-    "tables": _tables,
-    "columns": _columns,
-    "key_column_usage": _key_columns,
+    "schemata": _read_schemata,
+    "tables": _read_tables,
+    "columns": _read_columns,
+    "key_column_usage": _read_key_columns,
 }
 """The tables of ``information_schema``."""

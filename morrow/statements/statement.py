@@ -1,10 +1,16 @@
-"""Statements as values. Names of tables are their parts; queries and expressions are the text that was written."""
+"""SQL statements as frozen values, which the parsers return and the runners take.
+
+Names of tables are their parts; queries and expressions are the text that was written.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
+
+from morrow.engine.schema.sql_columns import Columns
 
 Name: TypeAlias = "tuple[str, ...]"
 """``db.orders`` as its parts, without quotes."""
@@ -28,7 +34,7 @@ class Statement:
         return None
 
 
-def shown_name(name: Name) -> str:
+def format_name(name: Name) -> str:
     return ".".join(name)
 
 
@@ -104,3 +110,259 @@ class CopyTo(Statement):
     query: str
     target: str
     """The file and the options, as DuckDB reads them."""
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """INSERT INTO or OVERWRITE; `columns` None: all in order."""
+
+    kind: ClassVar[str] = "INSERT"
+    table: Name
+    query: str
+    columns: tuple[str, ...] | None = None
+    partition: Values = field(default_factory=dict)
+    by_name: bool = False
+    overwrite: bool = False
+    replace_where: str | None = None
+    evolves: bool = False
+    """Columns of the query that the table lacks are added to it: WITH SCHEMA EVOLUTION."""
+
+    @property
+    def loss(self) -> str | None:
+        replaces = self.overwrite or self.replace_where is not None
+        return f"overwrite rows of {format_name(self.table)}" if replaces else None
+
+
+@dataclass(frozen=True)
+class Delete(Statement):
+    kind: ClassVar[str] = "DELETE"
+    table: Name
+    alias: str | None = None
+    where: str | None = None
+    source: str | None = None
+    """What stands behind USING."""
+
+    @property
+    def loss(self) -> str:
+        return f"delete {'all' if self.where is None else 'some'} rows of {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class Update(Statement):
+    kind: ClassVar[str] = "UPDATE"
+    table: Name
+    set: tuple[tuple[Name, str], ...]
+    alias: str | None = None
+    where: str | None = None
+    source: str | None = None
+    """What stands behind FROM."""
+
+
+@dataclass(frozen=True)
+class When:
+    """A clause of MERGE INTO: `when` and `action` are those of `Merge`; `set` None: all columns (``*``)."""
+
+    when: str
+    action: str
+    condition: str | None = None
+    set: tuple[tuple[Name, str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class MergeInto(Statement):
+    kind: ClassVar[str] = "MERGE"
+    table: Name
+    alias: str | None
+    source: str
+    """What stands behind FROM: a name or a query in parentheses, without its alias."""
+    source_alias: str | None
+    source_columns: tuple[str, ...]
+    on: str
+    clauses: tuple[When, ...]
+    evolves: bool = False
+    """Columns of the source that the table lacks are added to it: WITH SCHEMA EVOLUTION."""
+
+    @property
+    def loss(self) -> str | None:
+        deletes = any(clause.action == "delete" for clause in self.clauses)
+        return f"delete rows of {format_name(self.table)}" if deletes else None
+
+
+@dataclass(frozen=True)
+class CreateDatabase(Statement):
+    kind: ClassVar[str] = "CREATE DATABASE"
+    database: str
+    if_not_exists: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AlterDatabase(Statement):
+    kind: ClassVar[str] = "ALTER DATABASE"
+    database: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DropDatabase(Statement):
+    kind: ClassVar[str] = "DROP DATABASE"
+    database: str
+    if_exists: bool = False
+    cascade: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"drop the database {self.database}{' with its tables' if self.cascade else ''}"
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """CREATE TABLE, with columns or with the rows of `query`; `replace` None: CREATE, else whether it has to exist."""
+
+    kind: ClassVar[str] = "CREATE TABLE"
+    table: Name
+    columns: Columns | None = None
+    query: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    if_not_exists: bool = False
+    replace: bool = False
+    must_exist: bool = False
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the table {format_name(self.table)}" if self.replace else None
+
+
+@dataclass(frozen=True)
+class CreateTableLike(Statement):
+    kind: ClassVar[str] = "CREATE TABLE LIKE"
+    table: Name
+    source: Name
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable(Statement):
+    kind: ClassVar[str] = "DROP TABLE"
+    table: Name
+    if_exists: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"drop the table {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class RenameTable(Statement):
+    kind: ClassVar[str] = "ALTER TABLE RENAME"
+    table: Name
+    to: Name
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    """A column, or a member at a path; `after`: its neighbour, empty for the first place."""
+
+    path: Name
+    definition: str
+    """Its type, comment and default as SQL."""
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class AlterTable(Statement):
+    """ALTER TABLE: changes of one version of the schema."""
+
+    kind: ClassVar[str] = "ALTER TABLE"
+    table: Name
+    changes: tuple[AlterChange, ...]
+
+
+@dataclass(frozen=True)
+class AlterChange:
+    """A change: its verb, the path of its column or its key, and what is new.
+
+    The verbs are those of `morrow.statements.ddl`.
+    """
+
+    verb: str
+    path: Name = ()
+    value: str | None = None
+    new: NewColumn | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropPartitions(Statement):
+    kind: ClassVar[str] = "ALTER TABLE DROP PARTITION"
+    table: Name
+    partitions: tuple[Values, ...]
+
+    @property
+    def loss(self) -> str:
+        return f"drop {len(self.partitions)} partitions of {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class Truncate(Statement):
+    kind: ClassVar[str] = "TRUNCATE TABLE"
+    table: Name
+    partition: Values | None = None
+
+    @property
+    def loss(self) -> str:
+        return f"delete {'all' if self.partition is None else 'some'} rows of {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class CreateTag(Statement):
+    kind: ClassVar[str] = "ALTER TABLE CREATE TAG"
+    table: Name
+    tag: str
+    snapshot: int | None = None
+    retained: dt.timedelta | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DeleteTags(Statement):
+    kind: ClassVar[str] = "ALTER TABLE DELETE TAG"
+    table: Name
+    tags: str
+    """Names that commas separate."""
+    if_exists: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"delete the tag {self.tags} of {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class RenameTag(Statement):
+    kind: ClassVar[str] = "ALTER TABLE RENAME TAG"
+    table: Name
+    tag: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Analyze(Statement):
+    """ANALYZE TABLE; `columns` None: all."""
+
+    kind: ClassVar[str] = "ANALYZE TABLE"
+    table: Name
+    columns: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True)
+class AnalyzeTables(Statement):
+    """ANALYZE TABLES: counts the rows of all tables of a database; empty: of the current one."""
+
+    kind: ClassVar[str] = "ANALYZE TABLES"
+    database: Name = ()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from morrow.engine.errors import Unsupported
-from morrow.statements.statement import Name, Statement, shown_name
-from morrow.statements.words import Words
+from morrow.statements.statement import Name, Statement, format_name
+from morrow.statements.tokens import Words
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,10 +33,10 @@ class DropView(Statement):
 
     @property
     def loss(self) -> str:
-        return f"drop the view {shown_name(self.view)}"
+        return f"drop the view {format_name(self.view)}"
 
 
-def _create(words: Words) -> Statement:
+def _parse_create(words: Words) -> Statement:
     ignores = words.has("IF", "NOT", "EXISTS")
     name = words.path()
     if words.comes("("):
@@ -46,14 +46,14 @@ def _create(words: Words) -> Statement:
     return CreateView(name, words.rest(), comment, ignores)
 
 
-def _drop(words: Words) -> Statement:
+def _parse_drop(words: Words) -> Statement:
     ignores = words.has("IF", "EXISTS")
     return DropView(words.path(), ignores)
 
 
-VIEWS: Sequence[tuple[tuple[str, ...], Callable[[Words], Statement]]] = (
-    (("CREATE", "VIEW"), _create),
-    (("DROP", "VIEW"), _drop),
+VIEW_PARSERS: Sequence[tuple[tuple[str, ...], Callable[[Words], Statement]]] = (
+    (("CREATE", "VIEW"), _parse_create),
+    (("DROP", "VIEW"), _parse_drop),
 )
 
 

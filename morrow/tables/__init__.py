@@ -1,1 +1,3 @@
-"""The class `Table`, and what it is made of: one module for each of its sides; format tables; many tables at once."""
+"""The class `Table` and its sides: rows, history, maintenance, schema changes; format tables."""
+
+from __future__ import annotations

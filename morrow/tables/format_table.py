@@ -7,20 +7,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.forks import in_one_process
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.folder_table import OBJECT_TABLE, FolderTable
-from morrow.engine.telling import shown
-from morrow.scans.scan_arguments import checked_rows
-from morrow.scans.system_scan import Asked, MadeScan, SystemScan
+from morrow.engine.polars_threads import refuse_in_fork
+from morrow.engine.redaction import clean_text
+from morrow.scans.arguments import check_batch_rows
+from morrow.scans.system_tables import Asked, MadeScan, SystemScan
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from morrow.readers.execution.folder_frames import Part
+    from morrow.readers.execution.format_tables import Part
 
 WITHOUT_SNAPSHOTS = "it is a folder of files; only a table of Paimon's own has snapshots, keys and changes"
 
@@ -61,7 +61,7 @@ class _Folder:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{each.name} {each.type}" for each in self.fields)
-        return shown(f"{type(self).__name__}({self.path!r}, {columns})")
+        return clean_text(f"{type(self).__name__}({self.path!r}, {columns})")
 
 
 class FormatTable(_Folder):
@@ -123,9 +123,9 @@ class FormatTable(_Folder):
 
         Raises: as `append`; `InvalidArgument`: a column that is no partition key; rows outside of what is replaced.
         """
-        from morrow.writers.operations.format_table import replacing, write_rows
+        from morrow.writers.operations.format_table import plan_replace, write_rows
 
-        return write_rows(self._table, data, replacing(self._table, partition, replace_where, dynamic=dynamic))
+        return write_rows(self._table, data, plan_replace(self._table, partition, replace_where, dynamic=dynamic))
 
 
 class ObjectTable(_Folder):
@@ -139,9 +139,9 @@ class ObjectTable(_Folder):
         asked = Asked.of(self._table.where, self.fields, columns, filter, limit)
 
         def make(names: Sequence[str]) -> pl.DataFrame:
-            from morrow.readers.execution.folder_frames import objects
+            from morrow.readers.execution.format_tables import list_objects
 
-            return objects(self._table).select(cols(names))
+            return list_objects(self._table).select(cols(names))
 
         return MadeScan(asked, make)
 
@@ -155,47 +155,47 @@ class FormatScan(SystemScan):
 
     @cached_property
     def _parts(self) -> list[Part]:
-        from morrow.readers.execution.folder_frames import parts
+        from morrow.readers.execution.format_tables import read_parts
 
-        return list(parts(self._table, self._asked.filter))
+        return list(read_parts(self._table, self._asked.filter))
 
     def prepare(self) -> None:
         _ = self._parts
 
     def _frames(self) -> Iterator[pl.LazyFrame]:
-        from morrow.readers.expressions.polars import matching
+        from morrow.readers.expressions.polars import filter_rows
 
         asked = self._asked
         for part in self._parts:
-            yield matching(asked.filter, asked.read, part.frame(asked.read)).select(cols(asked.columns))
+            yield filter_rows(asked.filter, asked.read, part.frame(asked.read)).select(cols(asked.columns))
 
     def lazy(self) -> pl.LazyFrame:
         import polars as pl
 
-        from morrow.readers.casts.dtypes import polars_schema
+        from morrow.readers.casts.dtypes import to_polars_schema
 
-        frames = list(self._frames()) or [pl.LazyFrame(schema=polars_schema(self._asked.shown))]
+        frames = list(self._frames()) or [pl.LazyFrame(schema=to_polars_schema(self._asked.shown))]
         rows = pl.concat(frames) if len(frames) > 1 else frames[0]
         return rows if self._asked.limit is None else rows.head(self._asked.limit)
 
     def to_polars(self) -> pl.DataFrame:
-        from morrow.readers.files import reading
+        from morrow.readers.files import translate_errors
 
-        with reading(self._table.where):
+        with translate_errors(self._table.where):
             return self.lazy().collect()
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        return in_one_process(self._batches(checked_rows(batch_rows)))
+        return refuse_in_fork(self._batches(check_batch_rows(batch_rows)))
 
     def _batches(self, size: int | None) -> Iterator[pa.RecordBatch]:
         from morrow.readers.casts.dtypes import to_arrow_table
-        from morrow.readers.files import reading
+        from morrow.readers.files import translate_errors
 
         left = self._asked.limit
         for lazy in self._frames():
             if left == 0:
                 return
-            with reading(self._table.where):
+            with translate_errors(self._table.where):
                 frame = (lazy if left is None else lazy.head(left)).collect()
             left = None if left is None else left - frame.height
             for batch in to_arrow_table(frame, self._asked.shown).to_batches(max_chunksize=size):
@@ -205,11 +205,11 @@ class FormatScan(SystemScan):
     def count(self) -> int:
         import polars as pl
 
-        from morrow.readers.files import reading
+        from morrow.readers.files import translate_errors
 
         if not self._parts:
             return 0
-        with reading(self._table.where):
+        with translate_errors(self._table.where):
             return int(self.lazy().select(pl.len()).collect().item())
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> FormatScan:

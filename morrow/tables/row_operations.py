@@ -1,4 +1,7 @@
-"""Operations on the rows of a table; each call is one commit."""
+"""Operations on the rows of a table, and rewrites of its files; each call is one commit.
+
+A rewrite (compaction, rescale, file indexes, statistics) changes no row.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,143 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.progress import watched
-from morrow.tables.rewriting import Rewriting
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.progress import track_calls
 
 if TYPE_CHECKING:
-    from morrow.tables.writing import Committer, Writer
-    from morrow.writers.operations.growing import SchemaMode
+    from morrow.tables.writer import Committer, Writer
+    from morrow.writers.ingest.conversion import Kinds, Missing
+    from morrow.writers.operations.append import SchemaMode
     from morrow.writers.operations.merge import Merge
-    from morrow.writers.rows import Kinds, Missing
+    from morrow.writers.operations.partition_filters import AnyOf
+    from morrow.writers.operations.table_maintenance import RewrittenIndexes
+    from morrow.writers.target import WriteTarget
+
+
+class Rewriting:
+    """The methods of `Table` that keep its files in shape. Writers are imported on first use."""
+
+    _metadata: TableMetadata
+
+    @track_calls("compacting")
+    def compact(
+        self,
+        full: bool = False,
+        *,
+        partition: Mapping[str, object] | None = None,
+        where: FilterLike | None = None,
+        order_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+    ) -> Snapshot | None:
+        """Compacts files, in one commit, also where the table is ``write-only``.
+
+        Args:
+            full: tables with a primary key: make one sorted run of every bucket. Append tables: rewrite every small
+                file. False: what the options ``num-sorted-run.*`` and ``compaction.*`` ask for.
+            partition: only partitions with these values in (some of) their columns.
+            where: only partitions for which this condition on partition columns is true.
+            order_by: sort the rows of append tables by these columns while they are rewritten.
+            strategy: how to sort: ``order``, ``zorder`` or ``hilbert``.
+
+        Returns: the snapshot, None when nothing was worth compacting.
+
+        Raises:
+            InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or does not apply to this kind of table.
+            CommitConflict: other commits compacted the same files on every attempt; nothing was changed.
+        """
+        from morrow.writers.operations.compaction import compact_table
+
+        return compact_table(
+            self._target(), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
+        )
+
+    @track_calls("rescaling")
+    def rescale(
+        self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
+    ) -> Snapshot | None:
+        """Writes the rows of partitions anew with another number of buckets, in one commit.
+
+        Set the option ``bucket`` first: rows can be written only to partitions that have as many buckets as it says.
+
+        Args:
+            buckets: the number of buckets; None: the option ``bucket`` of the table.
+            partition: values of (some) partition columns; of several mappings any. None: all partitions.
+            where: only partitions for which this condition on partition columns is true.
+
+        Returns: the snapshot, None when there was nothing to do.
+
+        Raises:
+            InvalidArgument: a wrong number of buckets; none, where ``bucket`` is -2; arguments as in `compact`.
+            Unsupported: a table without a fixed number of buckets, or with rows that no read sees before they are
+                compacted (``write-only``). SnapshotNotFound: a table without snapshots.
+            CommitConflict: others changed these rows on every attempt; nothing was changed.
+        """
+        from morrow.writers.operations.compaction import rescale_buckets
+
+        return rescale_buckets(self._target(), buckets, partition, where)
+
+    @track_calls("indexing")
+    def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
+        """Makes the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
+
+        New files get their indexes when they are written; this is for those that were written before the options
+        changed. Data files stay as they are; indexes that are not asked for any more are removed.
+
+        Args:
+            partition, where: as for `rescale`.
+
+        Raises:
+            InvalidArgument, Unsupported: the options, as for writers, or an argument.
+            CorruptFile, FileMissing: a data file cannot be read. CommitConflict: others were faster each time.
+        """
+        from morrow.writers.operations.table_maintenance import rewrite_file_index
+
+        return rewrite_file_index(self._target(), partition, where)
+
+    def compact_manifests(self) -> Snapshot | None:
+        """Merges small manifests, and those that delete files, in one commit that changes no rows.
+
+        Returns: the snapshot, None when there was nothing to merge.
+
+        Raises:
+            CommitConflict: others were faster each time. CorruptFile, FileMissing: a manifest cannot be read.
+        """
+        from morrow.writers.commit.committer import compact_manifests
+
+        return compact_manifests(self._target())
+
+    @track_calls("analyzing")
+    def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
+        """Measures rows, and these columns, of the newest snapshot, and commits the result for planners of queries.
+
+        The result is in the system table ``$statistics``; later snapshots keep it until the schema changes.
+
+        Args:
+            columns: names; None: all columns. Distinct values, nulls, least and greatest value (of numbers, dates,
+                booleans and timestamps) and lengths are measured. Distinct values of many rows are estimated.
+
+        Returns: the ANALYZE snapshot, None for a table without snapshots.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: a wrong name. Unsupported: a nested column, or one of type TIME.
+            CorruptFile, FileMissing: a file cannot be read. CommitConflict: others were faster each time.
+        """
+        from morrow.scans.arguments import check_columns
+        from morrow.writers.operations.table_maintenance import analyze_table
+
+        target = self._target()
+        return analyze_table(target, tuple(target.schema.by_name) if columns is None else check_columns(columns))
+
+    def _target(self) -> WriteTarget:
+        from morrow.writers.target import WriteTarget
+
+        return WriteTarget.of(self._metadata)
 
 
 class RowOperations(Rewriting):
     """The writing methods of `Table`. Writers are imported on first use."""
 
-    @watched("writing")
+    @track_calls("writing")
     def append(
         self,
         data: object,
@@ -47,11 +173,11 @@ class RowOperations(Rewriting):
 
         Raises: as `Writer.write` and `Writer.commit`; nothing was written then.
         """
-        from morrow.writers.operations.append import append
+        from morrow.writers.operations.append import append_rows
 
-        return append(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
+        return append_rows(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
-    @watched("writing")
+    @track_calls("writing")
     def upsert(
         self,
         data: object,
@@ -67,11 +193,11 @@ class RowOperations(Rewriting):
         Raises:
             InvalidArgument: the table has no primary key. Others as `append`.
         """
-        from morrow.writers.operations.append import upsert
+        from morrow.writers.operations.append import upsert_rows
 
-        return upsert(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
+        return upsert_rows(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
-    @watched("deleting")
+    @track_calls("deleting")
     def delete(self, keys_or_filter: object) -> Snapshot | None:
         """Deletes rows, in one commit.
 
@@ -93,7 +219,7 @@ class RowOperations(Rewriting):
             return delete_matching(self._target(), keys_or_filter)
         return delete_keys(self._target(), keys_or_filter)
 
-    @watched("updating")
+    @track_calls("updating")
     def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
         """Updates columns of rows, in one commit.
 
@@ -110,9 +236,9 @@ class RowOperations(Rewriting):
             Unsupported: the merge engine of the table updates no rows, or would change the meaning of this update.
             CommitConflict: as `delete`.
         """
-        from morrow.writers.operations.update import update
+        from morrow.writers.operations.update import update_rows
 
-        return update(self._target(), set, where)
+        return update_rows(self._target(), set, where)
 
     def merge(self, source: object, on: str | Sequence[str]) -> Merge:
         """Begins a MERGE INTO: matches rows of a source with rows of the table; its clauses are methods of `Merge`.
@@ -125,7 +251,7 @@ class RowOperations(Rewriting):
 
         return Merge(self._target(), source, on)
 
-    @watched("writing")
+    @track_calls("writing")
     def overwrite(
         self,
         data: object,
@@ -152,9 +278,9 @@ class RowOperations(Rewriting):
         Raises:
             InvalidArgument: rows outside of `partition` or `replace_where`, or as `append`.
         """
-        from morrow.writers.operations.overwrite import overwrite
+        from morrow.writers.operations.overwrite import overwrite_rows
 
-        return overwrite(
+        return overwrite_rows(
             self._target(),
             data,
             partition,
@@ -166,9 +292,9 @@ class RowOperations(Rewriting):
 
     def truncate(self) -> Snapshot | None:
         """Deletes all rows, in one commit; older snapshots keep them."""
-        from morrow.writers.operations.overwrite import truncate
+        from morrow.writers.operations.overwrite import truncate_table
 
-        return truncate(self._target())
+        return truncate_table(self._target())
 
     def drop_partition(self, *partitions: Mapping[str, object]) -> Snapshot | None:
         """Drops one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
@@ -189,12 +315,12 @@ class RowOperations(Rewriting):
             commit_user: a fixed name makes commits repeatable: with it and an identifier, a commit that was already
                 made is recognised. None: a new name.
         """
-        from morrow.tables.writing import Writer
+        from morrow.tables.writer import Writer
 
         return Writer(self._metadata, commit_user)
 
     def committer(self, commit_user: str) -> Committer:
         """Returns a committer of what writers of this commit user have prepared, also in other processes."""
-        from morrow.tables.writing import Committer
+        from morrow.tables.writer import Committer
 
         return Committer(self._metadata, commit_user)

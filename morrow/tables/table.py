@@ -1,4 +1,7 @@
-"""The class `Table`: a table's schema, history, scans and changes."""
+"""The class `Table`: a table's schema, history, scans, changes and streams.
+
+Importing it imports no writer: operations import what they need when they are called.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.newest_state import look
-from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.engine.telling import public_names
-from morrow.scans.duckdb_scan import with_engine
-from morrow.scans.making import make_scan
-from morrow.scans.planning import read_latest_files
-from morrow.scans.scan_arguments import checked_limit
-from morrow.scans.table_scan import Scan
-from morrow.scans.travelling import travels
-from morrow.tables.branches import Branches
-from morrow.tables.following import Following
-from morrow.tables.history import SchemaList, SnapshotList, history_frame
+from morrow.engine.plan.prefetch import load_newest_schema
+from morrow.engine.plan.time_travel import Time, TravelArguments, parse_travel
+from morrow.engine.redaction import list_public_names
+from morrow.scans.arguments import check_limit, expose_travel_arguments
+from morrow.scans.table_scan import Scan, choose_engine, make_scan, read_latest_files
+from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags, read_history
 from morrow.tables.maintenance import Maintenance
 from morrow.tables.row_operations import RowOperations
-from morrow.tables.tags import Tags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +25,119 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from morrow.engine.format.schema import TableSchema
-    from morrow.readers.execution.dataset import PaimonDataset
-    from morrow.scans.changes import Mode
-    from morrow.scans.system import SystemScan
-    from morrow.tables.altering import Alteration
+    from morrow.engine.plan.consumers import Consumers
+    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
+    from morrow.scans.system_tables import SystemScan
+    from morrow.tables.alteration import Alteration
+
+
+class Following:
+    """The methods of `Table` that read changes, and who has read which."""
+
+    _metadata: TableMetadata
+
+    def changes(
+        self,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        *,
+        mode: Mode = "auto",
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        from_timestamp: Time | None = None,
+        to_timestamp: Time | None = None,
+    ) -> Changes:
+        """Returns the changes between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
+
+        Args:
+            from_snapshot: an id or a tag name, exclusive. None: from the oldest change there is.
+            to_snapshot: an id or a tag name, inclusive. None: the newest.
+            mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` those of the changelog
+                producer, ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for tables
+                with a changelog producer, delta for others. ``raw`` is delta: ``auto`` refuses tables without a
+                producer whose merge engine makes rows of several.
+            columns, filter: as for `scan`; the filter tests each changed row by itself.
+            from_timestamp, to_timestamp: the newest snapshots at or before these times.
+
+        Raises:
+            InvalidArgument, ColumnNotFound: the call is wrong.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: no such snapshot.
+            Unsupported: what was written are no whole rows; with data evolution, columns of older rows were written.
+        """
+        from morrow.scans.changes import make_changes
+
+        return make_changes(
+            self._metadata,
+            from_snapshot,
+            to_snapshot,
+            mode=mode,
+            columns=columns,
+            filter=filter,
+            from_timestamp=from_timestamp,
+            to_timestamp=to_timestamp,
+        )
+
+    def stream(
+        self,
+        from_snapshot: int | None = None,
+        *,
+        from_timestamp: Time | None = None,
+        start: Start | None = None,
+        consumer_id: str | None = None,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        wait: float | None = None,
+        poll: float | None = None,
+        mode: StreamMode = "auto",
+    ) -> ChangeStream:
+        """Follows the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
+
+        The columns are those that the table has when the stream begins, whatever they are called later; later ones are
+        left out.
+
+        With the option ``scan.bounded.watermark`` it ends at the first snapshot with a greater watermark; with
+        ``streaming.read.snapshot.delay`` it reads a snapshot only when it is that old.
+
+        Args:
+            from_snapshot: the first snapshot whose changes are read.
+            from_timestamp: changes after the newest snapshot at or before this time.
+            start: where neither is given: ``full``: all rows of the newest snapshot first; ``latest``: later changes
+                only. None: by the table's options (``scan.mode`` and others), ``full`` without them.
+            consumer_id: the consumer under which `ChangeStream.commit`, or the end of a ``with`` block, records the
+                progress. A stream of a known consumer continues from there; expiry keeps what it needs. None: the
+                option ``consumer-id``, if set.
+            wait: seconds to wait for a new snapshot before the iteration ends; None: for ever, 0: not at all.
+            poll: seconds between looks for a new snapshot; None: ``continuous.discovery-interval``, or one second.
+            mode: ``raw``: rows as they were written, also of tables without a changelog producer whose merge engine
+                makes rows of several (partial-update, aggregation, first-row). ``auto`` refuses these, as Flink does.
+
+        Raises:
+            InvalidArgument, ColumnNotFound: the call is wrong.
+            SnapshotExpired: while iterating, when the next snapshot has expired, or what was read was rolled back.
+            Unsupported: what was written are no whole rows (see `mode`); while iterating, when a column has another
+                type by then, or (data evolution) columns of older rows were written; begin another stream.
+        """
+        from morrow.scans.changes import ChangeStream, is_raw, make_request
+
+        return ChangeStream(
+            self._metadata,
+            make_request(self._metadata, columns, filter, raw=is_raw(mode)),
+            from_snapshot=from_snapshot,
+            from_timestamp=from_timestamp,
+            start=start,
+            consumer_id=consumer_id,
+            wait=wait,
+            poll=poll,
+        )
+
+    @property
+    def consumers(self) -> Consumers:
+        """The consumers and their progress: ``t.consumers.all()``, ``t.consumers.delete(name)``."""
+        from morrow.engine.plan.consumers import Consumers
+
+        return Consumers(self._metadata)
+
 
 Engine: TypeAlias = Literal["polars", "duckdb"]
 
@@ -45,7 +150,7 @@ class Table(RowOperations, Maintenance, Following):
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
-        look(metadata, at_first=read_latest_files)
+        load_newest_schema(metadata, at_first=read_latest_files)
 
     @property
     def path(self) -> str:
@@ -94,7 +199,7 @@ class Table(RowOperations, Maintenance, Following):
     @property
     def alter(self) -> Alteration:
         """Schema changes: ``t.alter.add_column("x", "INT")``; several in one version: ``with t.alter() as a: ...``."""
-        from morrow.tables.altering import Alteration
+        from morrow.tables.alteration import Alteration
 
         return Alteration(self._metadata)
 
@@ -124,7 +229,7 @@ class Table(RowOperations, Maintenance, Following):
         Raises:
             InvalidArgument: `limit` is no number of snapshots.
         """
-        return history_frame(self._metadata, checked_limit(limit))
+        return read_history(self._metadata, check_limit(limit))
 
     @property
     def tags(self) -> Tags:
@@ -136,7 +241,7 @@ class Table(RowOperations, Maintenance, Following):
         """The branches beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
         return Branches(self._metadata)
 
-    @travels
+    @expose_travel_arguments
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -163,10 +268,10 @@ class Table(RowOperations, Maintenance, Following):
             ColumnNotFound, InvalidArgument: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
         """
-        scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
-        return with_engine(scan, engine)
+        scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
+        return choose_engine(scan, engine)
 
-    @travels
+    @expose_travel_arguments
     def to_polars(
         self,
         columns: Sequence[str] | None = None,
@@ -177,7 +282,7 @@ class Table(RowOperations, Maintenance, Following):
         """Returns rows as a Polars DataFrame. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_polars()
 
-    @travels
+    @expose_travel_arguments
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
@@ -188,7 +293,7 @@ class Table(RowOperations, Maintenance, Following):
         """Returns rows as an Arrow table. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_arrow()
 
-    @travels
+    @expose_travel_arguments
     def to_pandas(
         self,
         columns: Sequence[str] | None = None,
@@ -199,17 +304,17 @@ class Table(RowOperations, Maintenance, Following):
         """Returns rows as a pandas DataFrame; needs pandas installed. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_pandas()
 
-    @travels
+    @expose_travel_arguments
     def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:
         """Returns the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
         return self.scan(filter=filter, **at).count()
 
-    @travels
+    @expose_travel_arguments
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
         """Returns some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
 
-    @travels
+    @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:
         """Returns the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
 
@@ -217,7 +322,7 @@ class Table(RowOperations, Maintenance, Following):
         """
         return self.scan(**at).dataset()
 
-    @travels
+    @expose_travel_arguments
     def system(
         self,
         name: str,
@@ -246,7 +351,7 @@ class Table(RowOperations, Maintenance, Following):
             Unsupported: this table does not have it (``row_tracking`` where rows are not tracked).
             ColumnNotFound, InvalidArgument, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: as `scan`.
         """
-        from morrow.scans.system import make_system_scan
+        from morrow.scans.system_tables import make_system_scan
 
         return make_system_scan(
             self._metadata,
@@ -254,7 +359,7 @@ class Table(RowOperations, Maintenance, Following):
             columns=columns,
             filter=filter,
             limit=limit,
-            travel=travel_of(**at),
+            travel=parse_travel(**at),
             from_snapshot=from_snapshot,
             to_snapshot=to_snapshot,
             mode=mode,
@@ -268,14 +373,14 @@ class Table(RowOperations, Maintenance, Following):
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def __dir__(self) -> list[str]:
-        return public_names(self)
+        return list_public_names(self)
 
     def __repr__(self) -> str:
-        from morrow.tables.portrait import text_of
+        from morrow.html import render_text
 
-        return text_of(self._metadata, self.path)
+        return render_text(self._metadata, self.path)
 
     def _repr_html_(self) -> str:
-        from morrow.tables.portrait import html_of
+        from morrow.html import render_html
 
-        return html_of(self._metadata, self.path, self.name)
+        return render_html(self._metadata, self.path, self.name)

@@ -10,18 +10,17 @@ import pyarrow as pa
 from morrow.engine.format.types import DataType
 
 if TYPE_CHECKING:
-    from morrow.readers.casts.native import cast_expression, polars_cast
-    from morrow.readers.casts.rules import is_allowed
+    from morrow.readers.casts.rules import cast_expression, is_allowed, polars_cast
 
-__all__ = ["arrow_cast", "cast_expression", "is_allowed", "polars_cast"]
+__all__ = ["cast_array", "cast_expression", "is_allowed", "polars_cast"]
 
-HOMES = {"cast_expression": "native", "polars_cast": "native", "is_allowed": "rules"}
+HOMES = {"cast_expression": "rules", "polars_cast": "rules", "is_allowed": "rules"}
 """Where functions are; most reads cast nothing, and do without these modules."""
 
 A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
 
-def arrow_cast(array: A, source: DataType, target: DataType, *, where: str | None = None, zone: str = "UTC") -> A:
+def cast_array(array: A, source: DataType, target: DataType, *, where: str | None = None, zone: str = "UTC") -> A:
     """Casts a column to its type in the schema that is read.
 
     Args:

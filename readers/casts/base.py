@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.type_equality import same_values
-from morrow.engine.schema.changes import Path
-from morrow.engine.schema.nested import shown
-from morrow.engine.values import replace
-from morrow.readers.casts.dtypes import conform
+from morrow.engine.format.types import has_same_values
+from morrow.engine.schema.schema_changes import Path, format_path
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import cast_layout
 
 Ints = npt.NDArray[np.int64]
 
@@ -58,7 +57,7 @@ class Cast:
             cast = f"the value {value!r} in a cast from {self.source} to {self.target}"
             return Unsupported(cast, where=self.where, hint=reason)
         return Unsupported(
-            f"the value {value!r} of the column {shown(change.path)}, written as {self.source} by schema "
+            f"the value {value!r} of the column {format_path(change.path)}, written as {self.source} by schema "
             f"{change.written}, as {self.target} of schema {change.read}",
             where=self.where,
             hint=f"{reason}; set the type back: {change.set_type(self.source)}, or read a snapshot of before",
@@ -72,10 +71,10 @@ class Cast:
         """
         bad = array.filter(pc.and_(array.is_valid(), pc.invert(pc.fill_null(valid, False))))
         if len(bad):
-            raise self.failure(shown_value(bad[:1]), reason)
+            raise self.failure(show_value(bad[:1]), reason)
 
 
-def shown_value(value: pa.Array) -> object:
+def show_value(value: pa.Array) -> object:
     """Returns the only value of an array, as messages show it."""
     # Python's dates end where Arrow's do not.
     return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
@@ -103,21 +102,21 @@ def apply(array: pa.Array, cast: Cast) -> pa.Array:
     Raises:
         Unsupported: no rule, or a value that cannot be cast.
     """
-    if same_values(cast.source, cast.target):
-        return conform(array, cast.target.arrow())
+    if has_same_values(cast.source, cast.target):
+        return cast_layout(array, cast.target.arrow())
     rule = resolve(cast.source, cast.target)
     if rule is None:
-        raise no_rule(cast.source, cast.target, cast.where)
+        raise make_cast_error(cast.source, cast.target, cast.where)
     return rule(array, cast)
 
 
-def no_rule(source: t.DataType, target: t.DataType, where: str | None) -> Unsupported:
+def make_cast_error(source: t.DataType, target: t.DataType, where: str | None) -> Unsupported:
     """Returns the error for an unsupported cast."""
     hint = "Java Paimon has none either; read a snapshot of before the type change"
     return Unsupported(f"a cast from {source} to {target}", where=where, hint=hint)
 
 
-def numbers(array: pa.Array) -> npt.NDArray[Any]:
+def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
     """Returns the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
@@ -129,20 +128,20 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
     return result
 
 
-def like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
+def to_arrow_like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
     """Returns `values` as an Arrow array of `type`, null where `array` is null."""
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, mask=mask).cast(type)
 
 
-def over_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
+def map_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
     """Applies a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
     encoded = array.dictionary_encode()
     results = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=type)
     return results.take(encoded.indices)
 
 
-def sized_text(text: pa.Array, target: t.CharType | t.VarCharType) -> pa.Array:
+def fit_text(text: pa.Array, target: t.CharType | t.VarCharType) -> pa.Array:
     """Returns text cut to the target's length in characters; CHAR is padded with blanks."""
     if target.length < t.MAX_LENGTH:
         text = pc.utf8_slice_codeunits(text, 0, target.length)

@@ -1,6 +1,6 @@
-"""Paimon types in Polars, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
+"""Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
 
-Polars has fewer types than Arrow, so some are represented (`morrow.engine.format.polars_types`):
+Polars has fewer types than Arrow, so some types are represented (`morrow.engine.format.polars_types`):
 
 ================  ==========================================  ===============================================
 Paimon            Polars                                      Arrow
@@ -16,8 +16,8 @@ VECTOR            Array(element, length)                      fixed_size_list
 VARIANT           Struct{value: Binary, metadata: Binary}     struct<value: binary, metadata: binary>
 ================  ==========================================  ===============================================
 
-Fixed-width columns cross without a copy. Text, which Polars keeps as views, is copied once into Arrow's 32-bit layout,
-of large frames in several threads; lists change from 64-bit to 32-bit offsets, their values stay.
+Fixed-width columns are converted without a copy. Text, which Polars stores as views, is copied once into Arrow's
+32-bit layout, of large frames in several threads. Lists change from 64-bit to 32-bit offsets; their values stay.
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.engine.format.polars_types import polars_dtype, polars_schema
-from morrow.engine.names import cols, unnamed
+from morrow.engine.format.polars_types import to_polars_dtype, to_polars_schema
+from morrow.engine.format.types import DataType
+from morrow.engine.names import clear_pattern_name, cols
 
 __all__ = [
-    "conform",
+    "cast_layout",
     "list_offsets",
-    "null_mask",
-    "polars_dtype",
-    "polars_schema",
+    "make_null_mask",
     "to_arrow_array",
     "to_arrow_batch",
     "to_arrow_table",
     "to_frame",
+    "to_polars_dtype",
+    "to_polars_schema",
     "to_series",
 ]
 
-FEW_VALUES = 1 << 16
+MAX_FEW_VALUES = 1 << 16
 """Up to so many values of text are copied once more, rather than to import what Arrow's casts need."""
-VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
-NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+VIEW_TYPES = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
+NARROW_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 MAX_CHUNK_BYTES = 2**31 - 1
 """The limit of 32-bit offsets: a larger chunk is split, as Arrow's string and list types require."""
 
-THREADED_ROWS = 1 << 18
+MIN_THREADED_ROWS = 1 << 18
 """Frames of so many rows are converted in threads; below, starting threads costs as much as they save."""
 
-TEXT = frozenset({pl.String(), pl.Binary()})
+VIEW_DTYPES = frozenset({pl.String(), pl.Binary()})
 """Types that Polars keeps as views."""
 
 
@@ -74,13 +75,13 @@ def to_arrow_table(
     Raises:
         InvalidArgument: a column is missing or holds values that are not of the type.
     """
-    schema = t.arrow_schema(tuple(fields))
+    schema = t.to_arrow_schema(tuple(fields))
     missing = [name for name in schema.names if name not in frame.columns]
     if missing:
         raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
     columns = frame.select(cols(schema.names)).get_columns()
     del frame  # where nobody else holds it, only what is being converted is in memory twice
-    return _table(columns, schema, pool)
+    return _convert_columns(columns, schema, pool)
 
 
 def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
@@ -96,12 +97,12 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _table(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
+def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
     """Converts columns, which are taken out of the list, chunk by chunk."""
     rows = len(series[0]) if series else 0
     series.reverse()
     fields = list(schema)
-    left = [(field, unnamed(series.pop()).get_chunks()) for field in fields]
+    left = [(field, clear_pattern_name(series.pop()).get_chunks()) for field in fields]
 
     def column(number: int) -> pa.ChunkedArray:
         field, pieces = left[number]
@@ -109,10 +110,12 @@ def _table(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | Non
         made: list[pa.Array] = []
         while pieces:
             piece = pieces.pop()
-            made += _text_arrays(piece, field, pool) if piece.dtype in TEXT else _arrays(piece, field)
+            made += (
+                _convert_text_chunk(piece, field, pool) if piece.dtype in VIEW_DTYPES else _convert_chunk(piece, field)
+            )
         return pa.chunked_array(made, field.type)
 
-    if rows < THREADED_ROWS:
+    if rows < MIN_THREADED_ROWS:
         columns = list(map(column, range(len(fields))))
     else:
         with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
@@ -120,25 +123,31 @@ def _table(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | Non
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
+def _convert_chunk(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
     """Returns one chunk of a column, split into several arrays if 32-bit offsets do not suffice."""
     array = piece.to_arrow(compat_level=pl.CompatLevel.oldest())
     if array.nbytes <= MAX_CHUNK_BYTES or len(piece) == 1:
-        return [_named(field, array)]
-    return _halves(piece, field, _arrays)
+        return [_cast_field_layout(field, array)]
+    return _convert_halves(piece, field, _convert_chunk)
 
 
-def _text_arrays(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool | None = None) -> list[pa.Array]:
+def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool | None = None) -> list[pa.Array]:
     """Does the same for text or bytes, straight from Polars' views."""
-    if len(piece) <= FEW_VALUES and (narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)):
+    if len(piece) <= MAX_FEW_VALUES and (
+        narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)
+    ):
         return narrow
     views = piece.to_arrow(compat_level=pl.CompatLevel.newest())
-    own = pool is not None and views.type == VIEWS.get(field.type)
-    array = views.cast(field.type, memory_pool=pool) if own else _named(field, views)
+    own = pool is not None and views.type == VIEW_TYPES.get(field.type)
+    array = views.cast(field.type, memory_pool=pool) if own else _cast_field_layout(field, views)
     # The size of the views is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
     if array.get_total_buffer_size() <= MAX_CHUNK_BYTES:
         return [array]
-    return _halves(piece, field, partial(_text_arrays, pool=pool)) if len(piece) > 1 else _arrays(piece, field)
+    return (
+        _convert_halves(piece, field, partial(_convert_text_chunk, pool=pool))
+        if len(piece) > 1
+        else _convert_chunk(piece, field)
+    )
 
 
 def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
@@ -147,7 +156,7 @@ def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
     Arrow's cast does that as well, and imports a large module the first time.
     """
     there, offsets, values = array.buffers()
-    if not len(array) or array.offset or NARROW.get(array.type) != field.type:
+    if not len(array) or array.offset or NARROW_TYPES.get(array.type) != field.type:
         return []
     ends = np.frombuffer(offsets, np.int64, len(array) + 1)
     if ends[-1] > MAX_CHUNK_BYTES:
@@ -156,21 +165,21 @@ def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
     return [pa.Array.from_buffers(field.type, len(array), buffers, array.null_count)]
 
 
-def _halves(
+def _convert_halves(
     piece: pl.Series, field: pa.Field, convert: Callable[[pl.Series, pa.Field], list[pa.Array]]
 ) -> list[pa.Array]:
     middle = len(piece) // 2
     return [*convert(piece[:middle], field), *convert(piece[middle:], field)]
 
 
-def _named(field: pa.Field, chunk: pa.Array) -> pa.Array:
+def _cast_field_layout(field: pa.Field, chunk: pa.Array) -> pa.Array:
     try:
-        return conform(chunk, field.type)
+        return cast_layout(chunk, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"column {field.name!r} of type {chunk.type} is not {field.type}: {error}") from error
 
 
-def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
+def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Converts values to another Arrow layout of the same logical type, nested types included.
 
     Lists (also of a fixed size), large lists and maps take the layout of `type`, struct members are taken in order and
@@ -186,40 +195,42 @@ def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
     if array.type.equals(type, check_metadata=True):
         return array
     if pa.types.is_map(type):
-        return _conform_map(array, type)
+        return _cast_map_layout(array, type)
     if pa.types.is_list(type):
         if pa.types.is_fixed_size_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
         return pa.ListArray.from_arrays(
-            list_offsets(array), conform(array.values, type.value_type), type, mask=null_mask(array)
+            list_offsets(array), cast_layout(array.values, type.value_type), type, mask=make_null_mask(array)
         )
     if pa.types.is_fixed_size_list(type):
         values = array.values[array.offset * type.list_size : (array.offset + len(array)) * type.list_size]
-        return pa.FixedSizeListArray.from_arrays(conform(values, type.value_type), type=type, mask=null_mask(array))
+        return pa.FixedSizeListArray.from_arrays(
+            cast_layout(values, type.value_type), type=type, mask=make_null_mask(array)
+        )
     if pa.types.is_struct(type):
-        return _conform_struct(array, type)
-    return _conform_atomic(array, type)
+        return _cast_struct_layout(array, type)
+    return _cast_atomic_layout(array, type)
 
 
-def _conform_map(array: pa.Array, type: pa.MapType) -> pa.Array:
+def _cast_map_layout(array: pa.Array, type: pa.MapType) -> pa.Array:
     if pa.types.is_map(array.type):
         key, value = array.keys, array.items
     else:
         key, value = array.values.field(0), array.values.field(1)
-    key, value = conform(key, type.key_type), conform(value, type.item_type)
-    return pa.MapArray.from_arrays(list_offsets(array), key, value, type=type, mask=null_mask(array))
+    key, value = cast_layout(key, type.key_type), cast_layout(value, type.item_type)
+    return pa.MapArray.from_arrays(list_offsets(array), key, value, type=type, mask=make_null_mask(array))
 
 
-def _conform_struct(array: pa.StructArray, type: pa.StructType) -> pa.Array:
+def _cast_struct_layout(array: pa.StructArray, type: pa.StructType) -> pa.Array:
     if array.type.num_fields != type.num_fields:
         raise pa.ArrowInvalid(f"{array.type.num_fields} members where {type.num_fields} are expected")
-    members = [conform(array.field(i), type.field(i).type) for i in range(type.num_fields)]
+    members = [cast_layout(array.field(i), type.field(i).type) for i in range(type.num_fields)]
     if not members:
         return array.cast(type)
-    return pa.StructArray.from_arrays(members, fields=list(type), mask=null_mask(array))
+    return pa.StructArray.from_arrays(members, fields=list(type), mask=make_null_mask(array))
 
 
-def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
+def _cast_atomic_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(type) and pa.types.is_timestamp(array.type):
         try:
             return array.cast(type)
@@ -242,14 +253,14 @@ def list_offsets(array: pa.Array) -> pa.Array:
     return pc.add(offsets, pa.scalar(0, pa.int32()))
 
 
-def null_mask(array: pa.Array) -> pa.Array | None:
+def make_null_mask(array: pa.Array) -> pa.Array | None:
     """Returns true where null, as the `from_arrays` constructors take it; None when there are no nulls."""
     return array.is_null() if array.null_count else None
 
 
 def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
     """Converts a column in Morrow's Polars representation to an Arrow array of exactly `type.arrow()`."""
-    return conform(unnamed(series).to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
+    return cast_layout(clear_pattern_name(series).to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
 
 
 def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> pl.DataFrame:
@@ -259,4 +270,22 @@ def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> 
 
 def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
     """Converts an Arrow column of `type` to a Polars series in Morrow's representation."""
-    return pl.Series(pl.from_arrow(array), dtype=polars_dtype(type)).alias(name)
+    return pl.Series(pl.from_arrow(array), dtype=to_polars_dtype(type)).alias(name)
+
+
+DTYPE_BYTES: dict[type[pl.DataType], int] = {
+    **dict.fromkeys((pl.Boolean, pl.Int8), 1),
+    pl.Int16: 2,
+    **dict.fromkeys((pl.Int32, pl.Float32, pl.Date), 4),
+    **dict.fromkeys((pl.Int64, pl.Float64, pl.Datetime, pl.Time), 8),
+    pl.Decimal: 16,
+}
+"""Bytes of a value by its dtype."""
+
+VARIABLE_BYTES = 40
+"""About how many bytes a value of a type of no fixed width takes."""
+
+
+def estimate_width(type_: DataType) -> int:
+    """Returns about how many bytes a value of this type takes in memory."""
+    return DTYPE_BYTES.get(type(to_polars_dtype(type_)), VARIABLE_BYTES)

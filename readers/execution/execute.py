@@ -1,63 +1,96 @@
-"""Runs a plan: as a lazy frame, a table, a stream of batches, a count."""
+"""Execution of plans: as a lazy frame, a table, a stream of batches, a count.
+
+Full reads of files that Arrow decodes go straight to an Arrow table: the rows never pass through Polars. Masks are
+applied to each decoded batch in the thread that decoded it, so a table costs little more than its files. Only plans
+without a filter, whose columns come unchanged from the files, are read this way; all others are read as frames.
+
+`scan_lazily` returns the LazyFrames that users go on with. A frame is planned when it is collected, by the columns,
+the filter and the number of rows that Polars pushes down. Conditions that a predicate expresses exactly prune files
+and are tested before the mask; the rest is tested on the rows, as part of the query over the files. If that fails,
+the files are read without it: so the error names a file or the filter, and filters that fail or panic only on the
+way into a file still return their rows.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeAlias
 
+import msgspec
 import polars as pl
 import pyarrow as pa
+from polars.io.plugins import register_io_source
 
-from morrow.engine.forks import in_one_process
-from morrow.engine.format.types import arrow_schema
+from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.format.polars_types import to_polars_schema
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField, has_same_values, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
-from morrow.engine.plan.in_flight import in_flight
+from morrow.engine.plan.filter.residuals import shorten_text
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.engine.progress import advance, working
-from morrow.engine.values import replace
-from morrow.engine.wording import plural
-from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete
-from morrow.readers.execution.joined_reads import join_masks
-from morrow.readers.execution.joined_sections import section_frames
-from morrow.readers.execution.one_pass import bytes_of, read_at_once
-from morrow.readers.execution.section_frames import empty_frame, filtered, is_cut, section_pieces
+from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import refuse_in_fork
+from morrow.engine.progress import advance, show_progress
+from morrow.engine.structs import replace
+from morrow.engine.units import format_count
+from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
+from morrow.readers.execution.joined_sections import join_masks, scan_sections
+from morrow.readers.execution.section_frames import filter_frame, is_cut, make_empty_frame, scan_section_pieces
+from morrow.readers.execution.strategy import (
+    check_complete,
+    count_rows,
+    estimate_bytes,
+    is_complete,
+    is_fetched,
+    limit_sections,
+    read_at_once,
+)
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_errors import reading_sections
-from morrow.readers.files.streaming import batches
+from morrow.readers.files.file_frames import (
+    list_virtual_columns,
+    list_written_fields,
+    make_source,
+    select_file_columns,
+    to_constant,
+)
+from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
+from morrow.readers.files.registry import find_file_reader
+from morrow.readers.files.source import FileSource, check_rows, translate_errors
+from morrow.readers.files.streaming import collect_batches, translate_section_errors
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded, scan_masks
 
 MASK_WORKERS = 2
 """Sections whose masks are computed, or that are read whole, at once."""
 
-BATCH_ROWS = 131_072
+DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
 
-LEAST_SHOWN_ROWS = 1 << 22
+MIN_SHOWN_ROWS = 1 << 22
 """Stored rows from which a read that somebody looks at is counted; fewer are there before it would be shown."""
 
-PIECEWISE_ROWS = 1 << 22
+MIN_PIECEWISE_ROWS = 1 << 22
 """Stored rows from which on a table of Arrow is made piece by piece: fewer are there sooner when read as a whole."""
 
-GROUP_ROWS = 1 << 24
-MOST_GROUPED = 64
+MAX_GROUP_ROWS = 1 << 24
+MAX_GROUP_SECTIONS = 64
 """Sections that a stream reads as one query: up to so many stored rows and so many sections."""
 
 
-STREAM_HELD = 160 << 20
+MAX_STREAM_BYTES = 160 << 20
 """About how many bytes of sections that merge a stream reads at once, in one pass: the columns that are asked for."""
-AT_ONCE = 64 << 20
+MAX_SINGLE_BATCH_BYTES = 64 << 20
 """Columns of about so many bytes are one batch: a stream of batches takes some more time."""
 
 
-def lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
+def to_lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
     """Returns the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
 
     Sections that merge may be read immediately, in one pass, up to about `held` bytes together: infinite where the
@@ -65,76 +98,81 @@ def lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
     """
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
-    with in_flight(plan, store):
-        parts = [_frame(part, part.sections, store, held) for part in plan.parts]
+    with guard_read(plan, store):
+        parts = [_read_sections(part, part.sections, store, held) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
 
-def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[None]:
+def translate_plan_errors(plan: ScanPlan, store: FileStore) -> AbstractContextManager[None]:
     """Wraps reads of the whole plan: errors of files become Morrow's and name the file."""
-    return reading_sections(plan, plan.sections, store)
+    return translate_section_errors(plan, plan.sections, store)
 
 
-def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
+def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
     """Yields all rows of the plan, in bounded memory: what is read at once as it is, the rest in batches."""
     if not plan.columns:
         yield pl.DataFrame(height=count(plan, store))
         return
     if plan.limit is not None:
-        yield from batches(lazy(plan, store), batch_rows)
+        yield from collect_batches(to_lazy(plan, store), batch_rows)
         return
     for part in plan.parts:
-        with in_flight(part, store):
-            read, scanned = _apart(part, part.sections, store, STREAM_HELD)
+        with guard_read(part, store):
+            read, scanned = _split_read(part, part.sections, store, MAX_STREAM_BYTES)
         yield from read
         del read
-        if scanned is not None and sum(bytes_of(part, section, keys=False) for section in part.sections) <= AT_ONCE:
+        if (
+            scanned is not None
+            and sum(estimate_bytes(part, section, keys=False) for section in part.sections) <= MAX_SINGLE_BATCH_BYTES
+        ):
             yield scanned.collect()
         elif scanned is not None:
-            yield from batches(scanned, batch_rows)
+            yield from collect_batches(scanned, batch_rows)
 
 
-def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float = STREAM_HELD) -> pl.LazyFrame:
+def _read_sections(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float = MAX_STREAM_BYTES
+) -> pl.LazyFrame:
     """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
-    read, scanned = _apart(plan, sections, store, held)
+    read, scanned = _split_read(plan, sections, store, held)
     frames = [*(frame.lazy() for frame in read), *([] if scanned is None else [scanned])]
     return frames[0] if len(frames) == 1 else pl.concat(frames)
 
 
-def _apart(
+def _split_read(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
-    """Returns rows that were read at once, see `lazy`, and a frame of the others; None where there are no others."""
-    sections = enough(plan, sections)
+    """Returns rows that were read at once, see `to_lazy`, and a frame of the others; None where there are no others."""
+    sections = limit_sections(plan, sections)
     read, left = read_at_once(plan, sections, store, held) if is_complete(plan) else ([], sections)
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]
-    return rows, None if read and not left else _scanned(plan, left, store)
+    return rows, None if read and not left else _scan_parts(plan, left, store)
 
 
-def _scanned(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    masks = _masks(plan, sections, store)
-    frames = section_frames(plan, zip(sections, masks), store)
+def _scan_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
+    masks = _make_masks(plan, sections, store)
+    frames = scan_sections(plan, zip(sections, masks), store)
     # Keys of several versions are merged first and filtered after.
-    frames += [filtered(plan, merged) for s in sections for merged in _merged(plan, s, store)]
+    frames += [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
-    frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
-    frame = expressions.having(plan.filter.residuals, read, frame)
+    frame = make_empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
+    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
     return frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
 
 
-def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
+def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
     """Returns the rows of keys whose versions are combined, where the section has such keys."""
     if not is_folded(plan, section):
         return []
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
-    from morrow.readers.merges.sections import merged_frame
+    from morrow.readers.merges.sections import scan_merged
 
-    return [merged_frame(plan, section, plan.read_columns, store)]
+    return [scan_merged(plan, section, plan.read_columns, store)]
 
 
-def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
+def _make_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
     """Returns masks of the sections, computing several at a time."""
     if len(sections) <= 1:
         return [scan_masks(plan, section, store) for section in sections]
@@ -160,31 +198,31 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
-    with reading_plan(plan, store), _shown(plan) as is_shown:
-        frame = lazy(plan, store, held=math.inf)
-        counts = is_shown and plan.stored_rows >= LEAST_SHOWN_ROWS
-        rows = _counted(frame) if counts else frame.collect(engine=_engine(plan))
+    with translate_plan_errors(plan, store), _show_progress(plan) as is_shown:
+        frame = to_lazy(plan, store, held=math.inf)
+        counts = is_shown and plan.stored_rows >= MIN_SHOWN_ROWS
+        rows = _collect_counted(frame) if counts else frame.collect(engine=_choose_engine(plan))
     check_complete(plan, store, rows.height)
     return rows
 
 
-def _shown(plan: ScanPlan) -> AbstractContextManager[bool]:
+def _show_progress(plan: ScanPlan) -> AbstractContextManager[bool]:
     """Shows a read to memory as work, as much as there is stored."""
     files = [file for part in plan.parts for file in part.files]
     rows, size = sum(file.row_count for file in files), sum(file.size for file in files)
-    return working(f"reading {plural(len(files), 'file')}", rows=rows, bytes=size)
+    return show_progress(f"reading {format_count(len(files), 'file')}", rows=rows, bytes=size)
 
 
-def _counted(frame: pl.LazyFrame) -> pl.DataFrame:
+def _collect_counted(frame: pl.LazyFrame) -> pl.DataFrame:
     """Collects a frame batch by batch and counts its rows as progress, which one query as a whole does not tell."""
     found = []
-    for batch in batches(frame):
+    for batch in collect_batches(frame):
         advance(rows=batch.height)
         found.append(batch)
     return pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=frame.collect_schema())
 
 
-def _engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
+def _choose_engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
     """Returns the Polars engine.
 
     Residuals are tested above the scan: only a streaming query does not hold the rows that they drop in memory
@@ -197,27 +235,26 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     """Reads all rows as an Arrow table with exactly the schema of the plan's output fields."""
     if not plan.columns:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
-    from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
 
     if not (is_complete(plan) and is_arrow_only(plan)):
-        if plan.limit is None and plan.stored_rows >= PIECEWISE_ROWS:
-            return _piecewise(plan, store)
+        if plan.limit is None and plan.stored_rows >= MIN_PIECEWISE_ROWS:
+            return _convert_piecewise(plan, store)
         return to_arrow_table(to_polars(plan, store), plan.fields)
-    with reading_plan(plan, store), _shown(plan) as counts:
-        masks = [_masks(part, part.sections, store) for part in plan.parts]
-        table = arrow_table(plan, masks, store, counts=counts)
+    with translate_plan_errors(plan, store), _show_progress(plan) as counts:
+        masks = [_make_masks(part, part.sections, store) for part in plan.parts]
+        table = read_arrow_table(plan, masks, store, counts=counts)
     check_complete(plan, store, table.num_rows)
     return table
 
 
-def _piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
+def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
     """Converts rows as they are read, so that few of them are in memory in the form of Polars, too."""
-    tables = [arrow_schema(plan.fields).empty_table()]
+    tables = [to_arrow_schema(plan.fields).empty_table()]
     # Arrow's own allocator keeps what growing buffers leave over, a tenth of the table: slower to do without when few.
     pool = pa.system_memory_pool()
-    with reading_plan(plan, store), _shown(plan):
+    with translate_plan_errors(plan, store), _show_progress(plan):
         for part in plan.parts:
-            for frame in _pieces(part, store):
+            for frame in _read_pieces(part, store):
                 advance(rows=frame.height)
                 tables.append(to_arrow_table(frame, plan.fields, pool=pool))
                 del frame
@@ -226,30 +263,32 @@ def _piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
     return table
 
 
-def _pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
+def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
     """Yields the rows of one part, so few at a time that Polars decodes few of them ahead."""
     complete = is_complete(plan)
     for large, run in groupby(plan.sections, key=lambda section: complete and is_cut(section, store)):
         sections = list(run)
         if large:
             for section in sections:
-                yield from (batch for frame in _streamed(plan, [section], store) for batch in batches(frame))
+                yield from (
+                    batch for frame in _stream_sections(plan, [section], store) for batch in collect_batches(frame)
+                )
             continue
-        with in_flight(plan, store):
-            read, scanned = _apart(plan, sections, store, math.inf)
+        with guard_read(plan, store):
+            read, scanned = _split_read(plan, sections, store, math.inf)
         read.reverse()
         while read:
             yield read.pop()
         if scanned is not None:
-            yield from batches(scanned)
+            yield from collect_batches(scanned)
 
 
-def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yields record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
 
     A limit stops reading as soon as it is reached. A forked process cannot go on with it: see `check_process`.
     """
-    yield from in_one_process(_to_batches(plan, store, batch_rows))
+    yield from refuse_in_fork(_to_batches(plan, store, batch_rows))
 
 
 def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -259,36 +298,36 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
     left = plan.limit
     # Without a filter, sections that hold as many rows as the limit are enough: do not open more, nor make their masks.
     filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
-    most = GROUP_ROWS if left is None or filtered else min(GROUP_ROWS, left)
-    for part, group in ((one, group) for one in plan.parts for group in groups(one.sections, most)):
+    most = MAX_GROUP_ROWS if left is None or filtered else min(MAX_GROUP_ROWS, left)
+    for part, group in ((one, group) for one in plan.parts for group in group_sections(one.sections, most)):
         if left == 0:
             return
-        with reading_sections(part, group, store):
-            for frame in _streamed(part, group, store):
-                for chunk in batches(frame if left is None else frame.head(left), batch_rows):
+        with translate_section_errors(part, group, store):
+            for frame in _stream_sections(part, group, store):
+                for chunk in collect_batches(frame if left is None else frame.head(left), batch_rows):
                     left = None if left is None else left - chunk.height
                     yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
 
 
-def _streamed(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
+def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
     """Yields the rows of these sections as frames to collect one after the other: one, or pieces of a large section."""
     if len(sections) > 1 or not is_complete(plan) or not is_cut(sections[0], store):
-        yield _frame(plan, sections, store)
+        yield _read_sections(plan, sections, store)
     else:
-        (section,), (masks,) = sections, _masks(plan, sections, store)
-        yield from (*section_pieces(plan, section, masks, store), *_merged(plan, section, store))
+        (section,), (masks,) = sections, _make_masks(plan, sections, store)
+        yield from (*scan_section_pieces(plan, section, masks, store), *_read_merged(plan, section, store))
 
 
-def groups(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
+def group_sections(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
     """Groups neighbouring sections for one query: many small ones together, one of more than `most_rows` alone.
 
-    `most_rows` is `GROUP_ROWS` unless given.
+    `most_rows` is `MAX_GROUP_ROWS` unless given.
     """
-    most_rows = GROUP_ROWS if most_rows is None else most_rows
+    most_rows = MAX_GROUP_ROWS if most_rows is None else most_rows
     group: list[Section] = []
     rows = 0
     for section in sections:
-        if group and (rows + section.row_count > most_rows or len(group) == MOST_GROUPED):
+        if group and (rows + section.row_count > most_rows or len(group) == MAX_GROUP_SECTIONS):
             yield group
             group, rows = [], 0
         group.append(section)
@@ -297,9 +336,9 @@ def groups(sections: Sequence[Section], most_rows: int | None = None) -> Iterato
         yield group
 
 
-def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+def open_batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> pa.RecordBatchReader:
     """Returns `to_batches` as an Arrow stream."""
-    return pa.RecordBatchReader.from_batches(arrow_schema(plan.fields), to_batches(plan, store, batch_rows))
+    return pa.RecordBatchReader.from_batches(to_arrow_schema(plan.fields), to_batches(plan, store, batch_rows))
 
 
 def count(plan: ScanPlan, store: FileStore) -> int:
@@ -307,18 +346,213 @@ def count(plan: ScanPlan, store: FileStore) -> int:
 
     Deletion vectors on a local disk are decoded: there is no other check of the manifest's count of their rows.
     """
-    plan = plan if plan.columns else _of_some_column(plan)
+    plan = plan if plan.columns else _add_some_column(plan)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
-        with in_flight(plan, store):
+        with guard_read(plan, store):
             for part in plan.parts:
                 join_masks(part, part.sections, store)
-            rows = sum(checked_rows(one, section, store) for one in plan.parts for section in one.sections)
+            rows = sum(count_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
-    with reading_plan(plan, store):
-        return int(lazy(plan, store).select(pl.len()).collect(engine=_engine(plan)).item())
+    with translate_plan_errors(plan, store):
+        return int(to_lazy(plan, store).select(pl.len()).collect(engine=_choose_engine(plan)).item())
 
 
-def _of_some_column(plan: ScanPlan) -> ScanPlan:
+def _add_some_column(plan: ScanPlan) -> ScanPlan:
     """Adds to a plan without columns one to count its rows by: frames without columns lose their height."""
-    fallback = None if plan.fallback is None else _of_some_column(plan.fallback)
+    fallback = None if plan.fallback is None else _add_some_column(plan.fallback)
     return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
+
+
+def is_arrow_only(plan: ScanPlan) -> bool:
+    """Returns whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    if any(list_virtual_columns(part, part.fields) for part in plan.parts):
+        return False
+    return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
+        _is_read_unchanged(part, file) for part in plan.parts for file in _list_shapes(part)
+    )
+
+
+def read_arrow_table(
+    plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
+) -> pa.Table:
+    """Reads all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
+
+    Args:
+        plan: one for which `is_arrow_only` holds.
+        masks: the result of `scan_masks` for each part of the plan and each of its sections.
+        counts: count the rows of each file that is read as progress.
+
+    Raises:
+        CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
+    """
+    with nullcontext(store) if store.is_local else open_fetched_store(store) as source:
+        files = [
+            _MaskedFile(part, section, file, mask, source, plan.fields)
+            for part, section_masks in zip(plan.parts, masks, strict=True)
+            for section, file_masks in zip(part.sections, section_masks, strict=True)
+            for file, mask in zip(section.files, file_masks, strict=True)
+        ]
+        # Largest first: a large file at the end would keep a single thread busy.
+        order = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
+        if isinstance(source, FetchedStore):
+            source.expect(files[i].file for i in order if is_fetched(files[i].plan, files[i].file))
+        read: dict[int, list[pa.RecordBatch]] = {}
+        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+            for i, found in zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])):
+                read[i] = found
+                if isinstance(source, FetchedStore):
+                    source.drop([files[i].file])
+                if counts:
+                    advance(rows=files[i].file.row_count)
+    batches = [batch for i in range(len(files)) for batch in read[i]]
+    return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+
+
+def _is_plain(plan: ScanPlan, section: Section) -> bool:
+    """Returns whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
+    stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
+    return stored and all(_is_decoded_by_arrow(file) for file in section.files)
+
+
+def _is_decoded_by_arrow(file: DataFile) -> bool:
+    return find_file_reader(file.format, file.path).stripes is not None
+
+
+def _list_shapes(plan: ScanPlan) -> list[DataFile]:
+    """Returns one file for each distinct set of written columns."""
+    files = (file for section in plan.sections for file in section.files)
+    return list({(file.schema_id, file.write_columns): file for file in files}.values())
+
+
+def _is_read_unchanged(plan: ScanPlan, file: DataFile) -> bool:
+    written = {field.id: field for field in list_written_fields(plan, file)}
+    return all(has_same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
+
+
+class _MaskedFile(msgspec.Struct, frozen=True):
+    """A data file and its live rows; None: all rows except retractions."""
+
+    plan: ScanPlan
+    section: Section
+    file: DataFile
+    mask: Mask
+    store: FileStore
+    fields: tuple[DataField, ...]
+    """The columns of the rows; their types may be nullable where those of the plan are not."""
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """Returns the live rows, columns `fields`, one batch per chunk of the decoder."""
+        source = make_source(self.file, self.plan, self.store)
+        with translate_errors(self.file.path):
+            return list(self._decoded(source))
+
+    def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
+        stripes = find_file_reader(source.format, source.path).stripes
+        assert stripes is not None  # of a plan for which `is_arrow_only` holds
+        constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))
+        wanted = [field for field in self.plan.fields if field.name not in constants]
+        kind = [VALUE_KIND_FIELD] if self._holds_retractions else []
+        read = select_file_columns(list_written_fields(self.plan, self.file), (*wanted, *kind))
+        schema = to_arrow_schema(self.fields)
+        pairs = list(zip(self.plan.fields, self.fields, strict=True))
+        rows = 0
+        for stripe in stripes(source, read):
+            stored = dict(zip((field.id for field in read), stripe.columns, strict=True))
+            columns = [
+                self._constant(field, stripe.rows)
+                if field.name in constants
+                else _select_column(stored, replace(field, type=shown.type), stripe.rows)
+                for field, shown in pairs
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            live = self._live(rows, stripe.rows, stored.get(VALUE_KIND_FIELD.id))
+            yield batch if live is None else batch.filter(live.to_arrow())
+            rows += stripe.rows
+        check_rows(source, rows)
+
+    @property
+    def _holds_retractions(self) -> bool:
+        """Whether the scan has to drop retractions, which masks leave in; masks of a merge leave them out."""
+        raw = self.section.kind is SectionKind.RAW and self.plan.drops_retractions
+        return raw and self.file.may_hold_retractions
+
+    def _live(self, start: int, rows: int, kinds: pa.Array | None) -> Mask:
+        mask = None if self.mask is None else self.mask.slice(start, rows)
+        if kinds is None:
+            return mask
+        added = pl.Series(pl.from_arrow(kinds)) & RETRACT_BIT == 0
+        return added if mask is None else mask & added
+
+    def _constant(self, field: DataField, rows: int) -> pa.Array:
+        value = self.section.partition[self.plan.schema.partition_keys.index(field.name)]
+        one = pl.select(to_constant(value, field)).to_series()
+        return to_arrow_array(one.new_from_index(0, rows), field.type)
+
+
+def _select_column(stored: dict[int, pa.Array], field: DataField, rows: int) -> pa.Array:
+    """Returns the column with this field id; null where the file was written without it."""
+    if field.id not in stored:
+        return pa.nulls(rows, field.type.arrow())
+    return cast_layout(stored[field.id], field.type.arrow())
+
+
+FAILURES = (MorrowError, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+MakePlan: TypeAlias = Callable[[Sequence[str] | None, pl.Expr | None, int | None], tuple[ScanPlan, pl.Expr | None]]
+"""Plans a read of these columns (None: all), rows for which the expression is true, and so many rows at most.
+
+It returns the plan, and the expression if rows of the plan are still to be tested by it.
+"""
+
+
+def scan_lazily(fields: Sequence[DataField], make_plan: MakePlan, store: FileStore, title: str) -> pl.LazyFrame:
+    """Returns the rows of these columns as a Polars LazyFrame; plan and masks are made, and data is read, on collect.
+
+    Collecting raises:
+        CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: as reading does.
+        InvalidArgument: Polars panics when it evaluates a filter that was added to the frame.
+    """
+    if not fields:
+        return to_lazy(make_plan(None, None, None)[0], store)  # a height and no columns, which batches would lose
+
+    def generate(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        plan, condition = make_plan(with_columns, predicate, n_rows)
+        if condition is None:
+            yield from _read_plan(plan, store, batch_size)
+        else:
+            yield from _read_filtered(plan, store, condition, batch_size)
+
+    return register_io_source(generate, schema=to_polars_schema(fields), explain_name=f"Morrow {title}")
+
+
+def _read_plan(plan: ScanPlan, store: FileStore, batch_size: int | None) -> Iterator[pl.DataFrame]:
+    with translate_plan_errors(plan, store):
+        yield from read_frames(plan, store, batch_size)
+
+
+def _read_filtered(
+    plan: ScanPlan, store: FileStore, condition: pl.Expr, batch_size: int | None
+) -> Iterator[pl.DataFrame]:
+    """Yields the rows for which the condition is true; the plan has all columns that it reads."""
+    given = 0
+    try:
+        for batch in collect_batches(to_lazy(plan, store).filter(condition), batch_size):
+            yield batch
+            given += batch.height
+        return
+    except FAILURES:
+        pass
+    for batch in _read_plan(plan, store, batch_size):
+        kept = _filter_batch(batch, condition)
+        new, given = kept[given:], max(given - kept.height, 0)
+        if new.height:
+            yield new
+
+
+def _filter_batch(rows: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    try:
+        return rows.filter(condition)
+    except pl.exceptions.PanicException as error:
+        raise InvalidArgument(f"filter: Polars cannot evaluate {shorten_text(str(condition))!r}: {error}") from error

@@ -1,49 +1,66 @@
-"""A plan as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
+"""Plan as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow, and its execution by DuckDB.
 
 RAW sections are scans without the positions that deletion vectors name dead. A MERGE section is a relation of versions
-under the SQL of its merge engine (`readers.merges.sql`). Files of older schemas are selected with their own names of
-the columns, and cast where DuckDB casts as Paimon does. What SQL cannot say is `Unsupported`.
+under the SQL of its merge engine (`readers.merges.sql_merge`). Files of older schemas are selected with their own
+names of the columns, and cast if DuckDB casts as Paimon does. Columns whose statistics DuckDB would misread are
+hidden from its statistics. `Unsupported` is raised for anything that SQL cannot express.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.execution.plain_columns import FILE, column_type, file_column
+from morrow.engine.polars_threads import refuse_in_fork
+from morrow.readers.expressions.duckdb_queries import check_duckdb, query_errors, read_stream, run_query
+from morrow.readers.expressions.sql import (
+    REALS,
+    has_reals,
+    list_inner_types,
+    name_type,
+    quote_identifier,
+    quote_literal,
+    quote_path,
+)
 from morrow.readers.expressions.sql import compile as compiled
-from morrow.readers.expressions.sql import quote_identifier, quote_literal, quote_path
-from morrow.readers.files.file_frames import written_fields
-from morrow.readers.files.virtual_columns import virtual_columns
-from morrow.readers.masks.live import read_deletion
-from morrow.readers.merges.sql import merge_query
-from morrow.readers.merges.sql.statement import Names
-from morrow.readers.merges.sql.types import REALS, holds_reals
+from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields, make_source
+from morrow.readers.files.source import get_first_line
+from morrow.readers.files.streaming import fail_alone
+from morrow.readers.masks.live_rows import read_deletion
+from morrow.readers.merges.sql_merge import merge_query
+from morrow.readers.merges.sql_statements import Names
+
+if TYPE_CHECKING:
+    import duckdb
 
 PARQUET = "parquet"
 POSITION = "file_row_number"
 """DuckDB's column of positions in a file."""
 VERSIONS = "versions"
 UNION = "\nUNION ALL\n"
-MOST_LISTED = 1_000
+MAX_LISTED_POSITIONS = 1_000
 """Dead positions that are listed; more are bits of a literal."""
-HASHED = "Paimon's order of distinct elements is that of a hash table of Java's"
-SIGNLESS = "DuckDB takes 0.0 and -0.0 for one"
+NO_HASH_ORDER = "Paimon's order of distinct elements is that of a hash table of Java's"
+NO_SIGNED_ZEROS = "DuckDB takes 0.0 and -0.0 for one"
 NO_ROWS = "WHERE false"
 
 
-def plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
+def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
     """Returns the statement whose rows are those of the plan, in no order; it ends without a semicolon.
 
     `bare`: the same in few words for DuckDB to bind, which need its column `FILE`. Columns of files then have the types
@@ -55,26 +72,26 @@ def plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
     """
     if not plan.columns:
         raise Unsupported("a read of no columns as SQL", where=plan.table)
-    with in_flight(plan, store):
-        parts = [select for part in plan.parts for select in _part(part, store, bare)]
-    rows, where = UNION.join(parts) or _no_rows(plan), _where(plan)
-    if not where and plan.limit is None and tuple(field.name for field in _fields(plan)) == plan.columns:
+    with guard_read(plan, store):
+        parts = [select for part in plan.parts for select in _select_part(part, store, bare)]
+    rows, where = UNION.join(parts) or _select_no_rows(plan), _build_where(plan)
+    if not where and plan.limit is None and tuple(field.name for field in _list_fields(plan)) == plan.columns:
         return rows  # DuckDB binds every column of a query around it, too
     names = ", ".join(map(quote_identifier, plan.columns))
     limit = "" if plan.limit is None else f"\nLIMIT {plan.limit}"
     return f"SELECT {names}\nFROM (\n{rows}\n) AS live{where}{limit}"
 
 
-def _no_rows(plan: ScanPlan) -> str:
-    names = ", ".join(f"CAST(NULL AS {column_type(f)}) AS {quote_identifier(f.name)}" for f in _fields(plan))
+def _select_no_rows(plan: ScanPlan) -> str:
+    names = ", ".join(f"CAST(NULL AS {to_duckdb_type(f)}) AS {quote_identifier(f.name)}" for f in _list_fields(plan))
     return f"SELECT {names} {NO_ROWS}"
 
 
-def _fields(plan: ScanPlan) -> tuple[DataField, ...]:
+def _list_fields(plan: ScanPlan) -> tuple[DataField, ...]:
     return tuple(plan.schema.by_name[name] for name in plan.read_columns if name in plan.schema.by_name)
 
 
-def _where(plan: ScanPlan) -> str:
+def _build_where(plan: ScanPlan) -> str:
     conditions = []
     if plan.filter.predicate != ALWAYS:
         conditions.append(compiled(plan.filter.predicate, plan.schema.fields))
@@ -89,20 +106,20 @@ def _where(plan: ScanPlan) -> str:
 # Sections
 
 
-def _part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
-    fields = _fields(plan)
+def _select_part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
+    fields = _list_fields(plan)
     names = [field.name for field in plan.schema.fields]
     if len({name.casefold() for name in names}) < len(names):
         raise Unsupported("SQL on columns that differ only in case", where=plan.table, hint="DuckDB takes them for one")
-    if len(fields) < len(plan.read_columns) or virtual_columns(plan, fields):
+    if len(fields) < len(plan.read_columns) or list_virtual_columns(plan, fields):
         raise Unsupported("columns that no file holds, as SQL,", where=plan.table)
     for section in plan.sections:
         if section.kind is SectionKind.STITCH or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)
         if _is_merged(plan, section):
-            yield _merged(plan, section, fields, store)
+            yield _select_merged(plan, section, fields, store)
         else:
-            yield from _raw(plan, section, fields, store, bare)
+            yield from _select_raw(plan, section, fields, store, bare)
 
 
 def _is_merged(plan: ScanPlan, section: Section) -> bool:
@@ -112,15 +129,17 @@ def _is_merged(plan: ScanPlan, section: Section) -> bool:
     return plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
 
 
-def _raw(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool) -> Iterable[str]:
+def _select_raw(
+    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool
+) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
         return file.schema_id, file.write_columns or (), file.format, file.path if file.deletion is not None else ""
 
     for _, group in groupby(sorted(section.files, key=lambda file: str(shape(file))), key=shape):
-        yield _files(plan, section, list(group), fields, store, bare=bare)
+        yield _select_files(plan, section, list(group), fields, store, bare=bare)
 
 
-def _merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
+def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
     spec = plan.merge
     if spec is None or spec.keeps_retractions:
         raise Unsupported("this merge as SQL", where=plan.table)
@@ -130,30 +149,34 @@ def _merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store
             raise Unsupported(
                 f"versions of keys in the order of {field.name!r}, which is {field.type.text()}, as SQL,",
                 where=plan.table,
-                hint=SIGNLESS,
+                hint=NO_SIGNED_ZEROS,
             )
     for field in plan.schema.fields if spec.folds else ():
         # DuckDB aggregates what is no DOUBLE by its place in an order.
-        if holds_reals(field.type) and not isinstance(field.type, t.DoubleType):
+        if has_reals(field.type) and not isinstance(field.type, t.DoubleType):
             raise Unsupported(
-                f"the merge of {field.name}, which is {field.type.text()}, as SQL,", where=plan.table, hint=SIGNLESS
+                f"the merge of {field.name}, which is {field.type.text()}, as SQL,",
+                where=plan.table,
+                hint=NO_SIGNED_ZEROS,
             )
     for column in spec.columns:
         if column.call is not None and column.call.distinct:
-            raise Unsupported(f"the merge of {column.name}: {column.call}, as SQL,", where=plan.table, hint=HASHED)
+            raise Unsupported(
+                f"the merge of {column.name}: {column.call}, as SQL,", where=plan.table, hint=NO_HASH_ORDER
+            )
     retractions = any(file.may_hold_retractions for file in section.files)
     query = merge_query(spec, plan.schema.fields, relation=VERSIONS, retractions=retractions)
     if not query.runnable:
         raise Unsupported(f"the merge of {'; '.join(query.left_out)}, as SQL,", where=plan.table)
-    versions = _versions(plan, spec, section, store)
+    versions = _select_versions(plan, spec, section, store)
     names = ", ".join(quote_identifier(field.name) for field in fields) or "*"
     relation = quote_identifier(VERSIONS)
     return f"SELECT {names} FROM (\nWITH {relation} AS (\n{versions}\n)\nSELECT * FROM (\n{query.text}\n) AS merged\n)"
 
 
-def _versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStore) -> str:
+def _select_versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStore) -> str:
     """Returns the rows of all files of the section that the merge counts, with sequence numbers and kinds."""
-    selects = [_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
+    selects = [_select_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
     if not spec.looks_up or len({file.level for file in section.files if file.level > 0}) < 2:
         return UNION.join(selects)
     # Above level 0 a key counts in its lowest level alone: what lies higher is folded into that.
@@ -169,7 +192,7 @@ def _versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStor
 # Files
 
 
-def _files(
+def _select_files(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
@@ -184,22 +207,22 @@ def _files(
     if first.format != PARQUET:
         raise Unsupported(f"files of the format {first.format} as SQL", where=plan.table)
     constants = dict(zip(plan.schema.partition_keys, section.partition))
-    written = {field.id: field for field in written_fields(plan, first)}
+    written = {field.id: field for field in list_written_fields(plan, first)}
     bare = bare and not any(field.name.casefold() == FILE for field in written.values())
     items = []
     for field in fields:
         if field.name in constants:
-            value, kind = constants[field.name], column_type(field)
+            value, kind = constants[field.name], to_duckdb_type(field)
             assert not isinstance(value, np.datetime64)  # of timestamps with nanoseconds
             expression = "NULL" if value is None else quote_literal(value, field.type)
             expression = f"CAST({expression} AS {kind})"
         else:
-            expression = file_column(written.get(field.id), field, bare)
+            expression = build_file_column(written.get(field.id), field, bare)
         name = quote_identifier(field.name)
         items.append(name if expression == name else f"{expression} AS {name}")
     if versions:
         items += [quote_identifier(SEQUENCE_NUMBER), quote_identifier(VALUE_KIND)]
-    dead = None if first.deletion is None else _alive(first, store)
+    dead = None if first.deletion is None else _build_live_condition(first, store)
     if dead is not None and any(field.name.casefold() == POSITION for field in written.values()):
         raise Unsupported(f"a column {POSITION!r} beside deletion vectors, as SQL,", where=plan.table)
     paths = ", ".join(quote_path(file.path if store.is_local else store.url(file.path)) for file in files)
@@ -209,11 +232,185 @@ def _files(
     return f"SELECT {', '.join(items) or 'NULL'} FROM read_parquet([{paths}], {options}){where}"
 
 
-def _alive(file: DataFile, store: FileStore) -> str:
+def _build_live_condition(file: DataFile, store: FileStore) -> str:
     """Returns the condition that a row is not among those that the deletion vector names."""
     live = read_deletion(file, store).to_numpy()
     dead = np.flatnonzero(~live)
-    if len(dead) <= MOST_LISTED:
+    if len(dead) <= MAX_LISTED_POSITIONS:
         return f"{POSITION} NOT IN ({', '.join(map(str, dead))})" if len(dead) else "true"
     bits = (live + ord("0")).astype(np.uint8).tobytes().decode("ascii")
     return f"get_bit('{bits}'::BIT, {POSITION}::INTEGER) = 1"
+
+
+FILE = "file_index"
+"""DuckDB's number of the file that a row is of, one for many rows."""
+MAX_SECOND_DIGITS = 6
+"""The most digits of a second in a timestamp: files hold more in a form that DuckDB reads in microseconds."""
+REFUSED_TYPES = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
+TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
+INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
+
+
+def to_duckdb_type(field: DataField) -> str:
+    """Returns the type of a column as DuckDB spells it. Raises `Unsupported` for one that it lacks."""
+    _check(field.type, field.name)
+    return name_type(field.type)
+
+
+def _check(kind: DataType, name: str) -> None:
+    if isinstance(kind, REFUSED_TYPES):
+        raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL")
+    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MAX_SECOND_DIGITS:
+        raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL", hint="DuckDB reads microseconds")
+    for inner in list_inner_types(kind):
+        _check(inner, name)
+
+
+def build_file_column(stored: DataField | None, field: DataField, bare: bool) -> str:
+    """Returns a column of a file as the column that is read: columns that are newer than the file are null.
+
+    `bare`: without a cast to the type that it has already, and with `FILE`, see `plain_sql`.
+    """
+    kind = to_duckdb_type(field)
+    if stored is None:
+        return f"CAST(NULL AS {kind})"
+    _check(stored.type, field.name)
+    given, wanted = stored.type.with_nullable(True), field.type.with_nullable(True)
+    if given != wanted and not any(allows(given, wanted) for allows in CASTS):
+        raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
+    name = quote_identifier(stored.name)
+    value = name if bare and given == wanted else f"CAST({name} AS {kind})"
+    if not has_reals(wanted) and not _has_null_text(stored.type):
+        return value
+    return _hide_statistics(value, wanted, FILE if bare else value)
+
+
+def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
+    """Returns whether a value, or a member of it, may be text or bytes beside nulls.
+
+    DuckDB 2.0 takes a page without a dictionary that has one text and nulls for that text everywhere, or for null, as
+    soon as it tests it for null where it reads it.
+    """
+    nullable = nullable or kind.nullable
+    if isinstance(kind, t.RowType):
+        return any(_has_null_text(field.type, nullable) for field in kind.fields)
+    return nullable and isinstance(kind, TEXTS)
+
+
+def _hide_statistics(value: str, kind: DataType, tested: str) -> str:
+    """Returns the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN.
+
+    `tested` is null only where the value is; it is quickly seen not to be of the file's number.
+    """
+    if isinstance(kind, t.ArrayType):
+        return f"({value})[:]"
+    if isinstance(kind, t.MapType):
+        return f"map_from_entries(map_entries({value})[:])"
+    return f"CASE WHEN {tested} IS NULL THEN NULL ELSE {value} END"
+
+
+def _is_wider(given: DataType, wanted: DataType) -> bool:
+    kinds = [type(kind) for kind in (given, wanted)]
+    return all(kind in INTEGERS for kind in kinds) and INTEGERS.index(kinds[0]) < INTEGERS.index(kinds[1])
+
+
+def _is_longer(given: DataType, wanted: DataType) -> bool:
+    for kinds in ((t.VarCharType,), (t.VarBinaryType,)):
+        if isinstance(given, kinds) and isinstance(wanted, kinds):
+            return bool(given.length <= wanted.length)
+    return False
+
+
+def _is_more_precise(given: DataType, wanted: DataType) -> bool:
+    if not isinstance(given, t.DecimalType) or not isinstance(wanted, t.DecimalType):
+        return False
+    return given.scale == wanted.scale and given.precision <= wanted.precision
+
+
+CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
+    _is_wider,
+    _is_longer,
+    _is_more_precise,
+    lambda given, wanted: isinstance(given, t.FloatType) and isinstance(wanted, t.DoubleType),
+    lambda given, wanted: type(given) in INTEGERS[:3] and isinstance(wanted, t.DoubleType),
+)
+"""Whether DuckDB casts as Paimon does, without an error for any value."""
+
+IO_ERRORS = ("IO Error", "Out of Memory Error")
+"""How messages of a stream begin for which the machine is to blame: Arrow passes on no class."""
+
+
+def read_batches_by_duckdb(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a plan, with exactly its columns and types.
+
+    Raises:
+        Unsupported: what SQL cannot say, a table that is not on the local disk, or a forked process.
+        FileMissing, CorruptFile, SnapshotExpired: a file cannot be read. StorageError: as DuckDB says.
+    """
+    return refuse_in_fork(_to_batches(plan, store, batch_rows))
+
+
+def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    schema = to_arrow_schema(plan.fields)
+    text = _build_statement(plan, store)
+    with _open_connection(plan, store) as connection:
+        stream = run_query(connection, lambda: connection.sql(text).to_arrow_reader(batch_rows))
+        for batch in read_stream(connection, stream):
+            yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+
+def count_by_duckdb(plan: ScanPlan, store: FileStore) -> int:
+    """Returns the number of rows of a plan. Raises as `read_batches_by_duckdb`."""
+    text = _build_statement(plan, store)
+    with _open_connection(plan, store) as connection:
+        counted = connection.sql(f"SELECT count(*) FROM (\n{text}\n)")
+        return int(run_query(connection, counted.fetchall)[0][0])
+
+
+def _build_statement(plan: ScanPlan, store: FileStore) -> str:
+    if not store.is_local:
+        raise Unsupported("a read of an object store by DuckDB's engine", where=plan.table)
+    return build_plain_sql(plan, store)
+
+
+@contextmanager
+def _open_connection(plan: ScanPlan, store: FileStore) -> Iterator[duckdb.DuckDBPyConnection]:
+    import duckdb
+
+    check_duckdb()
+    with TemporaryDirectory(prefix="morrow-duckdb-") as folder, guard_read(plan, store):
+        settings = {"temp_directory": folder, "python_enable_replacements": "false"}
+        connection = duckdb.connect(":memory:", config=dict(settings))
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+        except query_errors() as error:
+            if isinstance(error, MorrowError):
+                raise
+            if not isinstance(error, _list_statement_errors()):
+                _check_files(plan, store)
+            if isinstance(error, duckdb.OperationalError) or str(error).startswith(IO_ERRORS):
+                raise StorageError(f"{plan.table}: DuckDB cannot read it: {get_first_line(error)}") from error
+            raise Unsupported(f"this read by DuckDB ({get_first_line(error)})", where=plan.table) from error
+        finally:
+            connection.close()
+
+
+def _list_statement_errors() -> tuple[type[Exception], ...]:
+    """Returns the errors of DuckDB for which no file is to blame."""
+    import duckdb
+
+    return (
+        *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
+        *(duckdb.NotSupportedError, duckdb.OutOfMemoryException, duckdb.InterruptException),
+    )
+
+
+def _check_files(plan: ScanPlan, store: FileStore) -> None:
+    """Raises the error of the first file that cannot be read: DuckDB does not always name it."""
+    for part in plan.parts:
+        for section in part.sections:
+            for file in section.files:
+                make_source(file, part, store)
+    for part in plan.parts:
+        fail_alone(part, part.sections, tuple(part.schema.by_name[name] for name in part.read_columns), store)

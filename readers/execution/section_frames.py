@@ -1,15 +1,22 @@
-"""A section of a plan as a lazy frame: file scans, the filter pushed into them, masks on top.
+"""Section of a plan as a lazy frame: file scans, the filter pushed into them, masks on top.
 
 Because masks come from keys alone, filters on any column reach the files of merge-on-read sections too.
+
+Data evolution puts files that hold different columns of the same row ids side by side. Every file of a STITCH section
+covers the same range of row ids; for a column written several times, the file with the largest sequence number wins.
+Columns with files of their own, BLOBs and vectors, may be cut into several files along the range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
+from posixpath import basename
 
 import polars as pl
 
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -17,16 +24,15 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import file_frame
-from morrow.readers.files.virtual_columns import depend_on_file
-from morrow.readers.masks import Mask, long_mask
+from morrow.readers.files.file_frames import is_file_dependent, list_virtual_columns, scan_files
+from morrow.readers.masks import Mask, concat_masks
 
-POSITIONED_ROWS = 1 << 28
+MAX_POSITIONED_ROWS = 1 << 28
 """About how many rows one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
 
-SMALL_ROWS = 1 << 23
+MAX_SMALL_ROWS = 1 << 23
 """Stored rows up to which a full read lays masks beside the rows: faster, but Polars then holds more at once."""
 
 
@@ -34,20 +40,18 @@ PIECE_ROWS = 1 << 19
 """Stored rows that a stream reads as one query where it reads a large file in pieces."""
 
 
-def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
+def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
     """Returns the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
-        from morrow.readers.execution.data_evolution import stitched_frame
-
-        return filtered(plan, stitched_frame(plan, section, fields, masks, store))
+        return filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
-    beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
+    beside = complete and bool(fields) and plan.stored_rows <= MAX_SMALL_ROWS
     # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
     # once. Positions through several files depend on their row counts, which would take requests to remote stores.
     alone = plan.filter.predicate == ALWAYS or not store.is_local
-    one_by_one = depend_on_file(plan, fields)
+    one_by_one = is_file_dependent(plan, fields)
 
     def looked_up(file: DataFile) -> bool:
         return not beside or (retractions and file.may_hold_retractions)
@@ -63,38 +67,40 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
 
 def is_cut(section: Section, store: FileStore) -> bool:
     """Returns whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
-    from morrow.readers.files.page_checks import PARQUET
+    from morrow.readers.files.page_checksums import PARQUET
 
-    large = section.row_count > max(SMALL_ROWS, len(section.files) * PIECE_ROWS)
+    large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
     if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
         return False
     return all(file.format == PARQUET for file in section.files)
 
 
-def section_pieces(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> Iterator[pl.LazyFrame]:
-    """Yields the rows of `section_frame`, in their order, of a full read that `is_cut`: some rows of a file at a time.
+def scan_section_pieces(
+    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
+) -> Iterator[pl.LazyFrame]:
+    """Yields the rows of `scan_section`, in their order, of a full read that `is_cut`: some rows of a file at a time.
 
     Polars decodes the row groups of a scan ahead of who takes its rows: there are no more of them than in a piece.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
-    for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=depend_on_file(plan, fields)):
+    for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=is_file_dependent(plan, fields)):
         for file, mask in zip(*group, strict=True):
             for start in range(0, file.row_count, PIECE_ROWS):
                 yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, (start, PIECE_ROWS))
 
 
-def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
+def make_empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
     """Returns an empty frame of these columns."""
-    return pl.LazyFrame(schema={field.name: polars_dtype(field.type) for field in fields})
+    return pl.LazyFrame(schema={field.name: to_polars_dtype(field.type) for field in fields})
 
 
-def filtered(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
+def filter_frame(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
     """Returns the rows for which the pushable part of the plan's filter is true."""
-    return expressions.where(plan.filter.predicate, plan.schema.fields, frame)
+    return expressions.filter_by_predicate(plan.filter.predicate, plan.schema.fields, frame)
 
 
-def _hold_retractions(files: Sequence[DataFile]) -> bool:
+def _has_retractions(files: Sequence[DataFile]) -> bool:
     return any(file.may_hold_retractions for file in files)
 
 
@@ -112,7 +118,7 @@ def _scan_groups(
         file, mask, start = each
         masked = mask is not None and looked_up(file)
         raw = section.kind is SectionKind.RAW
-        apart = start // POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
+        apart = start // MAX_POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
         return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
 
     grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)
@@ -131,8 +137,8 @@ def _scan_beside(
 
     One long mask then lies beside them, and no position has to be computed.
     """
-    mask = long_mask(files, masks)
-    frame = file_frame(plan, section, files, fields, store, live=mask)
+    mask = concat_masks(files, masks)
+    frame = scan_files(plan, section, files, fields, store, live=mask)
     return frame if mask is None else frame.filter(pl.lit(mask))
 
 
@@ -150,13 +156,13 @@ def _scan_masked(
 
     `part`: only of so many stored rows from a position on.
     """
-    mask = long_mask(files, masks)
-    with_kind = retractions and _hold_retractions(files)
+    mask = concat_masks(files, masks)
+    with_kind = retractions and _has_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
-    frame = file_frame(plan, section, files, read, store, position=mask is not None, live=mask)
+    frame = scan_files(plan, section, files, read, store, position=mask is not None, live=mask)
     frame = frame if part is None else frame.slice(*part)
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
-    frame = filtered(plan, frame)
+    frame = filter_frame(plan, frame)
     if with_kind:
         frame = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
     if mask is not None:
@@ -173,3 +179,94 @@ def _is_live(mask: pl.Series) -> pl.Expr:
     (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
     """
     return pl.lit(mask).gather(pl.col(POSITION))
+
+
+def stitch_columns(
+    plan: ScanPlan, section: Section, fields: Sequence[DataField], masks: Sequence[Mask], store: FileStore
+) -> pl.LazyFrame:
+    """Returns rows of the section with the columns `fields`; columns that no file holds are null.
+
+    Raises:
+        Unsupported: the files do not cover the same row ids.
+    """
+    sources = _find_sources(plan, section, fields)
+    parts = [_scan_part(plan, section, files, columns, store) for files, columns in sources.items()]
+    if not parts:
+        # No file holds any wanted column: only the row count is needed.
+        parts = [scan_files(plan, section, [section.files[0]], (), store, position=True)]
+    frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal")
+    found = {field.name for columns in sources.values() for field in columns}
+    nulls = [pl.lit(None, dtype=to_polars_dtype(f.type)).alias(f.name) for f in fields if f.name not in found]
+    frame = frame.with_columns(nulls).select(cols(field.name for field in fields))
+    for mask in masks:
+        if mask is not None:
+            frame = frame.filter(pl.lit(mask))
+    return frame
+
+
+def _find_sources(
+    plan: ScanPlan, section: Section, fields: Sequence[DataField]
+) -> Mapping[tuple[DataFile, ...], tuple[DataField, ...]]:
+    """Returns the files that each column comes from; columns of the same files are read together."""
+    newest_first = sorted(section.files, key=lambda file: -file.max_sequence)
+    first, rows = _find_row_range(section)
+    sources: dict[tuple[DataFile, ...], tuple[DataField, ...]] = {}
+    for field in fields:
+        holding = _find_holders(plan, newest_first, field)
+        if not holding and field.name not in plan.schema.partition_keys:
+            continue
+        files = _find_covering(holding or [newest_first[0]], first, rows)
+        sources[files] = (*sources.get(files, ()), field)
+    return sources
+
+
+def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
+    """Returns the files that hold the column; row ids and snapshot numbers come from the newest data file."""
+    if list_virtual_columns(plan, (field,)):
+        return [file for file in newest_first if not _is_dedicated(file)][:1]
+    return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
+
+
+def _is_dedicated(file: DataFile) -> bool:
+    """Returns whether a file holds a column of BLOBs, or the vectors alone."""
+    return file.format == BLOB or VECTOR_INFIX in basename(file.path)
+
+
+def _find_row_range(section: Section) -> tuple[int, int]:
+    """Returns first row id and number of rows, taken from the files that no column has of its own."""
+    whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
+    return whole[0].first_row_id or 0, whole[0].row_count
+
+
+def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
+    """Returns the newest file when it spans the range, else dedicated files one after another."""
+    newest = holding[0]
+    if (newest.first_row_id or 0, newest.row_count) == (first, rows):
+        return (newest,)
+    pieces = sorted(holding, key=lambda file: file.first_row_id or 0)
+    reached = first
+    for piece in pieces:
+        if piece.first_row_id != reached:
+            if _is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
+                raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
+            break
+        reached += piece.row_count
+    if reached != first + rows:
+        raise Unsupported(
+            f"a file of some of the row ids {first} to {first + rows - 1} that other files of columns cover",
+            where=newest.path,
+            hint="compact the table by the program that wrote it",
+        )
+    return tuple(pieces)
+
+
+def _list_field_ids(plan: ScanPlan, file: DataFile) -> frozenset[int]:
+    fields = plan.file_fields[file.schema_id]
+    return frozenset(f.id for f in fields if file.write_columns is None or f.name in file.write_columns)
+
+
+def _scan_part(
+    plan: ScanPlan, section: Section, files: Sequence[DataFile], fields: tuple[DataField, ...], store: FileStore
+) -> pl.LazyFrame:
+    frames = [scan_files(plan, section, [file], fields, store) for file in files]
+    return frames[0] if len(frames) == 1 else pl.concat(frames)

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.filter.terms import in_pairs
+from morrow.engine.plan.filter.residuals import join_in_pairs
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate, Value
-from morrow.readers.expressions.residuals import matching_rows
+from morrow.readers.expressions.residuals import filter_batch_by_residuals
 
 
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
@@ -28,20 +28,20 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
     """
-    return _compiled(predicate, {field.name: field.type.arrow() for field in fields})
+    return _compile_predicate(predicate, {field.name: field.type.arrow() for field in fields})
 
 
-def matching(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
+def filter_batch(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
     """Returns the rows of a batch with the columns `fields` for which the filter is true.
 
     Raises as `residuals.tested`.
     """
     if filter.predicate != ALWAYS:
         rows = rows.filter(compile(filter.predicate, fields))
-    return matching_rows(filter.residuals, fields, rows)
+    return filter_batch_by_residuals(filter.residuals, fields, rows)
 
 
-def _compiled(predicate: Predicate, kinds: dict[str, pa.DataType]) -> pc.Expression:
+def _compile_predicate(predicate: Predicate, kinds: dict[str, pa.DataType]) -> pc.Expression:
     if isinstance(predicate, Leaf):
         if predicate.column not in kinds:
             raise ColumnNotFound(
@@ -50,16 +50,16 @@ def _compiled(predicate: Predicate, kinds: dict[str, pa.DataType]) -> pc.Express
         column, kind = pc.field(predicate.column), kinds[predicate.column]
         leaves = _FLOAT_LEAVES if pa.types.is_floating(kind) else {}
         return leaves.get(predicate.op, _LEAVES[predicate.op])(column, predicate.literals, kind)
-    children = [_compiled(child, kinds) for child in predicate.children]
+    children = [_compile_predicate(child, kinds) for child in predicate.children]
     if not children:
         return pc.scalar(isinstance(predicate, And))
-    return in_pairs(operator.and_ if isinstance(predicate, And) else operator.or_, children)
+    return join_in_pairs(operator.and_ if isinstance(predicate, And) else operator.or_, children)
 
 
 Build = Callable[[Any, tuple[Value, ...], pa.DataType], Any]
 
 
-def _compared(compare: Callable[[Any, Any], Any]) -> Build:
+def _make_comparison(compare: Callable[[Any, Any], Any]) -> Build:
     return lambda column, literals, kind: compare(column, pa.scalar(literals[0], kind))
 
 
@@ -67,7 +67,7 @@ def _is_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
     return column.isin(pa.array(literals, kind))
 
 
-def _float_is_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
+def _compile_float_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
     """Compiles ``IN``: Arrow compares bit patterns, so both zeros have to be in the set, and NaN has many."""
     numbers = [value for value in literals if isinstance(value, float) and not math.isnan(value)]
     zeros = [0.0, -0.0] if 0.0 in numbers else []
@@ -75,7 +75,7 @@ def _float_is_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) ->
     return found if len(numbers) == len(literals) else found | pc.is_nan(column)
 
 
-def _float_compared(compare: Callable[[Any, Any], Any], nan: Callable[[Any], Any], *, has_nan: bool) -> Build:
+def _make_float_comparison(compare: Callable[[Any, Any], Any], nan: Callable[[Any], Any], *, has_nan: bool) -> Build:
     """Returns a comparison that handles NaN.
 
     `nan` is the comparison with a literal NaN; `has_nan`: the comparison with a number is true for NaN.
@@ -92,12 +92,12 @@ def _float_compared(compare: Callable[[Any, Any], Any], nan: Callable[[Any], Any
 
 
 _LEAVES: dict[Op, Build] = {
-    Op.EQ: _compared(operator.eq),
-    Op.NE: _compared(operator.ne),
-    Op.LT: _compared(operator.lt),
-    Op.LE: _compared(operator.le),
-    Op.GT: _compared(operator.gt),
-    Op.GE: _compared(operator.ge),
+    Op.EQ: _make_comparison(operator.eq),
+    Op.NE: _make_comparison(operator.ne),
+    Op.LT: _make_comparison(operator.lt),
+    Op.LE: _make_comparison(operator.le),
+    Op.GT: _make_comparison(operator.gt),
+    Op.GE: _make_comparison(operator.ge),
     Op.IN: _is_in,
     Op.NOT_IN: lambda column, literals, kind: column.is_valid() & ~_is_in(column, literals, kind),
     Op.IS_NULL: lambda column, _literals, _kind: column.is_null(),
@@ -107,12 +107,12 @@ _LEAVES: dict[Op, Build] = {
 }
 
 _FLOAT_LEAVES: dict[Op, Build] = {
-    Op.EQ: _float_compared(operator.eq, pc.is_nan, has_nan=False),
-    Op.NE: _float_compared(operator.ne, lambda column: ~pc.is_nan(column), has_nan=False),
-    Op.LT: _float_compared(operator.lt, lambda column: ~pc.is_nan(column), has_nan=False),
-    Op.LE: _float_compared(operator.le, lambda column: column.is_valid(), has_nan=False),
-    Op.GT: _float_compared(operator.gt, lambda _column: pc.scalar(False), has_nan=True),
-    Op.GE: _float_compared(operator.ge, pc.is_nan, has_nan=True),
-    Op.IN: _float_is_in,
-    Op.NOT_IN: lambda column, literals, kind: column.is_valid() & ~_float_is_in(column, literals, kind),
+    Op.EQ: _make_float_comparison(operator.eq, pc.is_nan, has_nan=False),
+    Op.NE: _make_float_comparison(operator.ne, lambda column: ~pc.is_nan(column), has_nan=False),
+    Op.LT: _make_float_comparison(operator.lt, lambda column: ~pc.is_nan(column), has_nan=False),
+    Op.LE: _make_float_comparison(operator.le, lambda column: column.is_valid(), has_nan=False),
+    Op.GT: _make_float_comparison(operator.gt, lambda _column: pc.scalar(False), has_nan=True),
+    Op.GE: _make_float_comparison(operator.ge, pc.is_nan, has_nan=True),
+    Op.IN: _compile_float_in,
+    Op.NOT_IN: lambda column, literals, kind: column.is_valid() & ~_compile_float_in(column, literals, kind),
 }

@@ -14,17 +14,17 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from morrow.engine.errors import ColumnNotFound
-from morrow.engine.format.polars_types import polars_schema
+from morrow.engine.format.polars_types import to_polars_schema
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col, cols
 from morrow.engine.plan.filter import Filter, Residual
-from morrow.engine.plan.filter.terms import in_pairs
-from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, columns, conjuncts, leaves
-from morrow.readers.expressions.bar import barred
+from morrow.engine.plan.filter.residuals import join_in_pairs
+from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, find_columns, iterate_leaves, split_conjuncts
+from morrow.readers.expressions import stop_filters
 
-MOST_PUSHED = 64
+MAX_PUSHED_CONDITIONS = 64
 """Comparisons pushed into a scan, at most."""
-AT_ONCE = 32
+MAX_CONDITIONS_AT_ONCE = 32
 """Conditions of a long AND or OR that are computed at once."""
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
@@ -39,71 +39,75 @@ def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
     """
-    return _compiled(predicate, dtypes_of(fields))
+    return _compile_predicate(predicate, to_dtypes(fields))
 
 
-def dtypes_of(fields: Dtypes) -> Mapping[str, pl.DataType]:
+def to_dtypes(fields: Dtypes) -> Mapping[str, pl.DataType]:
     """Returns Polars dtypes by column name."""
-    return fields if isinstance(fields, Mapping) else polars_schema(fields)
+    return fields if isinstance(fields, Mapping) else to_polars_schema(fields)
 
 
-def _compiled(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Expr:
+def _compile_predicate(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Expr:
     if isinstance(predicate, Leaf):
         if predicate.column not in dtypes:
             raise ColumnNotFound(
                 f"filter: column {predicate.column!r} is not among the columns read: {', '.join(dtypes)}"
             )
         return _LEAVES[predicate.op](col(predicate.column), predicate.literals, dtypes[predicate.column])
-    children = [_compiled(child, dtypes) for child in predicate.children]
+    children = [_compile_predicate(child, dtypes) for child in predicate.children]
     if not children:
         return pl.lit(isinstance(predicate, And))
-    return in_pairs(operator.and_ if isinstance(predicate, And) else operator.or_, children)
+    return join_in_pairs(operator.and_ if isinstance(predicate, And) else operator.or_, children)
 
 
-def where(predicate: Predicate, fields: Dtypes, frame: pl.LazyFrame) -> pl.LazyFrame:
+def filter_by_predicate(predicate: Predicate, fields: Dtypes, frame: pl.LazyFrame) -> pl.LazyFrame:
     """Returns the rows of a frame for which the predicate is true; it is pushed into the scan unless too long."""
-    pushed, rest = _divided(predicate)
+    pushed, rest = _divide_conditions(predicate)
     if pushed:
         frame = frame.filter(compile(And(pushed), fields))
     if not rest:
         return frame
-    dtypes, last = dtypes_of(fields), And(rest)
+    dtypes, last = to_dtypes(fields), And(rest)
 
     def mask(rows: pl.Series) -> pl.Series:
-        return _truth(last, dtypes, rows.struct.unnest()).alias(rows.name)
+        return _evaluate(last, dtypes, rows.struct.unnest()).alias(rows.name)
 
-    operands = pl.struct(cols(sorted(columns(last))))
-    return barred(frame).filter(operands.map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True))
+    operands = pl.struct(cols(sorted(find_columns(last))))
+    return stop_filters(frame).filter(operands.map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True))
 
 
-def _truth(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.DataFrame) -> pl.Series:
+def _evaluate(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.DataFrame) -> pl.Series:
     """Returns where a predicate is true, computed a few conditions at a time."""
-    if isinstance(predicate, Leaf) or sum(1 for _ in leaves(predicate)) <= MOST_PUSHED:
-        return rows.select(_compiled(predicate, dtypes).fill_null(False)).to_series()
+    if isinstance(predicate, Leaf) or sum(1 for _ in iterate_leaves(predicate)) <= MAX_PUSHED_CONDITIONS:
+        return rows.select(_compile_predicate(predicate, dtypes).fill_null(False)).to_series()
     join, combine = (And, operator.and_) if isinstance(predicate, And) else (Or, operator.or_)
     children = predicate.children
-    if len(children) > AT_ONCE:
-        children = tuple(join(children[i : i + AT_ONCE]) for i in range(0, len(children), AT_ONCE))
-    return reduce(combine, (_truth(child, dtypes, rows) for child in children))
+    if len(children) > MAX_CONDITIONS_AT_ONCE:
+        children = tuple(
+            join(children[i : i + MAX_CONDITIONS_AT_ONCE]) for i in range(0, len(children), MAX_CONDITIONS_AT_ONCE)
+        )
+    return reduce(combine, (_evaluate(child, dtypes, rows) for child in children))
 
 
-def _divided(predicate: Predicate) -> tuple[tuple[Predicate, ...], tuple[Predicate, ...]]:
+def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tuple[Predicate, ...]]:
     """Splits conditions into those for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
-    parts = conjuncts(predicate)
-    sizes = accumulate(sum(1 for _ in leaves(part)) for part in parts)
-    few = sum(1 for size in sizes if size <= MOST_PUSHED)
+    parts = split_conjuncts(predicate)
+    sizes = accumulate(sum(1 for _ in iterate_leaves(part)) for part in parts)
+    few = sum(1 for size in sizes if size <= MAX_PUSHED_CONDITIONS)
     return parts[:few], parts[few:]
 
 
-def matching(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
+def filter_rows(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
     """Returns the rows of a frame with the columns `fields` for which the filter is true.
 
     Raises as `residuals.tested`.
     """
-    return having(filter.residuals, fields, where(filter.predicate, fields, frame))
+    return filter_by_residuals(filter.residuals, fields, filter_by_predicate(filter.predicate, fields, frame))
 
 
-def having(residuals: Sequence[Residual], fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
+def filter_by_residuals(
+    residuals: Sequence[Residual], fields: Sequence[DataField], frame: pl.LazyFrame
+) -> pl.LazyFrame:
     """Returns the rows of a frame with the columns `fields` for which all residuals are true.
 
     Raises as `residuals.tested`.
@@ -111,15 +115,15 @@ def having(residuals: Sequence[Residual], fields: Sequence[DataField], frame: pl
     if not residuals:
         return frame
     # Imports of residuals (pyarrow.dataset among them) are slow, and few filters have any.
-    from morrow.readers.expressions.residuals import tested
+    from morrow.readers.expressions.residuals import make_residual_step
 
-    return tested(residuals, fields)(frame)
+    return make_residual_step(residuals, fields)(frame)
 
 
 Build = Callable[[pl.Expr, tuple[Any, ...], pl.DataType], pl.Expr]
 
 
-def _compared(compare: Callable[[Any, Any], Any]) -> Build:
+def _make_comparison(compare: Callable[[Any, Any], Any]) -> Build:
     def build(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl.Expr:
         result: pl.Expr = compare(column, pl.lit(literals[0], dtype=dtype))
         return result
@@ -132,12 +136,12 @@ def _is_in(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl
 
 
 _LEAVES: dict[Op, Build] = {
-    Op.EQ: _compared(operator.eq),
-    Op.NE: _compared(operator.ne),
-    Op.LT: _compared(operator.lt),
-    Op.LE: _compared(operator.le),
-    Op.GT: _compared(operator.gt),
-    Op.GE: _compared(operator.ge),
+    Op.EQ: _make_comparison(operator.eq),
+    Op.NE: _make_comparison(operator.ne),
+    Op.LT: _make_comparison(operator.lt),
+    Op.LE: _make_comparison(operator.le),
+    Op.GT: _make_comparison(operator.gt),
+    Op.GE: _make_comparison(operator.ge),
     Op.IN: _is_in,
     Op.NOT_IN: lambda column, literals, dtype: ~_is_in(column, literals, dtype),
     Op.IS_NULL: lambda column, _literals, _dtype: column.is_null(),

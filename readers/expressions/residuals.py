@@ -5,8 +5,8 @@ are tested last: on live rows for which the predicate is true, and each residual
 kept.
 
 Polars would evaluate such a condition wherever it evaluates filters: on minima and maxima of row groups, on rows that
-another filter drops, on a row of nulls. Between the scan and the residual is a barrier (`barred`), which projections
-pass and filters do not; the predicate is below it and reaches the files.
+another filter drops, on a row of nulls. Between the scan and the residual is a barrier (`stop_filters`), which
+projections pass and filters do not; the predicate is below it and reaches the files.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Residual
-from morrow.engine.plan.filter.terms import shortened
+from morrow.engine.plan.filter.residuals import shorten_text
 from morrow.readers.casts.dtypes import to_arrow_table, to_frame
-from morrow.readers.expressions import sql
-from morrow.readers.expressions.bar import barred
+from morrow.readers.expressions import sql, stop_filters
 
 RAISED_BY_FUNCTIONS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Errors that a user's Python function within a Polars expression may raise."""
@@ -35,7 +34,9 @@ RAISED_BY_FUNCTIONS = (ArithmeticError, AttributeError, LookupError, RuntimeErro
 Mask = npt.NDArray[np.bool_]
 
 
-def tested(residuals: Sequence[Residual], fields: Sequence[DataField]) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+def make_residual_step(
+    residuals: Sequence[Residual], fields: Sequence[DataField]
+) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
     """Returns a step that keeps the rows for which all residuals are true; columns chosen later pass through it.
 
     `fields` are all columns of the frame that conditions may read, in Morrow's dtypes; the frame may have others.
@@ -53,22 +54,24 @@ def tested(residuals: Sequence[Residual], fields: Sequence[DataField]) -> Callab
     known = tuple(field for field in fields if field.name in read) or tuple(fields[:1])
 
     def mask(rows: pl.Series) -> pl.Series:
-        return pl.Series(rows.name, _kept(residuals, _Rows(known, frame=rows.struct.unnest())), dtype=pl.Boolean)
+        return pl.Series(rows.name, _mask_rows(residuals, _Rows(known, frame=rows.struct.unnest())), dtype=pl.Boolean)
 
     operands = pl.struct(cols(field.name for field in known) if known else pl.all())
     condition = operands.map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True)
-    return lambda frame: barred(frame).filter(condition)
+    return lambda frame: stop_filters(frame).filter(condition)
 
 
-def matching_rows(residuals: Sequence[Residual], fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
+def filter_batch_by_residuals(
+    residuals: Sequence[Residual], fields: Sequence[DataField], rows: pa.RecordBatch
+) -> pa.RecordBatch:
     """Returns the rows of a batch with the columns `fields` for which all residuals are true.
 
-    Raises as `tested`.
+    Raises as `make_residual_step`.
     """
     if not residuals:
         return rows
     table = pa.Table.from_batches([rows])
-    return rows.filter(pa.array(_kept(residuals, _Rows(tuple(fields), table=table))))
+    return rows.filter(pa.array(_mask_rows(residuals, _Rows(tuple(fields), table=table))))
 
 
 class _Rows:
@@ -108,7 +111,7 @@ class _Rows:
         return _Rows(self._fields, frame=frame, table=table)
 
 
-def _kept(residuals: Sequence[Residual], rows: _Rows) -> Mask:
+def _mask_rows(residuals: Sequence[Residual], rows: _Rows) -> Mask:
     mask = np.ones(rows.height, dtype=np.bool_)
     for residual in residuals:
         if not mask.any():
@@ -118,22 +121,22 @@ def _kept(residuals: Sequence[Residual], rows: _Rows) -> Mask:
     return mask
 
 
-def _sql_mask(residual: Residual, rows: _Rows) -> Mask:
-    return sql.residual_mask(residual, rows.table(residual.columns), rows.height)
+def _mask_by_sql(residual: Residual, rows: _Rows) -> Mask:
+    return sql.evaluate_residual(residual, rows.table(residual.columns), rows.height)
 
 
-def _arrow_mask(residual: Residual, rows: _Rows) -> Mask:
+def _mask_by_arrow(residual: Residual, rows: _Rows) -> Mask:
     table = rows.table(residual.columns)
     source = table if table.num_columns else pa.table({"rows": pa.nulls(rows.height, pa.bool_())})
     keep: Any = residual.expression
     try:
         mask = ds.dataset(source).to_table(columns={"keep": keep}).column("keep").cast(pa.bool_())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
-        raise InvalidArgument(f"filter: Arrow cannot evaluate {shortened(residual.text)!r}: {error}") from error
+        raise InvalidArgument(f"filter: Arrow cannot evaluate {shorten_text(residual.text)!r}: {error}") from error
     return np.asarray(mask.fill_null(False), dtype=np.bool_)
 
 
-def _polars_mask(residual: Residual, rows: _Rows) -> Mask:
+def _mask_by_polars(residual: Residual, rows: _Rows) -> Mask:
     frame = rows.frame(residual.columns)
     expression: Any = residual.expression
     try:
@@ -141,12 +144,12 @@ def _polars_mask(residual: Residual, rows: _Rows) -> Mask:
     # Polars' panics are no `Exception`. Files are decoded already, so any failure here is the condition's.
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *RAISED_BY_FUNCTIONS) as error:
         problem = str(error).strip().partition("\n")[0]
-        raise InvalidArgument(f"filter: Polars cannot evaluate {shortened(residual.text)!r}: {problem}") from error
+        raise InvalidArgument(f"filter: Polars cannot evaluate {shorten_text(residual.text)!r}: {problem}") from error
     return np.broadcast_to(mask, rows.height) if len(mask) == 1 else mask
 
 
 _MASKS: dict[str, Callable[[Residual, _Rows], Mask]] = {
-    "sql": _sql_mask,
-    "arrow": _arrow_mask,
-    "polars": _polars_mask,
+    "sql": _mask_by_sql,
+    "arrow": _mask_by_arrow,
+    "polars": _mask_by_polars,
 }

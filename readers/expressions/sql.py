@@ -1,12 +1,18 @@
-"""Predicates as DuckDB SQL text, the only place that quotes names, literals and paths; and SQL residuals as masks.
+"""DuckDB SQL: predicates, literals, types and column names as text, and SQL residuals as masks.
 
-Everything that comes from a table or a user passes through `quote_identifier`, `quote_literal` or `quote_path`;
-literals carry their type, so DuckDB casts no column.
+This is the only module that quotes names, literals and paths. Everything that comes from a table or a user passes
+through `quote_identifier`, `quote_literal` or `quote_path`; literals carry their type, so DuckDB casts no column.
+
+DuckDB does not distinguish names that differ only in case (of the letters a to z). By default it numbers such columns
+from the second on, and a query that spells the second one's name gets the first one's values. So Morrow numbers all
+of them: a query that uses the table's own spelling then finds no column. Members of rows, at any depth, are renamed
+likewise: of those DuckDB would silently read the first.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
@@ -17,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.types import (
     BigIntType,
     BinaryType,
@@ -36,14 +43,13 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    arrow_schema,
-    arrow_time_unit,
+    to_arrow_schema,
+    to_arrow_time_unit,
 )
-from morrow.engine.names import apart
-from morrow.engine.plan.filter.terms import Residual, shortened
+from morrow.engine.names import find_free_name
+from morrow.engine.plan.filter.residuals import Residual, shorten_text
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
-from morrow.readers.expressions.duckdb_names import rows_apart
-from morrow.readers.expressions.library import check_duckdb, run_query
+from morrow.readers.expressions.duckdb_queries import check_duckdb, run_query
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,10 +105,10 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
     """
-    return _compiled(predicate, {field.name: field.type for field in fields})
+    return _compile_predicate(predicate, {field.name: field.type for field in fields})
 
 
-def _compiled(predicate: Predicate, kinds: dict[str, DataType]) -> str:
+def _compile_predicate(predicate: Predicate, kinds: dict[str, DataType]) -> str:
     if isinstance(predicate, Leaf):
         if predicate.column not in kinds:
             raise ColumnNotFound(
@@ -111,7 +117,7 @@ def _compiled(predicate: Predicate, kinds: dict[str, DataType]) -> str:
         kind = kinds[predicate.column]
         literals = [quote_literal(value, kind) for value in predicate.literals]
         return _LEAVES[predicate.op](quote_identifier(predicate.column), literals)
-    parts = [_compiled(child, kinds) for child in predicate.children]
+    parts = [_compile_predicate(child, kinds) for child in predicate.children]
     joint = " AND " if isinstance(predicate, And) else " OR "
     while len(parts) > 1:  # in pairs: DuckDB limits how deep an expression nests
         pairs = [f"({joint.join(parts[i : i + 2])})" for i in range(0, len(parts) - 1, 2)]
@@ -119,12 +125,12 @@ def _compiled(predicate: Predicate, kinds: dict[str, DataType]) -> str:
     return parts[0] if parts else str(isinstance(predicate, And)).upper()
 
 
-def _comparison(op: Op) -> Callable[[str, list[str]], str]:
+def _make_comparison(op: Op) -> Callable[[str, list[str]], str]:
     return lambda column, literals: f"{column} {op.value} {literals[0]}"
 
 
 _LEAVES: dict[Op, Callable[[str, list[str]], str]] = {
-    **{op: _comparison(op) for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)},
+    **{op: _make_comparison(op) for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)},
     Op.IN: lambda column, literals: f"{column} IN ({', '.join(literals)})" if literals else "FALSE",
     Op.NOT_IN: lambda column, literals: (
         f"{column} NOT IN ({', '.join(literals)})" if literals else f"{column} IS NOT NULL"
@@ -140,27 +146,27 @@ def _cast_to(name: str) -> Callable[[Any, DataType], str]:
     return lambda value, _kind: f"CAST('{value!r}' AS {name})"
 
 
-def _decimal(value: Decimal, kind: DataType) -> str:
+def _format_decimal(value: Decimal, kind: DataType) -> str:
     return f"CAST('{value:f}' AS {kind.text()})"
 
 
-def _binary(value: bytes, _kind: DataType) -> str:
+def _format_binary(value: bytes, _kind: DataType) -> str:
     return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"
 
 
 TIMESTAMP_KEYWORDS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 
 
-def _timestamp(value: dt.datetime, kind: DataType) -> str:
+def _format_timestamp(value: dt.datetime, kind: DataType) -> str:
     assert isinstance(kind, TimestampType)
-    return f"{TIMESTAMP_KEYWORDS[arrow_time_unit(kind.precision)]} '{value.isoformat(sep=' ')}'"
+    return f"{TIMESTAMP_KEYWORDS[to_arrow_time_unit(kind.precision)]} '{value.isoformat(sep=' ')}'"
 
 
-def _instant(value: dt.datetime, kind: DataType) -> str:
+def _format_instant(value: dt.datetime, kind: DataType) -> str:
     """Returns an untyped string for nanosecond columns: DuckDB has two such types, which do not compare."""
     assert isinstance(kind, LocalZonedTimestampType)
     text = f"'{value.astimezone(dt.UTC).isoformat(sep=' ')}'"
-    return text if arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
+    return text if to_arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
 
 
 _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
@@ -171,15 +177,15 @@ _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
     BigIntType: _cast_to("BIGINT"),
     FloatType: _cast_to("FLOAT"),
     DoubleType: _cast_to("DOUBLE"),
-    DecimalType: _decimal,
+    DecimalType: _format_decimal,
     CharType: lambda value, _kind: quote_text(value),
     VarCharType: lambda value, _kind: quote_text(value),
-    BinaryType: _binary,
-    VarBinaryType: _binary,
+    BinaryType: _format_binary,
+    VarBinaryType: _format_binary,
     DateType: lambda value, _kind: f"DATE '{value.isoformat()}'",
     TimeType: lambda value, _kind: f"TIME '{value.isoformat()}'",
-    TimestampType: _timestamp,
-    LocalZonedTimestampType: _instant,
+    TimestampType: _format_timestamp,
+    LocalZonedTimestampType: _format_instant,
 }
 
 
@@ -196,10 +202,10 @@ def check(residual: Residual, fields: Sequence[DataField]) -> None:
             f"a SQL condition on columns that differ only in case ({names})",
             hint="write it as a Polars or Arrow expression",
         )
-    _true_rows(residual, arrow_schema(tuple(fields)).empty_table(), 0)
+    _find_true_rows(residual, to_arrow_schema(tuple(fields)).empty_table(), 0)
 
 
-def residual_mask(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
+def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
     """Returns true where the SQL condition is true (not null), one bool for each of the `height` rows.
 
     `rows` has the columns that the condition reads, maybe none.
@@ -208,19 +214,19 @@ def residual_mask(residual: Residual, rows: pa.Table, height: int) -> npt.NDArra
         InvalidArgument: DuckDB cannot compute the condition for one of the rows.
     """
     mask = np.zeros(height, dtype=np.bool_)
-    mask[_true_rows(residual, rows, height)] = True
+    mask[_find_true_rows(residual, rows, height)] = True
     return mask
 
 
-def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.int64]:
+def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.int64]:
     """Returns the numbers of the rows that a WHERE keeps: it tests the parts of an AND one after the other."""
     import duckdb
 
-    view, number = apart("rows", rows.column_names), apart("number", rows.column_names)
+    view, number = find_free_name("rows", rows.column_names), find_free_name("number", rows.column_names)
     numbered = pa.table({number: pa.array(np.arange(height))})
-    for name, column in zip(rows.column_names, rows_apart(rows).columns, strict=True):
+    for name, column in zip(rows.column_names, rename_row_columns(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
-    cursor = _session().cursor()
+    cursor = _open_session().cursor()
 
     def run() -> dict[str, npt.NDArray[np.int64]]:
         cursor.register(view, numbered)
@@ -231,14 +237,14 @@ def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[n
         found = run_query(cursor, run)
         return np.asarray(found[number], dtype=np.int64)
     except duckdb.Error as error:
-        problem = shortened(str(error).partition("\n")[0])
-        raise InvalidArgument(f"filter: DuckDB cannot evaluate {shortened(residual.text)!r}: {problem}") from error
+        problem = shorten_text(str(error).partition("\n")[0])
+        raise InvalidArgument(f"filter: DuckDB cannot evaluate {shorten_text(residual.text)!r}: {problem}") from error
     finally:
         cursor.close()
 
 
 @cache
-def _session() -> duckdb.DuckDBPyConnection:
+def _open_session() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     check_duckdb()
@@ -246,3 +252,131 @@ def _session() -> duckdb.DuckDBPyConnection:
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL lock_configuration = true")
     return connection
+
+
+_ATOMIC: dict[type[t.DataType], str] = {
+    t.BooleanType: "BOOLEAN",
+    t.TinyIntType: "TINYINT",
+    t.SmallIntType: "SMALLINT",
+    t.IntType: "INTEGER",
+    t.BigIntType: "BIGINT",
+    t.FloatType: "FLOAT",
+    t.DoubleType: "DOUBLE",
+    t.DateType: "DATE",
+    t.TimeType: "TIME",
+    t.CharType: "VARCHAR",
+    t.VarCharType: "VARCHAR",
+    t.BinaryType: "BLOB",
+    t.VarBinaryType: "BLOB",
+    t.BlobType: "BLOB",
+    t.VariantType: "STRUCT(value BLOB, metadata BLOB)",
+}
+
+
+def _name_instant(kind: t.LocalZonedTimestampType) -> str:
+    return "TIMESTAMPTZ_NS" if t.to_arrow_time_unit(kind.precision) == "ns" else "TIMESTAMPTZ"
+
+
+def _name_row(kind: t.RowType) -> str:
+    return f"STRUCT({', '.join(f'{quote_identifier(field.name)} {name_type(field.type)}' for field in kind.fields)})"
+
+
+_PARAMETRIC: dict[type[t.DataType], Callable[[Any], str]] = {
+    t.DecimalType: lambda kind: kind.text(),
+    t.TimestampType: lambda kind: TIMESTAMP_KEYWORDS[t.to_arrow_time_unit(kind.precision)],
+    t.LocalZonedTimestampType: _name_instant,
+    t.ArrayType: lambda kind: f"{name_type(kind.element)}[]",
+    t.VectorType: lambda kind: f"{name_type(kind.element)}[{kind.length}]",
+    t.MapType: lambda kind: f"MAP({name_type(kind.key)}, {name_type(kind.value)})",
+    t.MultisetType: lambda kind: f"MAP({name_type(kind.element)}, INTEGER)",
+    t.RowType: _name_row,
+}
+
+
+REALS = (t.FloatType, t.DoubleType)
+
+
+def list_inner_types(kind: t.DataType) -> Sequence[t.DataType]:
+    """Returns the types of the members, elements, or keys and values."""
+    if isinstance(kind, t.RowType):
+        return [field.type for field in kind.fields]
+    if isinstance(kind, (t.ArrayType, t.VectorType, t.MultisetType)):
+        return [kind.element]
+    return [kind.key, kind.value] if isinstance(kind, t.MapType) else []
+
+
+def has_reals(kind: t.DataType) -> bool:
+    """Returns whether values are, or have at any depth, FLOAT or DOUBLE."""
+    return isinstance(kind, REALS) or any(map(has_reals, list_inner_types(kind)))
+
+
+def name_type(kind: t.DataType) -> str:
+    """Returns the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
+    name = _ATOMIC.get(type(kind))
+    return name if name is not None else _PARAMETRIC[type(kind)](kind)
+
+
+def make_names_unique(names: Sequence[str]) -> list[str]:
+    """Returns the names; those that DuckDB cannot distinguish get an underscore and a number: ``a_1``, ``A_2``."""
+    count = Counter(map(_fold_case, names))
+    taken = set(count)
+    numbers: Counter[bytes] = Counter()
+    found = []
+    for name in names:
+        wanted, key = name, _fold_case(name)
+        while count[key] > 1 and _fold_case(wanted) in taken:
+            numbers[key] += 1
+            wanted = f"{name}_{numbers[key]}"
+        taken.add(_fold_case(wanted))
+        found.append(wanted)
+    return found
+
+
+def _fold_case(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass").lower()  # by bytes, ASCII letters only, as in DuckDB
+
+
+def is_apart(schema: pa.Schema) -> bool:
+    """Returns whether DuckDB distinguishes all columns, and all members of rows in them."""
+    return make_names_unique(schema.names) == schema.names and all(
+        rename_type_members(kind) == kind for kind in schema.types
+    )
+
+
+def rename_type_members(kind: pa.DataType) -> pa.DataType:
+    """Returns the type with the members of its rows `make_names_unique`; the layout of its values is the same."""
+    if pa.types.is_struct(kind):
+        names = make_names_unique([member.name for member in kind])
+        return pa.struct(
+            [rename_field_members(member).with_name(name) for member, name in zip(kind, names, strict=True)]
+        )
+    if pa.types.is_map(kind):
+        return pa.map_(rename_field_members(kind.key_field), rename_field_members(kind.item_field), kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(rename_field_members(kind.value_field), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(rename_field_members(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(rename_field_members(kind.value_field))
+    return kind
+
+
+def rename_field_members(field: pa.Field) -> pa.Field:
+    """Returns the field with `rename_type_members`."""
+    return field.with_type(rename_type_members(field.type))
+
+
+def rename_value_members(values: pa.Array) -> pa.Array:
+    """Returns the same values, uncopied, with the type `rename_type_members`."""
+    kind = rename_type_members(values.type)
+    return values if kind == values.type else values.view(kind)
+
+
+def rename_row_columns(rows: pa.Table) -> pa.Table:
+    """Returns the rows with members `make_names_unique`, columns under their names."""
+    for i, field in enumerate(rows.schema):
+        kind = rename_type_members(field.type)
+        if kind != field.type:
+            chunks = [rename_value_members(chunk) for chunk in rows.column(i).chunks]
+            rows = rows.set_column(i, field.with_type(kind), pa.chunked_array(chunks, kind))
+    return rows

@@ -8,11 +8,10 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
-from morrow.readers.files.checks import check_place, verify
-from morrow.readers.files.registry import FileReader, file_reader
-from morrow.readers.files.source import Chunk, FileSource, reading, streamed
+from morrow.readers.files.registry import FileReader, check_place, find_file_reader, verify
+from morrow.readers.files.source import Chunk, FileSource, stream_decoder, translate_errors
 
-__all__ = ["Chunk", "FileReader", "FileSource", "check_place", "reading", "scan", "verify"]
+__all__ = ["Chunk", "FileReader", "FileSource", "check_place", "scan", "translate_errors", "verify"]
 
 
 def scan(sources: Sequence[FileSource], fields: Sequence[DataField], *, position: str | None = None) -> pl.LazyFrame:
@@ -36,9 +35,9 @@ def scan(sources: Sequence[FileSource], fields: Sequence[DataField], *, position
     if position is not None and len(sources) > 1 and any(source.row_count < 0 for source in sources):
         raise InvalidArgument("positions through several files need their row counts")
     (format_,) = formats
-    found = file_reader(format_, sources[0].path)
+    found = find_file_reader(format_, sources[0].path)
     if found.scan is not None:
         return found.scan(sources, fields, position)
     if found.decode is None:
         raise Unsupported(f"the file format {format_!r}", where=sources[0].path, hint="its reader decodes nothing")
-    return streamed(found.decode, sources, fields, position)
+    return stream_decoder(found.decode, sources, fields, position)

@@ -1,4 +1,13 @@
-"""Data files as lazy frames in the columns of the plan's schema: scan, evolve, add the partition's values."""
+"""Data files as lazy frames in the columns of the plan's schema: scan, evolve, add partition values.
+
+Schema evolution matches columns and nested members by field id. A file's columns are read by their names in the
+file's schema, then renamed, moved and cast. Columns that the file does not have are null. (Default values are
+written with rows; reading never fills them in.)
+
+Virtual columns are computed. ``rowkind`` comes from ``_VALUE_KIND``; rows of append tables are insertions. In append
+tables, ``_ROW_ID`` is the row's number in its file after the file's first row id, and ``_SEQUENCE_NUMBER`` the
+snapshot that wrote the file, unless the file stores them for rows that it took over from other files.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +16,17 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.file_formats import file_format
-from morrow.engine.format.schema import SYSTEM_FIELD_ID_START
-from morrow.engine.format.type_equality import same_values
+from morrow.engine.format.file_formats import get_format
+from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
+from morrow.engine.format.schema import (
+    ROW_ID_FIELD,
+    ROWKIND_FIELD,
+    SEQUENCE_NUMBER_FIELD,
+    SYSTEM_FIELD_ID_START,
+    VALUE_KIND_FIELD,
+)
 from morrow.engine.format.types import (
     BigIntType,
     BooleanType,
@@ -21,24 +37,24 @@ from morrow.engine.format.types import (
     SmallIntType,
     TimeType,
     TinyIntType,
+    has_same_values,
 )
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, col, cols
 from morrow.engine.options import Options
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE
+from morrow.engine.plan.predicate import translate_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.casts.evolution import file_columns, project
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, check_place, scan, verify
-from morrow.readers.files.registry import file_reader
-from morrow.readers.files.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
+from morrow.readers.files.registry import find_file_reader
 
 SURVIVING = TinyIntType, SmallIntType, IntType, BigIntType, DecimalType, BooleanType, DateType, TimeType
 """Types all of whose values can be cast to those that they may become."""
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
 
 
-def file_frame(
+def scan_files(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
@@ -52,23 +68,23 @@ def file_frame(
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
     With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
-    (`virtual_columns`) are made here; those that depend on the file require one file at a time.
+    (`list_virtual_columns`) are made here; those that depend on the file require one file at a time.
 
     `live` tells which rows of the files count, if the caller drops the others: values of those need not survive the
     changes of their types since, and are null.
     """
-    made = virtual_columns(plan, fields)
+    made = list_virtual_columns(plan, fields)
     if not made:
-        return _stored_frame(plan, section, files, fields, store, live, position=position)
-    stored = made_from(plan, files[0], fields)
+        return _scan_stored(plan, section, files, fields, store, live, position=position)
+    stored = list_inputs(plan, files[0], fields)
     # Where no column is read, positions give the row count.
     numbered = position or need_positions(plan, fields) or not stored
-    frame = _stored_frame(plan, section, files, stored, store, live, position=numbered)
+    frame = _scan_stored(plan, section, files, stored, store, live, position=numbered)
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(cols(names))
 
 
-def _stored_frame(
+def _scan_stored(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
@@ -80,15 +96,15 @@ def _stored_frame(
 ) -> pl.LazyFrame:
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     wanted = tuple(field for field in fields if field.name not in constants)
-    written = written_fields(plan, files[0])
-    read = file_columns(written, wanted)
+    written = list_written_fields(plan, files[0])
+    read = select_file_columns(written, wanted)
     failing = [] if live is None else _failing(read, wanted)
     numbered = position or bool(failing)
     # A scan of no columns still needs the row count: the positions give it.
     counted = numbered or not read
-    sources = [source_of(file, plan, store) for file in files]
+    sources = [make_source(file, plan, store) for file in files]
     if store.checks_pages:
-        from morrow.readers.files.page_checks import check_pages
+        from morrow.readers.files.page_checksums import check_pages
 
         check_pages(sources, {field.name for field in read})
     # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
@@ -99,8 +115,8 @@ def _stored_frame(
         is_live = pl.lit(live).gather(pl.col(POSITION))
         frame = frame.with_columns(pl.when(is_live).then(col(name)).alias(name) for name in failing)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
-    frame = _evolved(plan, files, frame, (*read, _POSITION_FIELD) if counted else read, kept)
-    literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
+    frame = _project_files(plan, files, frame, (*read, _POSITION_FIELD) if counted else read, kept)
+    literals = [to_constant(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
 
@@ -108,37 +124,37 @@ def _stored_frame(
 def _failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
     """Return the columns of a file whose values may not survive the change of their type."""
     types = {field.id: field.type for field in fields}
-    changed = (each for each in read if not same_values(each.type, types[each.id]))
+    changed = (each for each in read if not has_same_values(each.type, types[each.id]))
     return [field.name for field in changed if not isinstance(field.type, SURVIVING)]
 
 
-def files_at_once(
+def read_files_at_once(
     plan: ScanPlan, files: Sequence[DataFile], fields: Sequence[DataField], store: FileStore
 ) -> tuple[pl.DataFrame, Sequence[int]]:
     """Reads `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
 
-    The format must have a `read_each`; `fields` are no columns of partitions and none of `virtual_columns`.
+    The format must have a `read_each`; `fields` are no columns of partitions and none of `list_virtual_columns`.
 
     Returns: the rows of one file after another, and how many each has.
     """
-    written = written_fields(plan, files[0])
-    read = file_columns(written, fields)
-    sources = [source_of(file, plan, store) for file in files]
+    written = list_written_fields(plan, files[0])
+    read = select_file_columns(written, fields)
+    sources = [make_source(file, plan, store) for file in files]
     if store.checks_pages:
-        from morrow.readers.files.page_checks import check_pages
+        from morrow.readers.files.page_checksums import check_pages
 
         check_pages(sources, {field.name for field in read})
-    read_each = file_reader(files[0].format, files[0].path).read_each
+    read_each = find_file_reader(files[0].format, files[0].path).read_each
     assert read_each is not None
     rows, heights = read_each(sources, read)
     if not read:
         rows = pl.DataFrame(height=sum(heights))
-        absent = [pl.lit(None, dtype=polars_dtype(field.type)).alias(field.name) for field in fields]
+        absent = [pl.lit(None, dtype=to_polars_dtype(field.type)).alias(field.name) for field in fields]
         return rows.with_columns(absent), heights
-    return _evolved(plan, files, rows.lazy(), read, fields).collect(), heights
+    return _project_files(plan, files, rows.lazy(), read, fields).collect(), heights
 
 
-def _evolved(
+def _project_files(
     plan: ScanPlan,
     files: Sequence[DataFile],
     frame: pl.LazyFrame,
@@ -151,9 +167,9 @@ def _evolved(
     return project(frame, read, fields, where=where, schemas=(files[0].schema_id, plan.schema.id))
 
 
-def constant_of(value: Value | None, field: DataField) -> pl.Expr:
+def to_constant(value: Value | None, field: DataField) -> pl.Expr:
     """Returns a partition's value as a column."""
-    dtype = polars_dtype(field.type)
+    dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
         # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
         return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
@@ -163,14 +179,14 @@ def constant_of(value: Value | None, field: DataField) -> pl.Expr:
     return pl.lit(value, dtype=dtype).alias(field.name)
 
 
-def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
+def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     """Returns the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
 
     Raises:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
         FileMissing, CorruptFile: no such file, or one of another size.
     """
-    columns = () if file_format(file.format, file.path).stores_names else _written_names(file, plan)
+    columns = () if get_format(file.format, file.path).stores_names else _list_written_names(file, plan)
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
     if store.is_local:
         check_place(file.path, plan.roots)
@@ -178,15 +194,15 @@ def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     return source
 
 
-def _written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
+def _list_written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
     """Returns all columns of the file in their order, for formats that do not name them."""
-    fields = written_fields(plan, file)
+    fields = list_written_fields(plan, file)
     thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)
     keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
     return tuple(field.name for field in (*keys, *fields))
 
 
-def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
+def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
     """Returns the columns the file holds: those of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
@@ -196,3 +212,110 @@ def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
     return tuple(
         field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns or field in merged
     )
+
+
+__all__ = ["project", "select_file_columns", "translate_predicate"]
+
+Fields = Sequence[t.DataField]
+
+
+def select_file_columns(file_fields: Fields, read_fields: Fields) -> tuple[t.DataField, ...]:
+    """Returns the columns of the file that the read needs, in file order; nested columns whole."""
+    wanted = {field.id for field in read_fields}
+    return tuple(field for field in file_fields if field.id in wanted)
+
+
+def project(
+    frame: pl.LazyFrame,
+    file_fields: Fields,
+    read_fields: Fields,
+    *,
+    where: str | None = None,
+    zone: str = "UTC",
+    schemas: tuple[int, int] | None = None,
+) -> pl.LazyFrame:
+    """Selects `read_fields`, in their order, from a frame of `file_fields` (in Morrow's dtypes, by name).
+
+    Unchanged and renamed columns are plain columns, through which Polars pushes projections and filters into the scan;
+    a column whose type changed costs only its own cast.
+
+    Args:
+        frame: the file's rows; columns that the read does not need may be absent.
+        where: the name in errors, such as the file.
+        zone: the session's zone, for casts of TIMESTAMP_LTZ.
+        schemas: the ids of the schemas of the file and of the read, for errors.
+
+    Raises:
+        Unsupported: a type changed in a way that Java Paimon cannot read either. (A value that its cast cannot take
+            fails when the query runs.)
+    """
+    by_id = {field.id: field for field in file_fields}
+    columns = [_project_column(by_id.get(field.id), field, where, zone, schemas) for field in read_fields]
+    if any(field.id in by_id for field in read_fields):
+        return frame.select(columns)
+    # Literals alone would yield one row: keep the height of the file.
+    return frame.with_columns(columns).select(cols(field.name for field in read_fields))
+
+
+def _project_column(
+    written: t.DataField | None, field: t.DataField, where: str | None, zone: str, schemas: tuple[int, int] | None
+) -> pl.Expr:
+    if written is None:
+        return pl.lit(None, dtype=to_polars_dtype(field.type)).alias(field.name)
+    column = col(written.name)
+    if not has_same_values(written.type, field.type):
+        from morrow.readers.casts import cast_expression
+        from morrow.readers.casts.base import TypeChange
+
+        change = None if schemas is None else TypeChange((field.name,), *schemas)
+        place = where if change is not None else f"{where}, column {field.name}" if where else f"column {field.name}"
+        column = cast_expression(column, written.type, field.type, where=place, zone=zone, change=change)
+    return column if written.name == field.name else column.alias(field.name)
+
+
+TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
+"""Columns that files of tables with row tracking may hold besides the table's columns."""
+
+
+def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
+    """Returns the columns that have to be computed."""
+    known = (ROWKIND_FIELD,) if plan.schema.primary_keys else (ROWKIND_FIELD, *TRACKED)
+    return tuple(field for field in fields if field in known)
+
+
+def is_file_dependent(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
+    """Returns whether one of the columns is computed from its file's metadata, so that each file is read by itself."""
+    return any(field in TRACKED for field in list_virtual_columns(plan, fields))
+
+
+def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
+    """Returns whether rows have to be numbered, file by file."""
+    return ROW_ID_FIELD in list_virtual_columns(plan, fields)
+
+
+def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> tuple[DataField, ...]:
+    """Returns the columns to read of the file for these columns: stored ones, and the inputs of virtual ones."""
+    made = list_virtual_columns(plan, fields)
+    carried = [field for field in made if field in TRACKED and _is_carried(file, field)]
+    kinds = [VALUE_KIND_FIELD] if ROWKIND_FIELD in made and plan.schema.primary_keys else []
+    return tuple(dict.fromkeys((*(field for field in fields if field not in made), *carried, *kinds)))
+
+
+def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) -> pl.Expr:
+    """Computes the column from the columns of `list_inputs`; null where the file has no row ids.
+
+    Args:
+        position: the row's 0-based number in the file.
+    """
+    if field == ROWKIND_FIELD:
+        return build_rowkind() if plan.schema.primary_keys else pl.lit(NAMES[INSERT]).alias(field.name)
+    if field == ROW_ID_FIELD:
+        assigned = position.cast(pl.Int64) + pl.lit(file.first_row_id, dtype=pl.Int64)
+    else:
+        assigned = pl.lit(file.max_sequence, dtype=pl.Int64)
+    value = pl.coalesce(col(field.name), assigned) if _is_carried(file, field) else assigned
+    return value.alias(field.name)
+
+
+def _is_carried(file: DataFile, field: DataField) -> bool:
+    return file.write_columns is not None and field.name in file.write_columns

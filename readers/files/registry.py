@@ -1,4 +1,4 @@
-"""The readers of file formats: built in, or registered by other packages.
+"""Registry of the readers of file formats, and checks of a data file against its metadata without reading its data.
 
 To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
 `FileReader` as its `READER`, and its name in `BUILT_IN`. In another package, register both by entry points
@@ -7,19 +7,21 @@ To add a format: declare it in `morrow.engine.format.file_formats`, put a module
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from posixpath import dirname
 from typing import Any, Protocol
 
 import msgspec
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath, Unsupported
 from morrow.engine.format.types import DataField
-from morrow.engine.plugins import FILE_READERS, plugin_of
-from morrow.readers.files.source import Decoder, FileSource, reading
+from morrow.engine.plugins import FILE_READERS, load_plugin_of
+from morrow.readers.files.source import Decoder, FileSource, check_rows, translate_errors
 
 
 class ScanFiles(Protocol):
@@ -72,9 +74,9 @@ BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
 """Formats with a module of their name in `formats`, imported with the first file of the format."""
 
 
-def file_reader(format_: str, where: str) -> FileReader:
+def find_file_reader(format_: str, where: str) -> FileReader:
     """Returns the reader of a format. Raises `Unsupported`: there is none."""
-    found = _built_in(format_) if format_ in BUILT_IN else plugin_of(FILE_READERS, format_, FileReader)
+    found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_READERS, format_, FileReader)
     if found is None:
         raise Unsupported(f"the file format {format_!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
     return found
@@ -82,10 +84,10 @@ def file_reader(format_: str, where: str) -> FileReader:
 
 def is_scanned(format_: str, where: str) -> bool:
     """Returns whether files of the format have a scan of their own, which reads rows without those before them."""
-    return file_reader(format_, where).scan is not None
+    return find_file_reader(format_, where).scan is not None
 
 
-def stored_names(source: FileSource) -> frozenset[str]:
+def read_stored_names(source: FileSource) -> frozenset[str]:
     """Returns the top-level columns; none for formats that do not store them.
 
     Meant for files that were read before: little is checked.
@@ -93,14 +95,59 @@ def stored_names(source: FileSource) -> frozenset[str]:
     Raises:
         CorruptFile, FileMissing, StorageError.
     """
-    names = file_reader(source.format, source.path).stored_names
+    names = find_file_reader(source.format, source.path).stored_names
     if names is None:
         return frozenset()
-    with reading(source.path):
+    with translate_errors(source.path):
         return frozenset(names(source))
 
 
 @cache
-def _built_in(format_: str) -> FileReader:
+def _load_built_in(format_: str) -> FileReader:
     found: FileReader = import_module(f"{__package__}.formats.{format_}").READER
     return found
+
+
+def verify(source: FileSource, *, rows: bool = False) -> None:
+    """Checks that the file exists with the size that metadata gives; with `rows` also its row count.
+
+    The size costs one look-up; the row count one read of the footer (Avro: of the file; text formats are not checked).
+
+    Raises:
+        FileMissing, CorruptFile.
+    """
+    size = source.store.size(source.path)
+    if size is None:
+        raise FileMissing(source.path)
+    if source.size and size != source.size:
+        raise CorruptFile(source.path, f"has {size} bytes where metadata says {source.size}")
+    if rows and (row_count := find_file_reader(source.format, source.path).row_count) is not None:
+        with translate_errors(source.path):
+            check_rows(source, row_count(source))
+
+
+def check_place(path: str, roots: Sequence[str]) -> None:
+    """Checks that no link leads from a data file on a local disk to a place that is not below these roots.
+
+    The roots may be links themselves. Where no folder below them is a link, this costs one look-up per folder.
+
+    Raises:
+        UnsafePath: a link does.
+    """
+    base = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
+    if base is None or not _has_link(path, base.rstrip("/")):
+        return
+    real = os.path.realpath(path)
+    if not any(real.startswith(f"{os.path.realpath(root).rstrip('/')}/") for root in roots):
+        raise UnsafePath(
+            f"{path}: the data file is a link, or in a folder that is one, to {real}, outside of the table's folder "
+            f"{base}; if you trust it, name its folder in morrow.open(..., allowed_roots=[...])"
+        )
+
+
+def _has_link(path: str, base: str) -> bool:
+    while len(path) > len(base):
+        if os.path.islink(path):  # noqa: PTH114  # a Path takes longer to make
+            return True
+        path = dirname(path)
+    return False

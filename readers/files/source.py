@@ -1,17 +1,25 @@
-"""The input of format readers, the errors they raise, and the lazy frame around a decoder.
+"""Sources of format readers: a file to read, the errors of decoders, and the lazy frame around a decoder.
 
 Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks;
-`streamed` turns it into a LazyFrame that reads no more columns and rows than the query needs.
+`stream_decoder` turns it into a LazyFrame that reads no more columns and rows than the query needs. Several files
+are decoded at once, and their chunks yielded in order; few chunks are held.
 """
 
 from __future__ import annotations
 
+import atexit
 import re
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from itertools import accumulate, chain
+from queue import Full, Queue
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 import polars as pl
@@ -27,15 +35,14 @@ from morrow.engine.errors import (
     StorageError,
     Unsupported,
 )
-from morrow.engine.forks import check_process
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
-from morrow.engine.io.system_errors import as_system_error
+from morrow.engine.io.system_errors import to_system_error
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
-from morrow.engine.telling import harmless
-from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.files.read_ahead import read_ahead
+from morrow.engine.polars_threads import check_process
+from morrow.engine.redaction import redact_error
+from morrow.readers.casts.dtypes import to_polars_dtype
 
 
 class FileSource(msgspec.Struct, frozen=True):
@@ -72,7 +79,7 @@ Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
 
 
 @contextmanager
-def reading(where: str) -> Iterator[None]:
+def translate_errors(where: str) -> Iterator[None]:
     """Maps errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
 
     `where` names the file, or the table when a frame reads several.
@@ -88,26 +95,26 @@ def reading(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
     except FAILURES as error:
-        raise explained(error, where) from error
+        raise explain_error(error, where) from error
 
 
-def explained(error: BaseException, where: str) -> MorrowError:
+def explain_error(error: BaseException, where: str) -> MorrowError:
     """Explains an error of Polars or Arrow about a data file.
 
     Errors of the operating system are no damage, even when a library re-raises them.
     """
-    of_system = as_system_error(harmless(error), where)
+    of_system = to_system_error(redact_error(error), where)
     if of_system is not None:
         return of_system
     if isinstance(error, OSError):
-        return _of_storage(error, where)
+        return _explain_storage_error(error, where)
     if ZONE_FILES in str(error):
         hint = "install the time zone database and let TZDIR name its folder"
-        return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
+        return Unsupported(f"ORC with this machine's time zones ({get_first_line(error)})", where=where, hint=hint)
     for sound in SOUND:
         if (feature := sound.feature(error)) is not None:
             return Unsupported(feature, where=where, hint=sound.hint)
-    return CorruptFile(where, first_line(error))
+    return CorruptFile(where, get_first_line(error))
 
 
 def _own(error: MorrowError) -> MorrowError:
@@ -151,7 +158,7 @@ class _Sound(msgspec.Struct, frozen=True):
 
     def feature(self, error: BaseException) -> str | None:
         """Returns what is not supported; None for another error."""
-        match = re.search(self.words, text := first_line(error), re.IGNORECASE)
+        match = re.search(self.words, text := get_first_line(error), re.IGNORECASE)
         if match is not None and self.told is not None:
             return self.told.format(*match.groups())
         return f"{self.what} ({text})" if match is not None or isinstance(error, self.classes) else None
@@ -188,24 +195,24 @@ POLARS_ADVICE = ", consider passing"
 OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
-def _of_storage(error: OSError, where: str) -> CorruptFile | StorageError:
+def _explain_storage_error(error: OSError, where: str) -> CorruptFile | StorageError:
     """Returns the error for an OSError, of the storage or of damaged bytes.
 
     Decoders raise OSError too, without a number: then the bytes are to blame and not the storage.
     """
-    text = first_line(error)
+    text = get_first_line(error)
     if error.errno is None and not any(word in text for word in OBJECT_STORE_WORDS):
         return CorruptFile(where, text)
     return StorageError(f"{where}: {text}; check the path and its permissions")
 
 
-def first_line(error: BaseException) -> str:
+def get_first_line(error: BaseException) -> str:
     """Returns the message without secrets, and without the plan and the advice that Polars appends to it."""
-    lines = str(harmless(error)).strip().splitlines()
+    lines = str(redact_error(error)).strip().splitlines()
     return lines[0].partition(POLARS_ADVICE)[0] if lines else type(error).__name__
 
 
-def streamed(
+def stream_decoder(
     decode: Decoder, sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None
 ) -> pl.LazyFrame:
     """Returns a lazy frame over a decoder, which reads only the columns needed and stops at the last row needed.
@@ -213,7 +220,7 @@ def streamed(
     Raises (when collected):
         CorruptFile: the decoder failed, or a file's row count differs from its metadata.
     """
-    schema = {each.name: polars_dtype(each.type) for each in fields}
+    schema = {each.name: to_polars_dtype(each.type) for each in fields}
     if position is not None:
         schema[position] = pl.UInt64()
 
@@ -224,7 +231,7 @@ def streamed(
         wanted = [each for each in fields if each.name in names]
         numbered = position if position in names else None
         starts = accumulate((max(source.row_count, 0) for source in sources), initial=0)
-        decoders = [partial(_frames, decode, *each, wanted, schema, numbered) for each in zip(sources, starts)]
+        decoders = [partial(_decode_frames, decode, *each, wanted, schema, numbered) for each in zip(sources, starts)]
         # A read of a few rows should not open the next files.
         frames = read_ahead(decoders) if n_rows is None else chain.from_iterable(each() for each in decoders)
         left = n_rows
@@ -241,7 +248,7 @@ def streamed(
     return register_io_source(generate, schema=schema, explain_name=f"{sources[0].format} {paths}")
 
 
-def _frames(
+def _decode_frames(
     decode: Decoder,
     source: FileSource,
     start: int,
@@ -251,9 +258,9 @@ def _frames(
 ) -> Iterator[pl.DataFrame]:
     """Yields the chunks of one file, whose first row has the position `start`."""
     rows = 0
-    with reading(source.path):
+    with translate_errors(source.path):
         for chunk in decode(source, wanted):
-            frame = chunk.frame.with_columns(casts(chunk.frame, schema))
+            frame = chunk.frame.with_columns(build_casts(chunk.frame, schema))
             if position is not None:
                 first = start + rows
                 numbers = pl.int_range(first, first + chunk.rows, dtype=pl.UInt64, eager=True).alias(position)
@@ -263,7 +270,7 @@ def _frames(
     check_rows(source, rows)
 
 
-def member_types(type_: DataType) -> tuple[DataType, ...]:
+def list_member_types(type_: DataType) -> tuple[DataType, ...]:
     """Returns types of the members of a nested type; none for an atomic one."""
     if isinstance(type_, RowType):
         return tuple(member.type for member in type_.fields)
@@ -278,6 +285,112 @@ def check_rows(source: FileSource, rows: int) -> None:
         raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
 
 
-def casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+def build_casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
     """Returns casts for the columns of `frame` that do not have the dtype of `schema` yet."""
     return [col(name).cast(schema[name]) for name, dtype in frame.schema.items() if dtype != schema[name]]
+
+
+T = TypeVar("T")
+
+WORKERS = 2
+"""Files decoded at once."""
+
+MAX_QUEUED_CHUNKS = 2
+"""Decoded chunks of a file that may be queued."""
+
+PATIENCE_SECONDS = 0.02
+"""How long a decoder with chunks left waits for room before it checks whether anybody still wants them."""
+
+
+EXIT_SECONDS = 10.0
+"""How long the end of the interpreter waits for a decoder to finish its chunk."""
+
+
+class _Lane(Generic[T]):
+    """The chunks of one file on their way from its decoder to the consumer."""
+
+    def __init__(self, decode: Callable[[], Iterator[T]], stopped: threading.Event) -> None:
+        self._decode = decode
+        self._stopped = stopped
+        self._waiting: Queue[T | Future[None]] = Queue(MAX_QUEUED_CHUNKS)
+
+    def fill(self) -> None:
+        """Queues the chunks, and after them how the decoder ended."""
+        end: Future[None] = Future()
+        try:
+            for chunk in self._decode():
+                if not self._put(chunk):
+                    return
+            end.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - the consumer raises it
+            end.set_exception(error)
+        self._put(end)
+
+    def _put(self, what: T | Future[None]) -> bool:
+        """Waits for room in the queue; returns False if nobody wants more."""
+        while not self._stopped.is_set():
+            try:
+                self._waiting.put(what, timeout=PATIENCE_SECONDS)
+            except Full:
+                continue
+            return True
+        return False
+
+    def drain(self) -> Iterator[T]:
+        """Yields the chunks; raises the decoder's error."""
+        while not isinstance(chunk := self._waiting.get(), Future):
+            yield chunk
+        chunk.result()
+
+
+class _Worker(threading.Thread):
+    """Fills one lane after the other.
+
+    A daemon: a program that ends while somebody holds a stream that is not read to its end would wait for it forever.
+    """
+
+    def __init__(self, lanes: deque[_Lane[Any]], stopped: threading.Event) -> None:
+        super().__init__(name="morrow-read-ahead", daemon=True)
+        self._lanes = lanes
+        self.stopped = stopped
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            try:
+                lane = self._lanes.popleft()
+            except IndexError:
+                return
+            lane.fill()
+
+
+_workers: WeakSet[_Worker] = WeakSet()
+
+
+@atexit.register
+def _stop() -> None:
+    """Ends all workers before the interpreter is taken down under them."""
+    running = list(_workers)
+    for worker in running:
+        worker.stopped.set()
+    for worker in running:
+        worker.join(EXIT_SECONDS)
+
+
+def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
+    """Yields the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
+
+    Raises: the error of a decoder, when its turn comes.
+    """
+    stopped = threading.Event()
+    lanes = [_Lane(decode, stopped) for decode in decoders]
+    waiting = deque(lanes)
+    try:
+        for _ in range(min(WORKERS, len(lanes))):
+            worker = _Worker(waiting, stopped)
+            _workers.add(worker)
+            worker.start()
+        for lane in lanes:
+            yield from lane.drain()
+    finally:
+        # The workers are not waited for: an abandoned generator may be collected in one of them.
+        stopped.set()

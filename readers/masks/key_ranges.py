@@ -1,7 +1,10 @@
-"""Splits a merge-on-read section into ranges of its first key column, by row group statistics of its Parquet files.
+"""Ranges of the first key column of a merge-on-read section, from row group statistics of its Parquet files.
 
-This has two uses. A section larger than memory is merged range by range, several ranges at once. And where row groups
-of only one file cover a range, its keys are not read at all: no row there can be superseded.
+This has two uses. A section larger than memory is merged range by range, several ranges at once. And if row groups
+of only one file cover a range, its keys are not read: no row there can be superseded.
+
+Dense keys are not decoded either. Files of tables with keys are sorted and hold a key once. If the greatest key of a
+row group less its least is one less than its rows, its keys are all numbers between them.
 """
 
 from __future__ import annotations
@@ -27,19 +30,20 @@ from morrow.engine.format.types import (
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import DataFile
-from morrow.readers.files import FileSource, reading
-from morrow.readers.files.registry import file_reader
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.files import FileSource, translate_errors
+from morrow.readers.files.registry import find_file_reader
 
 RANGE_ROWS = 1 << 21
 """About how many rows' keys are merged at once when a section is cut; row groups are not split."""
 
-WHOLE_ROWS = 1 << 22
+MAX_WHOLE_ROWS = 1 << 22
 """Sections up to this many rows are merged in one piece, unless cutting saves reading."""
 
-OF_NUMBERS = 2
+NUMBER_ROWS_FACTOR = 2
 """So many times the rows where one number of each is read."""
 
-FEW_ROWS = 1 << 18
+MAX_FEW_ROWS = 1 << 18
 """Sections up to this many rows are merged whole: reading their row group statistics would cost more than it saves."""
 
 RANGED_TYPES: tuple[type[DataType], ...] = (
@@ -48,7 +52,7 @@ RANGED_TYPES: tuple[type[DataType], ...] = (
 )
 """Key types whose Parquet statistics pyarrow gives as values that compare like the keys do."""
 
-WORTHWHILE = 0.7
+MAX_MERGED_SHARE = 0.7
 """A section that could be merged whole is cut only when at most this share of its rows must be merged."""
 
 
@@ -85,7 +89,7 @@ class RowGroup(msgspec.Struct, frozen=True):
     high: Any
 
 
-def key_ranges(
+def find_key_ranges(
     files: Sequence[DataFile],
     first_key: DataField,
     stored_names: Sequence[str],
@@ -104,23 +108,26 @@ def key_ranges(
         numbers: one number of each row is read, so that more of them are merged in one piece.
     """
     everything = [KeyRange(files=tuple(range(len(files))))]
-    if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
+    if sum(file.row_count for file in files) <= MAX_FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
         return everything
     groups: list[RowGroup] = []
     for number, (file, name) in enumerate(zip(files, stored_names)):
-        found = row_groups(number, file, name, store)
+        found = read_row_groups(number, file, name, store)
         if found is None:
             return everything
         groups.extend(found)
     total = sum(group.rows for group in groups)
     ranges = _cut(groups, skip_alone, RANGE_ROWS if most_rows is None else most_rows)
     # One pass over everything is cheaper than ranges that save little.
-    if total <= WHOLE_ROWS * (OF_NUMBERS if numbers else 1) and _rows_within(ranges, groups) > total * WORTHWHILE:
+    if (
+        total <= MAX_WHOLE_ROWS * (NUMBER_ROWS_FACTOR if numbers else 1)
+        and _count_rows_within(ranges, groups) > total * MAX_MERGED_SHARE
+    ):
         return everything
     return ranges
 
 
-def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -> int:
+def _count_rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -> int:
     """Counts the rows of the row groups that any of the ranges touches."""
     return sum(
         group.rows
@@ -129,12 +136,12 @@ def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -> int:
     )
 
 
-def row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[RowGroup] | None:
+def read_row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[RowGroup] | None:
     """Returns the row groups of a file, None when any lacks statistics of the column."""
-    key_bounds = file_reader(file.format, file.path).key_bounds
+    key_bounds = find_file_reader(file.format, file.path).key_bounds
     if key_bounds is None:
         return None
-    with reading(file.path):
+    with translate_errors(file.path):
         found = key_bounds(FileSource(store, file.path, file.size, file.row_count, file.format), name)
     return None if found is None else [RowGroup(number, each.rows, each.low, each.high) for each in found]
 
@@ -159,3 +166,26 @@ def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[K
             ranges.append(KeyRange(low, high, covering))
             rows = max(starting, 1)
     return ranges
+
+
+NUMBERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+MIN_DENSE_ROWS = 1 << 17
+"""Keys of fewer rows are decoded as fast as a footer is read."""
+
+
+def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: FileStore) -> pl.Series | None:
+    """Returns the keys of all rows of a file whose only key column is `key`; None where statistics do not tell them.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: the footer cannot be read, or has another number of rows than metadata.
+    """
+    if file.row_count < MIN_DENSE_ROWS or not isinstance(key.type, NUMBERS) or store.checks_pages:
+        return None
+    groups = read_row_groups(0, file, stored_name, store)
+    if groups is None or any(group.high - group.low + 1 != group.rows for group in groups):
+        return None
+    if any(later.low <= earlier.high for earlier, later in pairwise(groups)):
+        return None
+    dtype = to_polars_dtype(key.type)
+    found = [pl.int_range(group.low, group.high + 1, eager=True).cast(dtype) for group in groups]
+    return pl.concat(found, rechunk=True).alias(key.name) if found else None

@@ -1,31 +1,40 @@
-"""Orders versions of keys as Java Paimon does, by columns.
+"""Order of the versions of keys as in Java Paimon, computed by columns.
 
-Strings and binaries compare by unsigned bytes, nulls (possible in sequence fields only) come first whatever the sort
+Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first whatever the sort
 order. Floats follow Java's ``<`` and ``>``, to which -0.0 and 0.0 are one value. NaN is the greatest value and equal
 to itself: Paimon up to 2.0 treats it as equal to every number, which is no order (later versions order it as here).
+
+Rows that share a key are found by hashes: for keys of any type, text of any length, any number of columns. A table
+of row numbers, indexed by bits of the hash, remembers the newest row of each slot among the updates; all other rows
+look into it. Keys are compared with keys, so that a hash never decides. Rows of a long run are looked up and never
+entered: the table grows with the updates.
+
+Keys of one long sorted run and of short runs are the usual state of a section between two compactions. Only the short
+runs are sorted. Their keys are looked up in the long run, so the work grows with the updates and not with the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.names import col, unnamed
-from morrow.readers.masks.hashed_keys import SharedKeys, shared_keys
-from morrow.readers.masks.sorted_runs import long_run
+from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.names import clear_pattern_name, col
 
 BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
 """Integers as wide as the float, and where its sign bit is."""
 
 
-def sortable(series: pl.Series) -> pl.Series:
+def to_sortable(series: pl.Series) -> pl.Series:
     """Returns the series, floats replaced by integers that sort and compare in the order above."""
     if type(series.dtype) not in BITS:
         return series
-    name, series = series.name, unnamed(series)
+    name, series = series.name, clear_pattern_name(series)
     integer, sign_bit = BITS[type(series.dtype)]
     values = series.fill_null(0.0).to_numpy() + 0.0  # turns -0.0 into 0.0
     bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
@@ -34,15 +43,15 @@ def sortable(series: pl.Series) -> pl.Series:
     return pl.select(pl.when(series.is_not_null()).then(pl.Series(ordered)).alias(name)).to_series()
 
 
-DENSE = 8
+MAX_DENSE_SPAN = 8
 """Integer keys that span less than so many times their number are distinguished by a table, unsorted."""
 SEVERAL = 2
 """What a table of counts says of a key that two runs hold, or more."""
-BLOCK = 1 << 15
+KEY_BLOCK_ROWS = 1 << 15
 """Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
 
 
-def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
+def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
     """Returns, per run of distinct integer keys, which keys no earlier run holds; None when the keys are too sparse.
 
     One byte per possible key records whether it was seen: no sort, and each key is visited once.
@@ -51,52 +60,52 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     if not runs:
         return [np.empty(0, bool) for _ in newest_first]
     least, greatest = min(int(run.min()) for run in runs), max(int(run.max()) for run in runs)
-    if greatest - least >= DENSE * sum(map(len, runs)):
+    if greatest - least >= MAX_DENSE_SPAN * sum(map(len, runs)):
         return None
     fresh = np.ones(greatest - least + 1, bool)
     found = []
     for number, run in enumerate(newest_first):
         found.append(np.empty(len(run), bool))
-        for rows in _blocks(run):
-            slots = _slots(run[rows], least)
+        for rows in _split_key_blocks(run):
+            slots = _find_slots(run[rows], least)
             found[-1][rows] = fresh[slots] if isinstance(slots, slice) else fresh.take(slots)
             if number + 1 < len(newest_first):
                 fresh[slots] = False
     return found
 
 
-def alone(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list[npt.NDArray[np.bool_]], int] | None:
+def find_unshared(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list[npt.NDArray[np.bool_]], int] | None:
     """Returns, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold;
-    None when the keys are too sparse. As `unseen`, by a table that counts."""
+    None when the keys are too sparse. As `find_unseen`, by a table that counts."""
     runs = [run for run in newest_first if len(run)]
     if not runs:
         return [np.empty(0, bool) for _ in newest_first], 0
     least, greatest = min(int(run.min()) for run in runs), max(int(run.max()) for run in runs)
-    if greatest - least >= DENSE * sum(map(len, runs)):
+    if greatest - least >= MAX_DENSE_SPAN * sum(map(len, runs)):
         return None
     holders = np.zeros(greatest - least + 1, np.uint8)  # none, one, several
     found = []
     for run in newest_first:
         found.append(np.empty(len(run), bool))
-        for rows in _blocks(run):
-            slots = _slots(run[rows], least)
+        for rows in _split_key_blocks(run):
+            slots = _find_slots(run[rows], least)
             before = holders[slots] if isinstance(slots, slice) else holders.take(slots)
             np.equal(before, 0, out=found[-1][rows])
             holders[slots] = np.minimum(before + 1, SEVERAL)
     # Of the run that came last, that is the answer; those before it have to look once more.
     for run, rows_alone in zip(newest_first[:-1], found):
-        for rows in _blocks(run):
-            slots = _slots(run[rows], least)
+        for rows in _split_key_blocks(run):
+            slots = _find_slots(run[rows], least)
             now = holders[slots] if isinstance(slots, slice) else holders.take(slots)
             np.equal(now, 1, out=rows_alone[rows])
     return found, int(np.count_nonzero(holders == SEVERAL))
 
 
-def _blocks(run: npt.NDArray[np.integer]) -> Iterator[slice]:
-    yield from (slice(start, start + BLOCK) for start in range(0, len(run), BLOCK))
+def _split_key_blocks(run: npt.NDArray[np.integer]) -> Iterator[slice]:
+    yield from (slice(start, start + KEY_BLOCK_ROWS) for start in range(0, len(run), KEY_BLOCK_ROWS))
 
 
-def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
+def _find_slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
     """Returns the places of distinct keys in a table that begins with the key `least`."""
     if int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
         return slice(int(run[0]) - least, int(run[-1]) - least + 1)
@@ -105,7 +114,7 @@ def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.i
     return (wide - wide.dtype.type(least) if least else wide).astype(np.int64, copy=False)
 
 
-def newest_of_each_key(
+def find_newest_of_each_key(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
 ) -> npt.NDArray[np.bool_]:
     """Returns for each row whether it is the newest version of its key.
@@ -116,40 +125,40 @@ def newest_of_each_key(
         descending: sort order of each column of `age`.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
-    keys = comparable(keys)
+    keys = to_comparable(keys)
     by_position = not age.width
     if by_position and is_number(keys):
         numbers = keys.to_series().to_numpy()
         ends = None if runs is None else np.cumsum(runs)[:-1]
-        fresh = None if ends is None else unseen(np.split(numbers, ends)[::-1])
+        fresh = None if ends is None else find_unseen(np.split(numbers, ends)[::-1])
         if fresh is not None:
             return np.concatenate(fresh[::-1])
-        known = None if runs is None else long_run(numbers, runs)
+        known = None if runs is None else find_long_run(numbers, runs)
         if known is not None:
             return known.newest
-    elif (shared := shared_keys(keys, runs)) is not None:
+    elif (shared := find_shared_keys(keys, runs)) is not None:
         if by_position:
             return shared.last
         newest = ~shared.shared
         order, starts = order_of_shared(shared, age, descending)
-        newest[_last(order, starts)] = True
+        newest[_take_last(order, starts)] = True
         return newest
     newest = np.zeros(keys.height, bool)
-    newest[_last(*key_order(keys, age, descending))] = True
+    newest[_take_last(*sort_by_key(keys, age, descending))] = True
     return newest
 
 
-def _last(order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+def _take_last(order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
     """Returns the last row of each key."""
     return order[np.append(starts[1:], len(order)) - 1] if len(order) else order
 
 
-def comparable(keys: pl.DataFrame) -> pl.DataFrame:
+def to_comparable(keys: pl.DataFrame) -> pl.DataFrame:
     """Returns key columns in which values are equal where keys are; a time as the number that it is."""
     # Under names of their own: columns of users may be named ``^x$``.
-    columns = (unnamed(column) for column in keys.iter_columns())
+    columns = (clear_pattern_name(column) for column in keys.iter_columns())
     return pl.DataFrame(
-        (column.to_physical() if column.dtype.is_temporal() else sortable(column)).alias(f"k{number}")
+        (column.to_physical() if column.dtype.is_temporal() else to_sortable(column)).alias(f"k{number}")
         for number, column in enumerate(columns)
     )
 
@@ -165,7 +174,7 @@ def order_of_shared(
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     """Returns the rows that share a key, by key and age, the oldest first, and each key's start among them."""
     rows = shared.rows
-    ages = [sortable(column)[rows].alias(f"s{i}") for i, column in enumerate(age.iter_columns())]
+    ages = [to_sortable(column)[rows].alias(f"s{i}") for i, column in enumerate(age.iter_columns())]
     frame = pl.DataFrame([pl.Series("id", shared.ids), *ages])
     order = frame.select(
         pl.arg_sort_by(*frame.columns, descending=[False, *descending], nulls_last=False, maintain_order=True)
@@ -175,15 +184,15 @@ def order_of_shared(
     return rows[order.to_numpy()], starts
 
 
-def key_order(
+def sort_by_key(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     """Returns row numbers by key and age, oldest first, and each key's start among them; see
-    `newest_of_each_key`."""
+    `find_newest_of_each_key`."""
     if not age.width and is_number(keys):
         return _order_of_integers(keys.to_series().to_numpy())
-    keys = keys.select(sortable(column) for column in keys.iter_columns())
-    age = age.select(sortable(column) for column in age.iter_columns())
+    keys = keys.select(to_sortable(column) for column in keys.iter_columns())
+    age = age.select(to_sortable(column) for column in age.iter_columns())
     names = [f"k{i}" for i in range(keys.width)]
     keys.columns = names
     frame = keys.with_columns(column.alias(f"s{i}") for i, column in enumerate(age.iter_columns()))
@@ -209,3 +218,294 @@ def _order_of_integers(keys: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.in
     first = np.ones(len(keys), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return order, np.flatnonzero(first)
+
+
+SEED = 0x6D6F72726F77
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+SLOTS_PER_ROW = 8
+"""Slots of the table for each row that is entered."""
+MIN_TABLE_BITS = 10
+HASH_BLOCK_ROWS = 1 << 15
+"""Hashes that are mixed at a time: as many as stay in the processor's cache."""
+HASH_BITS = 64
+
+TEMPORAL = (pl.Datetime, pl.Date, pl.Time)
+
+
+class SharedKeys(msgspec.Struct, frozen=True, dict=True):
+    """Which rows share a key. `newest` is, for each row, the last row with its key, or -1 where that is itself."""
+
+    newest: npt.NDArray[np.int32]
+
+    @cached_property
+    def older(self) -> Numbers:
+        """The rows after which another has their key, ascending."""
+        return np.flatnonzero(self.newest >= 0)
+
+    @cached_property
+    def last(self) -> npt.NDArray[np.bool_]:
+        """Whether no row after this one has its key."""
+        return self.newest < 0
+
+    @cached_property
+    def shared(self) -> npt.NDArray[np.bool_]:
+        """Whether another row has the row's key."""
+        found = ~self.last
+        found[self.newest[self.older]] = True
+        return found
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """The rows that share a key with others, ascending."""
+        return np.flatnonzero(self.shared)
+
+    @cached_property
+    def ids(self) -> npt.NDArray[np.int32]:
+        """The key of each of `rows`, as numbers from 0 on without gaps."""
+        newest = self.newest[self.rows]
+        final = newest < 0
+        number = np.empty(len(self.newest), np.int32)
+        number[self.rows[final]] = np.arange(np.count_nonzero(final), dtype=np.int32)
+        return number[np.where(final, self.rows, newest)]
+
+    def heights(self, runs: Sequence[int]) -> list[int]:
+        """Counts the rows of `rows` in each run."""
+        ends = np.searchsorted(self.rows, np.cumsum([0, *runs]))
+        return [int(height) for height in np.diff(ends)]
+
+
+def find_shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKeys | None:
+    """Finds rows of the same key.
+
+    Args:
+        keys: key columns in which equal values are equal keys (floats as `sortable` makes them).
+        runs: heights of the sorted files that the rows come from, one after another, if no file holds a key twice.
+
+    Returns: None in the rare case that two keys have the same hash.
+    """
+    hashes = hash_keys(keys)
+    newest = _find_newest(hashes, 0 if runs is None else _count_long_rows(keys, runs))
+    found = SharedKeys(newest)
+    older, newer = (make_series(rows.astype(np.uint32)) for rows in (found.older, newest[found.older]))
+    for column in keys.iter_columns():
+        plain = clear_pattern_name(column)
+        if not plain.gather(older).eq_missing(plain.gather(newer)).all():
+            return None
+    return found
+
+
+def hash_keys(keys: pl.DataFrame) -> npt.NDArray[np.uint64]:
+    """Returns a number for each row, the same for equal keys."""
+    first, *others = (column.hash(SEED).to_numpy() for column in keys.iter_columns())
+    if not others:
+        return first
+    mixed = first.copy()
+    for start in range(0, len(mixed), HASH_BLOCK_ROWS):
+        rows = slice(start, start + HASH_BLOCK_ROWS)
+        block = mixed[rows]
+        for values in others:
+            block *= MIXER
+            block ^= block >> np.uint64(32)
+            block += values[rows]
+    return mixed
+
+
+def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> npt.NDArray[np.int32]:
+    """Returns for each row the last with its hash, -1 for itself; the first `long` rows have different keys.
+
+    Slots are chosen by the bits of the hash from `shift` on.
+    """
+    count = len(hashes)
+    bits = max((SLOTS_PER_ROW * (count - long)).bit_length(), MIN_TABLE_BITS)
+    if shift + bits > HASH_BITS:
+        return _find_newest_by_sorting(hashes)
+    slots = ((hashes >> np.uint64(shift)) & np.uint64((1 << bits) - 1)).view(np.int64)
+    entered = np.arange(long, count, dtype=np.int32)
+    table = np.empty(1 << bits, np.int32)
+    table[slots[long:]] = entered  # of several with one slot the last remains
+    # Most rows of a long run find nothing: a smaller table, which stays in the processor's cache, tells them.
+    taken = np.zeros(1 << bits, bool)
+    taken[slots[long:]] = True
+    rows = np.concatenate([np.flatnonzero(taken.take(slots[:long])), entered])
+    found = table.take(slots[rows])
+    same = hashes[found] == hashes[rows]
+    newest = np.full(count, -1, np.int32)
+    newest[rows] = np.where(same & (found != rows), found, -1)
+    missed = rows[~same]
+    if len(missed):
+        # Their slot has a row of another hash, and so have all rows of their own hash.
+        inner = _find_newest(hashes[missed], int(np.searchsorted(missed, long)), shift + bits)
+        newest[missed] = np.where(inner < 0, -1, missed[inner])
+    return newest
+
+
+def _find_newest_by_sorting(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    """Returns the same by sorting."""
+    order = np.argsort(hashes, kind="stable")
+    ends = np.flatnonzero(np.append(hashes[order[1:]] != hashes[order[:-1]], True))
+    last = np.repeat(order[ends], np.diff(ends, prepend=-1))
+    newest = np.empty(len(hashes), np.int32)
+    newest[order] = np.where(last == order, -1, last)
+    return newest
+
+
+def _count_long_rows(keys: pl.DataFrame, runs: Sequence[int]) -> int:
+    """Counts the rows of the first runs that follow one another, and so share no key; 0 if they are not most rows."""
+    comparable = [column for column in keys.iter_columns() if not column.dtype.is_float()]
+    if len(comparable) < keys.width:
+        return 0
+    reached, last = 0, None
+    for height in runs:
+        if height:
+            edges = keys[[reached, reached + height - 1]].select(
+                col(name).to_physical() if isinstance(dtype, TEMPORAL) else col(name)
+                for name, dtype in keys.schema.items()
+            )
+            first, end = edges.rows()
+            first_column = clear_pattern_name(comparable[0])[reached : reached + height]
+            if None in (*first, *end) or not first_column.is_sorted():
+                break
+            if last is not None and not last < first:
+                break
+            last = end
+        reached += height
+    return reached if reached >= MIN_LONG_RATIO * (keys.height - reached) else 0
+
+
+MIN_LONG_RATIO = 2
+"""The long run must have at least so many times the rows of all others."""
+
+MAX_CLOSE_SPAN = 4
+"""A long run spans at most so many times its keys, for a table of them."""
+MAX_ROWS_PER_LOOKUP = 8
+"""One key in so many of the long run has to be wanted, for a table."""
+
+SAMPLED_KEYS = 1 << 10
+"""Wanted keys that are looked at to see whether a long run is even."""
+MIN_KEYS_PER_MISS = 8
+"""A long run is even where the places of all but one in so many keys are guessed."""
+ROUNDING_MARGIN = 1e-6
+"""What is added to a place that was computed as a float, which may be a little less than it is."""
+ABSENT, UNKNOWN = -1, -2
+LOOKUP_BLOCK_ROWS = 1 << 15
+"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+
+Numbers = npt.NDArray[np.integer]
+
+
+class LongRun(msgspec.Struct, frozen=True):
+    """Rows ``0 .. length`` are the long run, which is the oldest. The others, by their numbers:
+
+    `order` has them by key, the oldest first; `starts` says where each key starts in it, `found` which row of the long
+    run has the key, or -1.
+    """
+
+    length: int
+    order: Numbers
+    starts: Numbers
+    found: Numbers
+
+    @property
+    def counts(self) -> Numbers:
+        """The number of rows of `order` for each key."""
+        return np.diff(np.append(self.starts, len(self.order)))
+
+    @property
+    def newest(self) -> npt.NDArray[np.bool_]:
+        """Whether a row is the newest of its key."""
+        alive = np.zeros(self.length + len(self.order), bool)
+        alive[: self.length] = True
+        alive[self.found[self.found >= 0]] = False
+        alive[self.order[np.append(self.starts[1:], len(self.order)) - 1]] = True
+        return alive
+
+
+def find_long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
+    """Returns keys (a number each) of runs, the oldest first, none with a key twice; None if no run is long."""
+    length = _count_sorted_rows(keys, runs)
+    others = keys[length:]
+    if not len(others) or length < MIN_LONG_RATIO * len(others):
+        return None
+    sort_order = np.argsort(others, kind="stable")
+    ordered = others.take(sort_order)
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    distinct = ordered.take(starts)
+    found = _find_rows(keys[:length], distinct)
+    return LongRun(length, sort_order + length, starts, found)
+
+
+def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
+    """Returns the place of each wanted key in an ascending run, or -1."""
+    sample = wanted[:: max(len(wanted) // SAMPLED_KEYS, 1)]
+    if len(run) < SAMPLED_KEYS or np.count_nonzero(_guess_places(run, sample) == UNKNOWN) * MIN_KEYS_PER_MISS > len(
+        sample
+    ):
+        return _search_places(run, wanted)
+    found = _guess_places(run, wanted)
+    unknown = np.flatnonzero(found == UNKNOWN)
+    found[unknown] = _search_places(run, wanted[unknown])
+    return found
+
+
+def _guess_places(run: Numbers, wanted: Numbers) -> Numbers:
+    """Returns the places in a run as they are if its keys are the same distance apart, -2 where they are not.
+
+    Numbers that are counted up, by one or by any step, are never searched for.
+    """
+    per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
+    found = np.empty(len(wanted), np.int64)
+    for start in range(0, len(wanted), LOOKUP_BLOCK_ROWS):
+        keys = wanted[start : start + LOOKUP_BLOCK_ROWS]
+        # Keys before the first wrap around and are far behind the last.
+        offsets = _to_unsigned(keys) - _to_unsigned(run[:1])
+        places = np.minimum(offsets * per_key + ROUNDING_MARGIN, len(run) - 2).astype(np.int64)
+        below = run.take(places)
+        between = (below < keys) & (keys < run.take(places + 1))
+        found[start : start + LOOKUP_BLOCK_ROWS] = np.where(below == keys, places, np.where(between, ABSENT, UNKNOWN))
+    return found
+
+
+def _to_unsigned(keys: Numbers) -> npt.NDArray[np.uint64]:
+    return (keys if keys.dtype == np.uint64 else keys.astype(np.int64, copy=False)).view(np.uint64)
+
+
+def _search_places(run: Numbers, wanted: Numbers) -> Numbers:
+    if not len(wanted):
+        return np.empty(0, np.int64)
+    span = int(run[-1]) - int(run[0]) + 1
+    if span > MAX_CLOSE_SPAN * len(run) or len(wanted) * MAX_ROWS_PER_LOOKUP < len(run):
+        places = np.searchsorted(run, wanted)
+        places[places == len(run)] = 0
+        return np.where(run[places] == wanted, places, -1)
+    # Keys lie close: a table of places is filled and read faster than places are searched.
+    within = np.flatnonzero((wanted >= run[0]) & (wanted <= run[-1]))
+    slots = _subtract_first(wanted[within], run[0])
+    found = np.full(len(wanted), -1, np.int64)
+    if span == len(run):
+        found[within] = slots
+        return found
+    table = np.full(span, -1, np.int32)
+    table[_subtract_first(run, run[0])] = np.arange(len(run), dtype=np.int32)
+    found[within] = table.take(slots)
+    return found
+
+
+def _subtract_first(keys: Numbers, first: np.integer) -> Numbers:
+    """Returns how far keys are from the first of them, which lies close."""
+    # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
+    wide = keys if keys.dtype.kind == "u" else keys.astype(np.int64, copy=False)
+    return (wide - wide.dtype.type(first)).astype(np.int64, copy=False)
+
+
+def _count_sorted_rows(keys: Numbers, runs: Sequence[int]) -> int:
+    """Counts the rows from the first on that are in ascending order, run by run."""
+    end = 0
+    for height in runs:
+        reached = max(end - 1, 0)
+        piece = keys[reached : end + height]
+        if not (piece[1:] > piece[:-1]).all():
+            break
+        end += height
+    return end

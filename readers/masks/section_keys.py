@@ -13,28 +13,17 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.arrow_buffers import series_of
+from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.types import (
-    BigIntType,
-    DataField,
-    DateType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
+from morrow.engine.format.types import BigIntType, DataField, DateType, IntType, SmallIntType, TinyIntType, VarCharType
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.names import POSITION, cols, series
+from morrow.engine.names import POSITION, cols, get_series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.files.file_errors import reading_files
-from morrow.readers.files.file_frames import file_frame
-from morrow.readers.files.streaming import collected
-from morrow.readers.masks.cutting import cuts, pieces
-from morrow.readers.masks.key_ranges import KeyRange, key_ranges
-from morrow.readers.masks.packing import KeyPacking
-from morrow.readers.masks.told_keys import NUMBERS, told_keys
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.streaming import collect_frames, translate_file_errors
+from morrow.readers.masks.key_ranges import NUMBERS, KeyRange, find_key_ranges, read_dense_keys
+from morrow.readers.masks.packed_keys import KeyPacking, find_cuts, slice_frames
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
@@ -43,15 +32,15 @@ BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, Da
 """Types of keys that Python compares as Paimon does."""
 
 
-def oldest_first(section: Section) -> list[int]:
+def order_by_age(section: Section) -> list[int]:
     """Returns the numbers of the section's files by age.
 
     Rows of older files come first, so that row positions decide.
     """
-    return sorted(range(len(section.files)), key=lambda i: _age(section.files[i]))
+    return sorted(range(len(section.files)), key=lambda i: _get_age(section.files[i]))
 
 
-def _age(file: DataFile) -> tuple[int, int]:
+def _get_age(file: DataFile) -> tuple[int, int]:
     return file.min_sequence, file.max_sequence
 
 
@@ -65,7 +54,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, plan: ScanPlan, section: Section, store: FileStore) -> SectionKeys:
-        return cls(plan, section, store, tuple(section.files[i] for i in oldest_first(section)))
+        return cls(plan, section, store, tuple(section.files[i] for i in order_by_age(section)))
 
     @property
     def spec(self) -> MergeSpec:
@@ -134,7 +123,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
         names, skip = self.stored_names(), not self.with_kind
         numbers = most_rows is None and self.are_numbers
-        return key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
+        return find_key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
         """Returns the level of each row of these files; None where levels do not affect which rows count."""
@@ -166,7 +155,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
             return read
         frames = []
         for number in part.files:
-            frame = file_frame(
+            frame = scan_files(
                 self.plan, self.section, [self.files[number]], fields, self.store, position=not part.whole
             )
             frame = part.within(frame, self.key_fields[0].name)
@@ -174,8 +163,8 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 others = cols([*(f.name for f in self.other_fields), *([] if part.whole else [POSITION])])
                 frame = frame.select(*packing.expressions, *others)
             frames.append(frame)
-        with reading_files(self.plan, [self.section], fields, self.store):
-            read = collected(frames)
+        with translate_file_errors(self.plan, [self.section], fields, self.store):
+            read = collect_frames(frames)
         if part.whole:
             self.checked_heights(read)
         return read
@@ -184,15 +173,15 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Reads all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
         names = self.stored_names()
         told = [
-            told_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
+            read_dense_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
             for file, name in zip(self.files, names)
         ]
         read: list[pl.DataFrame] = [pl.DataFrame() if keys is None else keys.to_frame() for keys in told]
         decoded = [[field for field in fields if keys is None or field.name != keys.name] for keys in told]
         wanted = [number for number, each in enumerate(decoded) if each]
-        frames = [file_frame(self.plan, self.section, [self.files[i]], decoded[i], self.store) for i in wanted]
-        with reading_files(self.plan, [self.section], fields, self.store):
-            found = collected(frames)
+        frames = [scan_files(self.plan, self.section, [self.files[i]], decoded[i], self.store) for i in wanted]
+        with translate_file_errors(self.plan, [self.section], fields, self.store):
+            found = collect_frames(frames)
         for number, frame in zip(wanted, found):
             keys = told[number]
             self._check_height(self.files[number], frame)
@@ -227,14 +216,14 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):
             return
         for file, frame in zip(self.files, frames):
-            keys = series(frame, self.key_fields[0].name)
+            keys = get_series(frame, self.key_fields[0].name)
             if len(keys) and (keys[0] < low[0] or keys[-1] > high[0]):
                 found, said = f"{keys[0]!r} to {keys[-1]!r}", f"{low[0]!r} to {high[0]!r}"
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
         """Splits all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
-        return pieces(frames, cuts(frames, self.key_fields[0]))
+        return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
@@ -268,7 +257,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         if self.packing is None or self.section.key_low is None or self.section.key_high is None:
             return None
         packed = self.packing.pack(versions, self.section.key_low, self.section.key_high)
-        return None if packed is None else pl.DataFrame([series_of(packed).alias("key")])
+        return None if packed is None else pl.DataFrame([make_series(packed).alias("key")])
 
     def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
         """Returns the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""

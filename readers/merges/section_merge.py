@@ -7,27 +7,25 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from morrow.engine.format.row_kinds import INSERT, kind_name
+from morrow.engine.format.row_kinds import INSERT, build_rowkind
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, Predicate
-from morrow.engine.plan.pruning import projected
+from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_errors import reading_files
-from morrow.readers.files.file_frames import file_frame
-from morrow.readers.files.streaming import collected
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.streaming import collect_frames, translate_file_errors
 from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.merges.engines import fold
-from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import version_masks
-from morrow.readers.merges.versions import Versions, versions_of
+from morrow.readers.masks.section_keys import SectionKeys, order_by_age
+from morrow.readers.merges.engines import find_needed_groups, fold
+from morrow.readers.merges.version_masks import compute_version_masks
+from morrow.readers.merges.versions import Versions, find_versions
 
 MERGED_RANGE_ROWS = 1 << 19
 """About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""
@@ -49,22 +47,24 @@ class SectionMerge:
 
     @property
     def schema(self) -> pl.Schema:
-        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.names})
+        return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.names})
 
     @property
     def key_filter(self) -> Predicate:
         """The filter's conditions on the key: all versions of a key satisfy them, or none."""
-        return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
+        return project_predicate(
+            self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys))
+        )
 
     @property
     def key_schema(self) -> pl.Schema:
-        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
+        return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
 
     def complete(self) -> Iterator[pl.DataFrame]:
         """Yields existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
-        masks = version_masks(self.plan, self.section, self.store)
+        masks = compute_version_masks(self.plan, self.section, self.store)
         keys = SectionKeys.of(self.plan, self.section, self.store)
-        shared = [masks.shared[i] for i in oldest_first(self.section)]
+        shared = [masks.shared[i] for i in order_by_age(self.section)]
         fields = self.fields(keys)
         for part in keys.ranges_of(MERGED_RANGE_ROWS):
             yield from self.merged_once(keys, self.read(keys, part, shared, fields))
@@ -95,14 +95,16 @@ class SectionMerge:
         """Does the same for the rows of files one after another, of which each has so many."""
         if rows.is_empty():
             return
-        versions = versions_of(rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights)
+        versions = find_versions(
+            rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights
+        )
         yield self.merged(keys, rows, versions)
 
     def merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]
         merged = fold(self.spec, values, rows, versions, where=self.plan.table)
         if ROWKIND in self.names:
-            merged = merged.with_columns(kind_name())  # of the merged row, not of its newest version
+            merged = merged.with_columns(build_rowkind())  # of the merged row, not of its newest version
         dropping = keys.with_kind and not self.spec.keeps_retractions
         return merged.filter(pl.col(VALUE_KIND) == INSERT) if dropping else merged
 
@@ -113,7 +115,7 @@ class SectionMerge:
 
     def values(self, keys: SectionKeys) -> list[DataField]:
         """Returns the wanted columns and the inputs of their merge."""
-        groups = groups_in_play(self.spec, self._merged_names, retracts=keys.with_kind)
+        groups = find_needed_groups(self.spec, self._merged_names, retracts=keys.with_kind)
         deciding = (name for group in groups.values() for name in group.sequence)
         return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
 
@@ -131,7 +133,7 @@ class SectionMerge:
             mask = shared[number]
             if mask is None:
                 continue
-            frame = file_frame(
+            frame = scan_files(
                 *(self.plan, self.section, [keys.files[number]], fields, self.store), position=not part.whole, live=mask
             )
             if part.whole:
@@ -142,6 +144,6 @@ class SectionMerge:
             if key_filter != ALWAYS:
                 frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
             frames.append(frame)
-        with reading_files(self.plan, [self.section], tuple(fields), self.store):
+        with translate_file_errors(self.plan, [self.section], tuple(fields), self.store):
             # Whole files would be in memory before their rows are chosen, but for a stream.
-            return collected(frames, stream=part.whole)
+            return collect_frames(frames, stream=part.whole)

@@ -16,16 +16,23 @@ from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.masks import MASK_CACHE, Mask, live_masks
-from morrow.readers.masks.folder import is_kept, of_bucket, of_files
+from morrow.readers.masks import MASK_CACHE, Mask, compute_live_masks
+from morrow.readers.masks.bitmasks import MaskBuilder
+from morrow.readers.masks.incremental import (
+    Changed,
+    find_changed,
+    find_in_caches,
+    find_nearest,
+    is_worth_keeping,
+    patch_masks,
+    remember,
+)
 from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.live import mask_bytes
-from morrow.readers.masks.marks import Marks
-from morrow.readers.masks.ordering import alone, comparable, is_number
-from morrow.readers.masks.refresh import Changed, changed, in_cache, is_worth_keeping, nearest, patched, remember
-from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.masks.superseded import Unpacked, in_parts, places_of
-from morrow.readers.merges.versions import Versions, versions_at, versions_of
+from morrow.readers.masks.live_rows import Unpacked, find_places, mask_bytes, process_in_parts
+from morrow.readers.masks.ordering import find_unshared, is_number, to_comparable
+from morrow.readers.masks.section_cache import find_bucket_entry, find_files_entry, is_kept
+from morrow.readers.masks.section_keys import SectionKeys, order_by_age
+from morrow.readers.merges.versions import Versions, find_numbered_versions, find_versions
 
 VERSIONS = "versions"
 """What these masks are called in keys of caches."""
@@ -45,8 +52,8 @@ def is_folded(plan: ScanPlan, section: Section) -> bool:
 def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
     """Returns one mask per file of the live rows as they are stored: all, or all but the merged."""
     if is_folded(plan, section):
-        return version_masks(plan, section, store).single
-    return live_masks(plan, section, store)
+        return compute_version_masks(plan, section, store).single
+    return compute_live_masks(plan, section, store)
 
 
 class VersionMasks(msgspec.Struct, frozen=True):
@@ -60,48 +67,50 @@ class VersionMasks(msgspec.Struct, frozen=True):
     shared: tuple[Mask, ...]
 
 
-def version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
+def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
     """Separates the rows of a section by the number of versions of their keys; reads keys only.
 
     Raises:
         CorruptFile: a file's row count differs from its manifest entry.
     """
-    found = known_masks(plan, section, store)
-    return found or keep_masks(plan, section, store, *_masks_of(SectionKeys.of(plan, section, store)))
+    found = find_known_version_masks(plan, section, store)
+    return found or keep_masks(plan, section, store, *_make_masks(SectionKeys.of(plan, section, store)))
 
 
-def shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
+def count_shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
     """Counts the keys of several versions; None where that was not found out when the masks were made."""
     return SHARED_KEYS.get(_cache_key(plan, section, store))
 
 
-def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+def find_known_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Returns the masks where they are cached, or follow from cached ones of most of the section's files."""
-    return _cached(plan, section, store) or _refreshed(plan, section, store)
+    return _find_cached(plan, section, store) or _refresh_masks(plan, section, store)
 
 
-def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    near = nearest(
+def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+    near = find_nearest(
         _place(plan, store),
         section,
-        lambda: of_bucket(plan, section, store, VERSIONS),
-        lambda base: _cached(plan, base, store),
+        lambda: find_bucket_entry(plan, section, store, VERSIONS),
+        lambda base: _find_cached(plan, base, store),
     )
     if near is None:
         return None
     base, known = near
-    found = changed(plan, section, base, store)
-    return None if found is None else _patched(found, known, ChangedVersions.of(found))
+    found = find_changed(plan, section, base, store)
+    return None if found is None else _patch_version_masks(found, known, ChangedVersions.of(found))
 
 
-def masks_after(found: Changed, versions: ChangedVersions) -> VersionMasks:
+def derive_masks(found: Changed, versions: ChangedVersions) -> VersionMasks:
     """Returns the masks of a section that has changed, of which the versions of the keys that have are known."""
     plan, section, store = found.keys.plan, found.keys.section, found.keys.store
-    before = _cached(plan, section, store)
+    before = _find_cached(plan, section, store)
     if before is not None:
         return before
-    known = _cached(plan, found.base, store)
-    return version_masks(plan, section, store) if known is None else _patched(found, known, versions)
+    known = _find_cached(plan, found.base, store)
+    return (
+        compute_version_masks(plan, section, store) if known is None else _patch_version_masks(found, known, versions)
+    )
 
 
 class ChangedVersions(msgspec.Struct, frozen=True):
@@ -119,17 +128,17 @@ class ChangedVersions(msgspec.Struct, frozen=True):
         keys = found.keys
         levels = keys.levels(range(len(keys.files)), found.heights)
         if found.placed is not None and levels is None:
-            versions = versions_at(np.concatenate(found.placed), len(found.wanted))
+            versions = find_numbered_versions(np.concatenate(found.placed), len(found.wanted))
             return cls(versions, versions.single, ~versions.single)
         rows, by_key = keys.keyed(found.deciding, lambda: found.frames)
-        versions = versions_of(by_key, rows.select(cols(keys.age)), keys.descending, found.heights, levels)
-        return cls(versions, *told_apart(keys, rows, versions))
+        versions = find_versions(by_key, rows.select(cols(keys.age)), keys.descending, found.heights, levels)
+        return cls(versions, *split_by_versions(keys, rows, versions))
 
 
-def _patched(found: Changed, known: VersionMasks, changes: ChangedVersions) -> VersionMasks:
+def _patch_version_masks(found: Changed, known: VersionMasks, changes: ChangedVersions) -> VersionMasks:
     single, shared = (np.split(each, np.cumsum(found.heights)[:-1]) for each in (changes.single, changes.shared))
     masks = VersionMasks(
-        patched(found, known.single, single, blank=True), patched(found, known.shared, shared, blank=False)
+        patch_masks(found, known.single, single, blank=True), patch_masks(found, known.shared, shared, blank=False)
     )
     _keep(found.keys.plan, found.keys.section, found.keys.store, masks)
     return masks
@@ -139,7 +148,7 @@ def keep_masks(
     plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Mask], shared: Sequence[Mask], keys: int
 ) -> VersionMasks:
     """Caches masks, given for the files oldest first, and the number of keys of several versions."""
-    by_file = {file: number for number, file in enumerate(oldest_first(section))}
+    by_file = {file: number for number, file in enumerate(order_by_age(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places))
     _keep(plan, section, store, masks)
@@ -152,19 +161,19 @@ def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMask
     place = _place(plan, store)
     MASK_CACHE.put((place, section), both, mask_bytes(both))
     worth = is_kept(section, store) and is_worth_keeping(place, section)
-    remember(place, section, of_bucket(plan, section, store, VERSIONS) if worth else None)
-    if worth and (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
+    remember(place, section, find_bucket_entry(plan, section, store, VERSIONS) if worth else None)
+    if worth and (entry := find_files_entry(plan, section, section.files, store, VERSIONS)) is not None:
         entry.keep_masks(both)
 
 
-def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Returns the masks of a section from memory, or from the cache folder."""
 
     def kept() -> tuple[Mask, ...] | None:
-        entry = of_files(plan, section, section.files, store, VERSIONS)
+        entry = find_files_entry(plan, section, section.files, store, VERSIONS)
         return None if entry is None else entry.masks([file.row_count for file in (*section.files, *section.files)])
 
-    masks = in_cache(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
+    masks = find_in_caches(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
 
@@ -179,20 +188,22 @@ def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     return _place(plan, store), section
 
 
-def _masks_of(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
-    single = Marks(keys, blank=keys.section.cut is None, absent=True)
-    shared = Marks(keys, blank=False, absent=False)
+def _make_masks(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
+    single = MaskBuilder(keys, blank=keys.section.cut is None, absent=True)
+    shared = MaskBuilder(keys, blank=False, absent=False)
     found: list[int] = []
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
         parts = (
-            in_parts(keys, frames, lambda some, unpacked: _apart(keys, part, some, unpacked)) if part.whole else None
+            process_in_parts(keys, frames, lambda some, unpacked: _split_range(keys, part, some, unpacked))
+            if part.whole
+            else None
         )
-        parts = parts or [_apart(keys, part, frames, lambda: keys.read(part, None))]
+        parts = parts or [_split_range(keys, part, frames, lambda: keys.read(part, None))]
         found.extend(each.keys for each in parts)
         for place, number in enumerate(part.files):
-            rows = places_of(part, frames[place])
+            rows = find_places(part, frames[place])
             single.put(number, rows, np.concatenate([each.single[place] for each in parts]))
             shared.put(number, rows, np.concatenate([each.shared[place] for each in parts]))
         single.done(part)
@@ -202,7 +213,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
     return single.masks(), shared.masks(), sum(found)
 
 
-class _Apart(msgspec.Struct, frozen=True):
+class _RangeMasks(msgspec.Struct, frozen=True):
     """What masks say of some rows of each file, and how many keys of several versions these have."""
 
     single: list[Rows]
@@ -210,34 +221,34 @@ class _Apart(msgspec.Struct, frozen=True):
     keys: int
 
 
-def _apart(keys: SectionKeys, part: KeyRange, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> _Apart:
+def _split_range(keys: SectionKeys, part: KeyRange, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> _RangeMasks:
     rows, by_key = keys.keyed(frames, unpacked)
     heights = [frame.height for frame in frames]
     ends = np.cumsum(heights)[:-1]
     levels = keys.levels(part.files, heights)
-    by_key = comparable(by_key)
+    by_key = to_comparable(by_key)
     counted = levels is None and is_number(by_key)
-    known = alone(np.split(by_key.to_series().to_numpy(), ends)[::-1]) if counted else None
+    known = find_unshared(np.split(by_key.to_series().to_numpy(), ends)[::-1]) if counted else None
     if known is not None:
         single = np.concatenate(known[0][::-1])
         shared, several = ~single, known[1]
-        single = _without_retractions(keys, rows, single)
+        single = _drop_retractions(keys, rows, single)
     else:
-        versions = versions_of(by_key, pl.DataFrame(), (), heights, levels)
+        versions = find_versions(by_key, pl.DataFrame(), (), heights, levels)
         several = versions.rounds.keys
-        single, shared = told_apart(keys, rows, versions)
-    return _Apart(np.split(single, ends), np.split(shared, ends), several)
+        single, shared = split_by_versions(keys, rows, versions)
+    return _RangeMasks(np.split(single, ends), np.split(shared, ends), several)
 
 
-def _without_retractions(keys: SectionKeys, rows: pl.DataFrame, single: Rows) -> Rows:
+def _drop_retractions(keys: SectionKeys, rows: pl.DataFrame, single: Rows) -> Rows:
     if VALUE_KIND not in rows.columns or keys.spec.keeps_retractions:
         return single
     kept: Rows = single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0)
     return kept
 
 
-def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
+def split_by_versions(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
     """Returns the live rows with keys of one version, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
-    return _without_retractions(keys, rows, versions.single), shared
+    return _drop_retractions(keys, rows, versions.single), shared

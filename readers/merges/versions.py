@@ -1,8 +1,13 @@
-"""The versions of every key among some rows, in rounds from the oldest on."""
+"""Versions of every key among some rows, in rounds: round r holds the r-th oldest version of every key.
+
+Keys with more versions come first, so each round's keys are the first ones of the round before: a round aligns with
+the head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import msgspec
@@ -10,12 +15,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.masks.hashed_keys import SharedKeys, shared_keys
-from morrow.readers.masks.ordering import DENSE, comparable, is_number, key_order, order_of_shared
-from morrow.readers.masks.sorted_runs import LongRun, long_run
-from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
+from morrow.readers.masks.ordering import (
+    MAX_DENSE_SPAN,
+    LongRun,
+    SharedKeys,
+    find_long_run,
+    find_shared_keys,
+    is_number,
+    order_of_shared,
+    sort_by_key,
+    to_comparable,
+)
 
-MOST_COUNTED = 255
+MAX_COUNTED_VERSIONS = 255
 """Runs, at most, whose keys a table of bytes can count."""
 
 
@@ -36,7 +48,7 @@ class Versions(msgspec.Struct, frozen=True):
         return Versions(self.single.take(left), Rounds(numbers.take(self.rounds.rows), self.rounds.heights))
 
 
-def versions_of(
+def find_versions(
     keys: pl.DataFrame,
     age: pl.DataFrame,
     descending: Sequence[bool],
@@ -53,21 +65,21 @@ def versions_of(
         levels: the level of each row, where of a key's rows above level 0 only that in the lowest level counts. Rows
             that do not count are neither `single` nor in the rounds.
     """
-    keys = comparable(keys)
+    keys = to_comparable(keys)
     if not is_number(keys) or age.width:
-        shared = shared_keys(keys, runs)
+        shared = find_shared_keys(keys, runs)
         if shared is not None:
-            return _of_shared(shared, age, descending, runs, levels)
+            return _from_shared(shared, age, descending, runs, levels)
     elif levels is None and runs is not None:
-        known = long_run(keys.to_series().to_numpy(), runs)
-        found = _counted(keys.to_series().to_numpy(), runs) if known is None else _of_long_run(known)
+        known = find_long_run(keys.to_series().to_numpy(), runs)
+        found = _count_versions(keys.to_series().to_numpy(), runs) if known is None else _from_long_run(known)
         if found is not None:
             return found
-    order, starts = key_order(keys, age, descending)
-    return _of_ordered(np.zeros(keys.height, bool), order, starts, levels)
+    order, starts = sort_by_key(keys, age, descending)
+    return _from_ordered(np.zeros(keys.height, bool), order, starts, levels)
 
 
-def versions_at(places: npt.NDArray[np.integer], keys: int) -> Versions:
+def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:
     """Finds the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
     counts = np.bincount(places, minlength=keys)
     single = counts.take(places) == 1
@@ -77,7 +89,7 @@ def versions_at(places: npt.NDArray[np.integer], keys: int) -> Versions:
     return Versions(single, Rounds.of_sorted(rows.take(np.argsort(by_key, kind="stable")), counts[counts > 1]))
 
 
-def _of_shared(
+def _from_shared(
     shared: SharedKeys,
     age: pl.DataFrame,
     descending: Sequence[bool],
@@ -87,13 +99,13 @@ def _of_shared(
     """Returns the versions where the rows that share keys are known."""
     single = ~shared.shared
     if levels is None and runs is not None and not age.width:
-        found = _counted(shared.ids, shared.heights(runs))
+        found = _count_versions(shared.ids, shared.heights(runs))
         if found is not None:
             return Versions(single, Rounds(shared.rows[found.rounds.rows].astype(np.uint32), found.rounds.heights))
-    return _of_ordered(single, *order_of_shared(shared, age, descending), levels)
+    return _from_ordered(single, *order_of_shared(shared, age, descending), levels)
 
 
-def _of_ordered(
+def _from_ordered(
     single: npt.NDArray[np.bool_],
     order: npt.NDArray[np.integer],
     starts: npt.NDArray[np.integer],
@@ -101,14 +113,14 @@ def _of_ordered(
 ) -> Versions:
     """Returns the versions from rows in the order of key and age, besides those that are `single` anyway."""
     if levels is not None:
-        order, starts = _without_superseded(order, starts, levels)
+        order, starts = _drop_superseded(order, starts, levels)
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
     single[order[starts[alone]]] = True
     return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
 
 
-def _without_superseded(
+def _drop_superseded(
     order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     """Returns the rows of keys without those above level 0 that are not in the lowest level."""
@@ -122,7 +134,7 @@ def _without_superseded(
     return order[counts], np.cumsum(heights) - heights
 
 
-def _of_long_run(known: LongRun) -> Versions:
+def _from_long_run(known: LongRun) -> Versions:
     """Returns the versions where short runs update a long one: the long run's row is the oldest of its key."""
     older = known.found >= 0
     short = known.counts
@@ -145,16 +157,16 @@ def _of_long_run(known: LongRun) -> Versions:
     return Versions(single, Rounds(np.concatenate([oldest, *newer]).astype(np.uint32), heights))
 
 
-def _counted(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
+def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
     """Returns the versions of integer keys that lie close, in the order of their runs; else None.
 
     Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
     of the key among those with several versions, and the runs are added to their rounds one after another.
     """
-    if not len(values) or len(runs) > MOST_COUNTED:
+    if not len(values) or len(runs) > MAX_COUNTED_VERSIONS:
         return None
     least, greatest = int(values.min()), int(values.max())
-    if greatest - least >= DENSE * len(values):
+    if greatest - least >= MAX_DENSE_SPAN * len(values):
         return None
     bounds = list(pairwise(np.cumsum([0, *runs])))
     # Differences of narrow integers do not fit into their own width.
@@ -165,9 +177,9 @@ def _counted(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions |
     single = [holders[run] == 1 for run in slots]
     several = np.flatnonzero(holders > 1)
     counts = holders[several]
-    heights = heights_of(counts)
+    heights = count_heights(counts)
     place = np.empty(len(holders), np.int32)
-    place[several[by_falling(counts)]] = np.arange(len(several), dtype=np.int32)
+    place[several[order_by_count(counts)]] = np.arange(len(several), dtype=np.int32)
     first = np.cumsum([0, *heights])
     rows = np.empty(first[-1], np.uint32)
     reached = np.zeros(len(several), np.uint8)
@@ -178,3 +190,85 @@ def _counted(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions |
         rows[first[number] + keys_held] = shared + start
         reached[keys_held] = number + 1
     return Versions(np.concatenate(single), Rounds(rows, heights))
+
+
+Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+"""The state after one more version: from the state and the versions of as many keys, row beside row."""
+
+
+class Rounds(msgspec.Struct, frozen=True, dict=True):
+    """`rows` are the numbers of the rows, one round after another; `heights` the number of keys of each round."""
+
+    rows: npt.NDArray[np.integer]
+    heights: tuple[int, ...]
+
+    @property
+    def keys(self) -> int:
+        """The number of keys that have versions."""
+        return self.heights[0] if self.heights else 0
+
+    @classmethod
+    def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
+        """Arranges rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
+        starts = (np.cumsum(counts) - counts)[order_by_count(counts)]
+        heights = count_heights(counts)
+        rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rounds]) -> Rounds:
+        """Returns the rounds of the keys of all parts, which share none."""
+        most = max((len(part.heights) for part in parts), default=0)
+        # Keys of n versions are those between two heights of every round of their part.
+        several = [
+            [(part, part.having_more_than(n), part.having_more_than(n - 1)) for part in parts]
+            for n in range(most, 0, -1)
+        ]
+        spans = [[(part, low, high) for part, low, high in each if low < high] for each in several]
+        rows = [
+            part.rows[part.starts[number] + low : part.starts[number] + high]
+            for number in range(most)
+            for each in spans[: most - number]
+            for part, low, high in each
+        ]
+        heights = tuple(sum(part.having_more_than(number) for part in parts) for number in range(most))
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each round begins in `rows`."""
+        return list(accumulate(self.heights, initial=0))
+
+    def having_more_than(self, versions: int) -> int:
+        """Returns how many keys have more versions than so many."""
+        return self.heights[versions] if versions < len(self.heights) else 0
+
+    def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
+        """Folds all rounds: one row per key, keys with more versions first.
+
+        Args:
+            versions: the inputs of `step` from the rows, in the order of `rows`.
+            state: the state before the first version, one row per key.
+        """
+        finished: list[pl.DataFrame] = []
+        start = 0
+        for height in self.heights:
+            if height < state.height:
+                finished.append(state[height:])
+                state = state[:height]
+            state = step(state, versions[start : start + height])
+            start += height
+        return pl.concat([state, *reversed(finished)])
+
+
+def order_by_count(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """Returns the keys by their number of versions, most first."""
+    most = int(counts.max(initial=0))
+    # Small numbers of one or two bytes are sorted by counting them.
+    return np.argsort((most - counts).astype(np.min_scalar_type(most)), kind="stable")
+
+
+def count_heights(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
+    """Counts the keys that have more than r versions, for each r."""
+    exactly = np.bincount(counts, minlength=1)
+    return tuple(int(height) for height in np.cumsum(exactly[::-1])[::-1][1:])

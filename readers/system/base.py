@@ -12,13 +12,12 @@ import polars as pl
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import DataField, DataType
+from morrow.engine.format.types import DataField, DataType, parse_atomic
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options
-from morrow.engine.telling import did_you_mean
-from morrow.readers.casts.dtypes import polars_schema
+from morrow.engine.plan.time_travel import Travel, parse_travel_options, resolve_travel
+from morrow.engine.redaction import suggest_name
+from morrow.readers.casts.dtypes import to_polars_schema
 
 Fields: TypeAlias = tuple[DataField, ...]
 
@@ -45,8 +44,8 @@ class TableState:
 
     @cached_property
     def _found(self) -> tuple[Travel, Snapshot | None]:
-        travel = travel_of_options(self.options.travel) if self.travel.is_latest else self.travel
-        return travel, resolve(self.metadata, travel)
+        travel = parse_travel_options(self.options.travel) if self.travel.is_latest else self.travel
+        return travel, resolve_travel(self.metadata, travel)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -116,23 +115,23 @@ class MetadataTable:
         for name in wanted:
             if name not in names:
                 raise ColumnNotFound(
-                    f"${self.name} has no column {name!r}; {did_you_mean(name, names)}its "
+                    f"${self.name} has no column {name!r}; {suggest_name(name, names)}its "
                     f"columns are {', '.join(names)}"
                 )
         return self.make(state, frozenset(wanted)).select(wanted)
 
 
-def columns_of(**types: str | DataType) -> Fields:
+def make_columns(**types: str | DataType) -> Fields:
     """Returns columns by name and type; their ids count from 0, as in Java."""
     kinds = {name: parse_atomic(kind) if isinstance(kind, str) else kind for name, kind in types.items()}
     return tuple(DataField(number, name, kind) for number, (name, kind) in enumerate(kinds.items()))
 
 
-def frame_of(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
+def make_frame(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
     """Returns a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
-    return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")
+    return pl.DataFrame(list(rows), schema=to_polars_schema(columns), orient="row")
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def suggest_table_name(name: str, known: Sequence[str]) -> str:
     """Returns a hint that lists all existing names and suggests the most similar one."""
-    return f"{did_you_mean(name, known)}there are {', '.join(known)}"
+    return f"{suggest_name(name, known)}there are {', '.join(known)}"

@@ -15,21 +15,20 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from morrow.engine.catalog.folders import folder_table
 from morrow.engine.catalog.names import SYSTEM_DATABASE
-from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.catalog.protocol import Catalog, find_folder_table
 from morrow.engine.errors import TableNotFound, Unsupported
-from morrow.engine.format.binary_row import decode_columns, python_rows
+from morrow.engine.format.binary_row import decode_columns, to_python_rows
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.options import Options
+from morrow.engine.options.declarations import AnyOption
 from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY
-from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import without_secrets
-from morrow.readers.system.base import Fields, TableState, columns_of, frame_of, nearest
-from morrow.readers.system.partitions import partition_sums, real_buckets
+from morrow.engine.redaction import hide_secrets
+from morrow.readers.system.base import Fields, TableState, make_columns, make_frame, suggest_table_name
+from morrow.readers.system.files import is_real_bucket, partition_sums
 
-TABLES_COLUMNS = columns_of(
+TABLES_COLUMNS = make_columns(
     database_name="STRING",
     table_name="STRING",
     table_type="STRING",
@@ -45,7 +44,7 @@ TABLES_COLUMNS = columns_of(
     file_count="BIGINT",
     last_file_creation_time="BIGINT",
 )
-PARTITIONS_COLUMNS = columns_of(
+PARTITIONS_COLUMNS = make_columns(
     database_name="STRING",
     table_name="STRING",
     partition_name="STRING",
@@ -55,8 +54,8 @@ PARTITIONS_COLUMNS = columns_of(
     last_file_creation_time="BIGINT",
     done="BOOLEAN",
 )
-TABLE_OPTIONS_COLUMNS = columns_of(database_name="STRING", table_name="STRING", key="STRING", value="STRING")
-CATALOG_OPTIONS_COLUMNS = columns_of(key="STRING NOT NULL", value="STRING NOT NULL")
+TABLE_OPTIONS_COLUMNS = make_columns(database_name="STRING", table_name="STRING", key="STRING", value="STRING")
+CATALOG_OPTIONS_COLUMNS = make_columns(key="STRING NOT NULL", value="STRING NOT NULL")
 
 Make: TypeAlias = Callable[[Catalog], pl.DataFrame]
 
@@ -71,14 +70,14 @@ class CatalogTable:
     make: Make
 
 
-def _each_table(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
+def _list_tables(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
     """Yields the tables of Paimon's own: others have no partitions and options here."""
-    for database, table, metadata in _each_name(catalog):
+    for database, table, metadata in _list_names(catalog):
         if metadata is not None:
             yield database, table, metadata
 
 
-def _each_name(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | None]]:
+def _list_names(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | None]]:
     for database in catalog.databases():
         for table in catalog.tables(database):
             found = None
@@ -87,37 +86,37 @@ def _each_name(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | Non
             yield database, table, found
 
 
-def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
+def _list_options(metadata: TableMetadata) -> Mapping[str, str]:
     """Returns the options of a table, with its path as Paimon's catalogs add it."""
     return {**metadata.latest_schema().options, PATH.key: metadata.store.url(metadata.root)}
 
 
-def _tables(catalog: Catalog) -> pl.DataFrame:
-    return frame_of(TABLES_COLUMNS, (_table(catalog, *place) for place in _each_name(catalog)))
+def _make_tables(catalog: Catalog) -> pl.DataFrame:
+    return make_frame(TABLES_COLUMNS, (_make_table_row(catalog, *place) for place in _list_names(catalog)))
 
 
-def _table(catalog: Catalog, database: str, name: str, metadata: TableMetadata | None) -> tuple[Any, ...]:
+def _make_table_row(catalog: Catalog, database: str, name: str, metadata: TableMetadata | None) -> tuple[Any, ...]:
     where = f"{catalog.title}, {database}.{name}"
-    schema = folder_table(catalog, f"{database}.{name}").schema if metadata is None else metadata.latest_schema()
+    schema = find_folder_table(catalog, f"{database}.{name}").schema if metadata is None else metadata.latest_schema()
     options = Options(schema.options, where)
     audit: tuple[AnyOption, ...] = (OWNER, CREATED_AT, CREATED_BY, UPDATED_AT, UPDATED_BY)
     keys = bool(schema.partition_keys), bool(schema.primary_keys)
     return database, name, options.get(TYPE), *keys, *(options.get(each) for each in audit), None, None, None, None
 
 
-def _partitions(catalog: Catalog) -> pl.DataFrame:
-    parts = [frame_of(PARTITIONS_COLUMNS, [])]
-    for database, table, metadata in _each_table(catalog):
+def _make_partitions(catalog: Catalog) -> pl.DataFrame:
+    parts = [make_frame(PARTITIONS_COLUMNS, [])]
+    for database, table, metadata in _list_tables(catalog):
         state = TableState(metadata)
-        sums = partition_sums(state, ["_PARTITION"], real_buckets(state)) if state.schema.partition_keys else None
+        sums = partition_sums(state, ["_PARTITION"], is_real_bucket(state)) if state.schema.partition_keys else None
         if sums is None:
             continue
-        times = [_instant(local) for local in sums["last_update_time"].to_physical().to_list()]
+        times = [_to_instant(local) for local in sums["last_update_time"].to_physical().to_list()]
         parts.append(
             sums.select(
                 pl.lit(database).alias("database_name"),
                 pl.lit(table).alias("table_name"),
-                pl.Series("partition_name", _names(state, sums["_PARTITION"]), dtype=pl.String),
+                pl.Series("partition_name", _list_partition_names(state, sums["_PARTITION"]), dtype=pl.String),
                 *("record_count", "file_size_in_bytes", "file_count"),
                 pl.Series("last_file_creation_time", times, dtype=pl.Int64),
                 pl.lit(False).alias("done"),
@@ -126,11 +125,11 @@ def _partitions(catalog: Catalog) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _names(state: TableState, stored: pl.Series) -> list[str]:
+def _list_partition_names(state: TableState, stored: pl.Series) -> list[str]:
     """Returns the folder names of partitions without escapes."""
     schema, options, where = state.schema, state.options, state.metadata.where
     types = [schema.by_name[name].type for name in schema.partition_keys]
-    rows = python_rows(decode_columns(stored, types, where=where), where=where)
+    rows = to_python_rows(decode_columns(stored, types, where=where), where=where)
     default, legacy = options.partition_default_name, options.legacy_partition_name
     folders = [
         partition_path(row, types, schema.partition_keys, default_name=default, legacy_name=legacy) for row in rows
@@ -138,7 +137,7 @@ def _names(state: TableState, stored: pl.Series) -> list[str]:
     return [unescape_path_name(folder) for folder in folders]
 
 
-def _instant(local: int | None) -> int | None:
+def _to_instant(local: int | None) -> int | None:
     """Returns epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
     if local is None:
         return None
@@ -146,24 +145,24 @@ def _instant(local: int | None) -> int | None:
     return int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + millis
 
 
-def _table_options(catalog: Catalog) -> pl.DataFrame:
+def _make_table_options(catalog: Catalog) -> pl.DataFrame:
     rows = (
         (database, table, key, value)
-        for database, table, metadata in _each_table(catalog)
-        for key, value in without_secrets(_options_of(metadata)).items()
+        for database, table, metadata in _list_tables(catalog)
+        for key, value in hide_secrets(_list_options(metadata)).items()
     )
-    return frame_of(TABLE_OPTIONS_COLUMNS, rows)
+    return make_frame(TABLE_OPTIONS_COLUMNS, rows)
 
 
-def _catalog_options(catalog: Catalog) -> pl.DataFrame:
-    return frame_of(CATALOG_OPTIONS_COLUMNS, sorted(catalog.options.items()))
+def _make_catalog_options(catalog: Catalog) -> pl.DataFrame:
+    return make_frame(CATALOG_OPTIONS_COLUMNS, sorted(catalog.options.items()))
 
 
 _TABLES = (
-    CatalogTable("all_tables", "tables of all databases", TABLES_COLUMNS, _tables),
-    CatalogTable("all_partitions", "partitions of all tables, with sums", PARTITIONS_COLUMNS, _partitions),
-    CatalogTable("all_table_options", "options of all tables", TABLE_OPTIONS_COLUMNS, _table_options),
-    CatalogTable("catalog_options", "options of the catalog", CATALOG_OPTIONS_COLUMNS, _catalog_options),
+    CatalogTable("all_tables", "tables of all databases", TABLES_COLUMNS, _make_tables),
+    CatalogTable("all_partitions", "partitions of all tables, with sums", PARTITIONS_COLUMNS, _make_partitions),
+    CatalogTable("all_table_options", "options of all tables", TABLE_OPTIONS_COLUMNS, _make_table_options),
+    CatalogTable("catalog_options", "options of the catalog", CATALOG_OPTIONS_COLUMNS, _make_catalog_options),
 )
 CATALOG_TABLES: Mapping[str, CatalogTable] = {table.name: table for table in _TABLES}
 ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partitions"}
@@ -171,7 +170,7 @@ ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partiti
 NAMES: Sequence[str] = sorted({*CATALOG_TABLES, *ALIASES})
 
 
-def catalog_table(name: str) -> CatalogTable:
+def find_catalog_table(name: str) -> CatalogTable:
     """Returns the table of this name, in lower or upper case, with or without the database ``sys`` before it.
 
     Raises:
@@ -180,5 +179,5 @@ def catalog_table(name: str) -> CatalogTable:
     plain = name.lower().removeprefix(f"{SYSTEM_DATABASE}.")
     found = CATALOG_TABLES.get(ALIASES.get(plain, plain))
     if found is None:
-        raise TableNotFound(f"a catalog has no system table {name!r}; {nearest(plain, [*CATALOG_TABLES])}")
+        raise TableNotFound(f"a catalog has no system table {name!r}; {suggest_table_name(plain, [*CATALOG_TABLES])}")
     return found

@@ -1,27 +1,56 @@
-"""``$files`` and ``$file_key_ranges``: the live data files of a snapshot.
+"""System tables of a snapshot's files: data files, key ranges, partitions, buckets, manifests and indexes.
 
-Scans of the table see the same files, except for level 0, which is always listed here. They are ordered by partition
-and bucket, within a bucket as in the manifests. (Java has no order of its own; it iterates over a hash map.)
+``$files`` and ``$file_key_ranges`` list the live data files. Scans of the table see the same files, except for level
+0, which is always listed here. They are ordered by partition and bucket, within a bucket as in the manifests. (Java
+has no order of its own; it iterates over a hash map.)
+
+Value statistics are shown as text, in the columns of the schema that is read: ``{a=1, b=null}``. A file's statistics
+cover columns of the schema it was written with, and only some of those (see `morrow.engine.format.stats`). Columns
+are matched by field id; a value of another type is cast as a row's value would be. A column that the file's schema
+does not have is null in every row, so its null count is the number of rows; a column without statistics shows null.
+A file without any statistics shows ``{}``.
+
+``$partitions`` and ``$buckets`` are sums over all manifest entries, from which a DELETE subtracts what its ADD
+counted; only the time of the last update is that of the newest file, even if it is deleted again. Java counts the
+same way, and the result changes with a merge of manifests.
+
+``$manifests`` lists the manifests of a snapshot, changelog manifests last. ``$table_indexes`` lists its index files
+and the ranges of their deletion vectors. Partitions are shown as ``{2024-01-01, 7}``, in ``$partitions`` as
+``dt=2024-01-01/hour=7``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.format.binary_row import arities
-from morrow.engine.format.types import ArrayType, VarCharType
-from morrow.engine.plan.data_files import ENDING, file_paths
-from morrow.engine.plan.entries import live_entries
-from morrow.readers.casts.java_text import joined_texts, stored_texts
-from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.partition_text import partition_rows
-from morrow.readers.system.partitions import real_buckets
-from morrow.readers.system.value_stats import STATS_COLUMNS, value_stats_texts
+from morrow.engine.errors import Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.binary_row import decode_columns, read_arities
+from morrow.engine.format.manifest_entries import ADD
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.stats import UNKNOWN
+from morrow.engine.format.types import ArrayType, DataField, VarCharType, has_same_values
+from morrow.engine.names import cols
+from morrow.engine.plan.data_files import ENDING, build_file_paths
+from morrow.engine.plan.entries import read_live_entries
+from morrow.engine.plan.manifests import (
+    list_changelog_manifests,
+    list_manifests,
+    read_index_entries,
+    read_manifest_entries,
+)
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.readers.casts import cast_array
+from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype, to_series
+from morrow.readers.casts.java_strings import format_stored_values, format_values, join_texts, to_java_sort_key
+from morrow.readers.system.base import MetadataTable, TableState, make_columns, make_frame
 
-COLUMNS = columns_of(
+FILE_COLUMNS = make_columns(
     partition="STRING",
     bucket="INT NOT NULL",
     file_path="STRING NOT NULL",
@@ -43,8 +72,8 @@ COLUMNS = columns_of(
     first_row_id="BIGINT",
     write_cols=ArrayType(element=VarCharType()),
 )
-KEY_RANGE_COLUMNS = columns_of(
-    **{field.name: field.type for field in COLUMNS[:10]},
+KEY_RANGE_COLUMNS = make_columns(
+    **{field.name: field.type for field in FILE_COLUMNS[:10]},
     first_row_id="BIGINT",
 )
 
@@ -67,50 +96,50 @@ AS_STORED: Mapping[str, str] = {
 Derive: TypeAlias = Callable[[TableState, pl.DataFrame], pl.Series]
 
 
-def _files(state: TableState, wanted: Collection[str]) -> pl.DataFrame:
+def _make_files(state: TableState, wanted: Collection[str]) -> pl.DataFrame:
     if state.snapshot is None:
-        return frame_of(COLUMNS, [])
+        return make_frame(FILE_COLUMNS, [])
     metadata = state.metadata
-    files = live_entries(metadata, state.snapshot, state.schema).frame.filter(real_buckets(state))
+    files = read_live_entries(metadata, state.snapshot, state.schema).frame.filter(is_real_bucket(state))
     partition = partition_rows(files["_PARTITION"], state.schema, where=metadata.where)
     files = files.with_columns(partition.alias("partition")).sort("partition", "_BUCKET", maintain_order=True)
     derived = [make(state, files).alias(name) for name, make in _DERIVED.items() if name in wanted]
-    stats = value_stats_texts(metadata, state.schema, files, [name for name in STATS_COLUMNS if name in wanted])
+    stats = format_value_stats(metadata, state.schema, files, [name for name in STATS_COLUMNS if name in wanted])
     stored = {name: column for name, column in AS_STORED.items() if name in wanted}
     return files.select("partition", *derived, *stats, **stored)
 
 
-def _paths(state: TableState, files: pl.DataFrame) -> pl.Series:
+def _build_paths(state: TableState, files: pl.DataFrame) -> pl.Series:
     """Returns the path of each file; external paths as they are stored, whether they may be read or not."""
     if not files.height:
         return pl.Series([], dtype=pl.String)
     metadata = state.metadata
     inside = files.with_columns(pl.lit(None, dtype=pl.String).alias("_EXTERNAL_PATH"))
     base = metadata.store.url(metadata.root).removesuffix(metadata.root)
-    return files["_EXTERNAL_PATH"].fill_null(base + file_paths(metadata, state.schema, state.options, inside))
+    return files["_EXTERNAL_PATH"].fill_null(base + build_file_paths(metadata, state.schema, state.options, inside))
 
 
-def _formats(_state: TableState, files: pl.DataFrame) -> pl.Series:
+def _extract_formats(_state: TableState, files: pl.DataFrame) -> pl.Series:
     return files["_FILE_NAME"].str.extract(ENDING).fill_null("")
 
 
-def _sources(_state: TableState, files: pl.DataFrame) -> pl.Series:
+def _name_sources(_state: TableState, files: pl.DataFrame) -> pl.Series:
     return files["_FILE_SOURCE"].replace_strict(SOURCES, default=None, return_dtype=pl.String)
 
 
-def _keys(stored: str) -> Derive:
+def _make_key_formatter(stored: str) -> Derive:
     """Formats ``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
 
     def texts(state: TableState, files: pl.DataFrame) -> pl.Series:
         metadata = state.metadata
         keyed = files.select("_SCHEMA_ID", stored).with_row_index("row")
-        keyed = keyed.filter(pl.Series(arities(keyed[stored], where=metadata.where) > 0))
+        keyed = keyed.filter(pl.Series(read_arities(keyed[stored], where=metadata.where) > 0))
         parts = [pl.DataFrame(schema={"row": pl.UInt32, "text": pl.String})]
         for (schema_id,), part in keyed.group_by("_SCHEMA_ID", maintain_order=True):
             schema = metadata.schema(int(str(schema_id)))
             types = [schema.by_name[name].type for name in schema.trimmed_primary_keys or schema.by_name]
-            columns = stored_texts(part[stored], types, range(len(types)), where=metadata.where)
-            text = joined_texts([("", column) for column in columns], "[]", part.height)
+            columns = format_stored_values(part[stored], types, range(len(types)), where=metadata.where)
+            text = join_texts([("", column) for column in columns], "[]", part.height)
             parts.append(part.select("row", text.alias("text")))
         rows = pl.DataFrame({"row": pl.int_range(files.height, dtype=pl.UInt32, eager=True)})
         return rows.join(pl.concat(parts), on="row", how="left", maintain_order="left")["text"]
@@ -119,16 +148,360 @@ def _keys(stored: str) -> Derive:
 
 
 _DERIVED: Mapping[str, Derive] = {
-    "file_path": _paths,
-    "file_format": _formats,
-    "min_key": _keys("_MIN_KEY"),
-    "max_key": _keys("_MAX_KEY"),
-    "file_source": _sources,
+    "file_path": _build_paths,
+    "file_format": _extract_formats,
+    "min_key": _make_key_formatter("_MIN_KEY"),
+    "max_key": _make_key_formatter("_MAX_KEY"),
+    "file_source": _name_sources,
 }
 
 FILES = MetadataTable(
-    "files", "the live data files of a snapshot, with their statistics", COLUMNS, _files, travels=True
+    "files", "the live data files of a snapshot, with their statistics", FILE_COLUMNS, _make_files, travels=True
 )
 FILE_KEY_RANGES = MetadataTable(
-    "file_key_ranges", "the live data files of a snapshot and their keys", KEY_RANGE_COLUMNS, _files, travels=True
+    "file_key_ranges", "the live data files of a snapshot and their keys", KEY_RANGE_COLUMNS, _make_files, travels=True
 )
+
+NULL_COUNTS, MINIMA, MAXIMA = "null_value_counts", "min_value_stats", "max_value_stats"
+STATS_COLUMNS = (NULL_COUNTS, MINIMA, MAXIMA)
+_MEMBERS = {MINIMA: "_MIN_VALUES", MAXIMA: "_MAX_VALUES"}
+_COVERED, _ROW, _EMPTY = "covered", "row", "{}"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column that is read, its field in the file's schema and its place in the statistics; None where it has none."""
+
+    read: DataField
+    written: DataField | None
+    place: int | None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Files of one schema whose statistics cover the same columns: `stored` by name, `columns` in Java's order."""
+
+    stored: tuple[str, ...]
+    schema: TableSchema
+    columns: tuple[_Column, ...]
+
+    @property
+    def known(self) -> list[_Column]:
+        return [column for column in self.columns if column.place is not None]
+
+
+def format_value_stats(
+    metadata: TableMetadata, schema: TableSchema, files: pl.DataFrame, wanted: Collection[str]
+) -> pl.DataFrame:
+    """Returns the wanted `STATS_COLUMNS`, a row for each of `files` (columns of manifest entries), in order.
+
+    Raises:
+        CorruptFile: statistics lack a value for one of their columns. FileMissing: a schema is gone.
+        Unsupported: a value that cannot be cast to the type its column has now.
+    """
+    names = [name for name in STATS_COLUMNS if name in wanted]
+    if not names or not files.height:
+        return pl.DataFrame(schema=dict.fromkeys(names, pl.String))
+    covered = files["_VALUE_STATS_COLS"].zip_with(files["_VALUE_STATS_COLS"].is_not_null(), files["_WRITE_COLS"])
+    rows = files.select("_SCHEMA_ID", "_VALUE_STATS", "_ROW_COUNT", covered.alias(_COVERED)).with_row_index(_ROW)
+    parts = []
+    for (schema_id, stored), part in rows.group_by("_SCHEMA_ID", _COVERED, maintain_order=True):
+        layout = _make_layout(metadata.schema(int(str(schema_id))), schema, stored)
+        texts = {name: _format_stats(name, layout, part, metadata.where) for name in names}
+        parts.append(part.select(_ROW).with_columns(**texts))
+    return pl.concat(parts).sort(_ROW).select(names)
+
+
+def _make_layout(written: TableSchema, read: TableSchema, stored: object) -> _Layout:
+    names = tuple(written.by_name) if stored is None else tuple(stored)  # type: ignore[arg-type]  # a list of names
+    by_id = {field.id: field for field in written.fields}
+    places = {name: place for place, name in enumerate(names)}
+
+    def column(field: DataField) -> _Column:
+        before = by_id.get(field.id)
+        return _Column(field, before, None if before is None else places.get(before.name))
+
+    columns = sorted(map(column, read.fields), key=lambda column: to_java_sort_key(column.read.name))
+    return _Layout(names, written, tuple(columns))
+
+
+def _format_stats(name: str, layout: _Layout, part: pl.DataFrame, where: str) -> pl.Series:
+    stats = part["_VALUE_STATS"].struct
+    absent = pl.Series(read_arities(stats.field("_MIN_VALUES"), where=where) == 0)
+    if name == NULL_COUNTS:
+        found = _format_null_counts(layout, stats.field("_NULL_COUNTS"), part["_ROW_COUNT"], where)
+    else:
+        found = _format_bounds(layout, stats.field(_MEMBERS[name]), absent, where)
+    shown = [(f"{column.read.name}=", text) for column, text in zip(layout.columns, found, strict=True)]
+    texts = join_texts(shown, "{}", part.height)
+    if layout.stored and absent.any():
+        texts = texts.zip_with(~absent, pl.Series([_EMPTY]))
+    return texts
+
+
+def _format_null_counts(layout: _Layout, counts: pl.Series, rows: pl.Series, where: str) -> list[pl.Series]:
+    sizes = counts.list.len()
+    if ((sizes != len(layout.stored)) & (sizes != 0)).any():
+        raise Unsupported(
+            f"statistics whose null counts are not for the file's {len(layout.stored)} columns", where=where
+        )
+
+    def of(column: _Column) -> pl.Series:
+        if column.written is None:
+            return rows.cast(pl.String)
+        if column.place is None:
+            return _make_nulls(len(rows))
+        return counts.list.get(column.place, null_on_oob=True).cast(pl.String)
+
+    return [of(column) for column in layout.columns]
+
+
+def _format_bounds(layout: _Layout, stored: pl.Series, absent: pl.Series, where: str) -> list[pl.Series]:
+    if absent.any():
+        stored = stored.zip_with(~absent, pl.Series([None], dtype=pl.Binary))
+    known = layout.known
+    same = [c for c in known if c.written is not None and has_same_values(c.written.type, c.read.type)]
+    changed = [c for c in known if c not in same]
+    types = [layout.schema.by_name[name].type if name in layout.schema.by_name else UNKNOWN for name in layout.stored]
+    texts = dict(
+        zip(_list_ids(same), format_stored_values(stored, types, _list_places(same), where=where), strict=True)
+    )
+    values = decode_columns(stored, types, where=where, columns=_list_places(changed), unrepresentable="null")
+    texts |= {c.read.id: _cast_text(c, value, where) for c, value in zip(changed, values, strict=True)}
+    nothing = _make_nulls(len(stored))
+    return [texts.get(column.read.id, nothing) for column in layout.columns]
+
+
+def _cast_text(column: _Column, values: pl.Series, where: str) -> pl.Series:
+    """Returns the text of a value in the column's current type."""
+    if values.null_count() == len(values):  # nested values are never shown
+        return _make_nulls(len(values))
+    assert column.written is not None
+    source, target = column.written.type, column.read.type
+    place = f"{where}, column {column.read.name}"
+    cast = cast_array(to_arrow_array(values, source), source, target, where=place)
+    return format_values(to_series(column.read.name, cast, target), target)
+
+
+def _list_ids(columns: Sequence[_Column]) -> list[int]:
+    return [column.read.id for column in columns]
+
+
+def _list_places(columns: Sequence[_Column]) -> list[int]:
+    return [column.place for column in columns if column.place is not None]
+
+
+def _make_nulls(count: int) -> pl.Series:
+    return pl.Series([None], dtype=pl.String).new_from_index(0, count)
+
+
+PARTITION_COLUMNS = make_columns(
+    partition="STRING",
+    record_count="BIGINT NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    file_count="BIGINT NOT NULL",
+    last_update_time="TIMESTAMP(3)",
+    created_at="TIMESTAMP(3)",
+    created_by="STRING",
+    updated_by="STRING",
+    options="STRING",
+)
+"""The last four are known to catalogs that manage partitions; in a file system they are null."""
+
+BUCKET_COLUMNS = make_columns(
+    partition="STRING",
+    bucket="INT NOT NULL",
+    record_count="BIGINT NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    file_count="BIGINT NOT NULL",
+    last_update_time="TIMESTAMP(3)",
+)
+
+COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_ROW_COUNT", "_FILE_SIZE", "_CREATION_TIME")
+
+
+def is_real_bucket(state: TableState) -> pl.Expr:
+    """Returns a condition for the entries that scans of the table see: postponed rows are in no bucket yet."""
+    return pl.col("_BUCKET") >= 0 if state.options.bucket == POSTPONE_BUCKET else pl.lit(True)
+
+
+def partition_sums(state: TableState, keys: Sequence[str], kept: pl.Expr) -> pl.DataFrame | None:
+    """Returns counts of each group of entries that still has files; None for a table without a snapshot."""
+    if state.snapshot is None:
+        return None
+    manifests = list_manifests(state.metadata, state.snapshot)
+    if not manifests.height:
+        return None
+    entries = pl.concat([frame.select(COUNTED) for frame in read_manifest_entries(state.metadata, manifests)])
+    sign = pl.when(pl.col("_KIND") == ADD).then(1).otherwise(-1)
+    return (
+        entries.lazy()
+        .filter(kept)
+        .group_by(keys)
+        .agg(
+            (pl.col("_ROW_COUNT") * sign).sum().alias("record_count"),
+            (pl.col("_FILE_SIZE") * sign).sum().alias("file_size_in_bytes"),
+            sign.cast(pl.Int64).sum().alias("file_count"),
+            pl.col("_CREATION_TIME").max().alias("last_update_time"),
+        )
+        .filter(pl.col("file_count") > 0)
+        .collect()
+    )
+
+
+def _make_partitions(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
+    sums = partition_sums(state, ["_PARTITION"], is_real_bucket(state))
+    if sums is None:
+        return make_frame(PARTITION_COLUMNS, [])
+    default, where = state.options.partition_default_name, state.metadata.where
+    unknown = make_frame(PARTITION_COLUMNS[5:], [(None,) * 4]).select(pl.all().repeat_by(sums.height).explode())
+    return sums.with_columns(
+        partition_specs(sums["_PARTITION"], state.schema, default, where=where).alias("partition"), *unknown
+    ).sort("partition")
+
+
+def _make_buckets(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
+    sums = partition_sums(state, ["_PARTITION", "_BUCKET"], pl.lit(True))
+    if sums is None:
+        return make_frame(BUCKET_COLUMNS, [])
+    partition = partition_rows(sums["_PARTITION"], state.schema, where=state.metadata.where).alias("partition")
+    return sums.rename({"_BUCKET": "bucket"}).with_columns(partition).sort("partition", "bucket")
+
+
+PARTITIONS = MetadataTable(
+    "partitions", "rows, bytes and files of each partition", PARTITION_COLUMNS, _make_partitions, travels=True
+)
+BUCKETS = MetadataTable("buckets", "rows, bytes and files of each bucket", BUCKET_COLUMNS, _make_buckets, travels=True)
+
+MANIFEST_COLUMNS = make_columns(
+    file_name="STRING NOT NULL",
+    file_size="BIGINT NOT NULL",
+    num_added_files="BIGINT NOT NULL",
+    num_deleted_files="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    min_partition_stats="STRING",
+    max_partition_stats="STRING",
+    min_row_id="BIGINT",
+    max_row_id="BIGINT",
+)
+
+
+def _make_manifests(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
+    metadata, snapshot = state.metadata, state.snapshot
+    if snapshot is None:
+        return make_frame(MANIFEST_COLUMNS, [])
+    changelog = list_changelog_manifests(metadata, snapshot)
+    listed = list_manifests(metadata, snapshot)
+    listed = listed if changelog is None else pl.concat([listed, changelog])
+    stats = listed["_PARTITION_STATS"].struct
+    return listed.select(
+        file_name="_FILE_NAME",
+        file_size="_FILE_SIZE",
+        num_added_files="_NUM_ADDED_FILES",
+        num_deleted_files="_NUM_DELETED_FILES",
+        schema_id="_SCHEMA_ID",
+        min_partition_stats=partition_rows(stats.field("_MIN_VALUES"), state.schema, where=metadata.where),
+        max_partition_stats=partition_rows(stats.field("_MAX_VALUES"), state.schema, where=metadata.where),
+        min_row_id="_MIN_ROW_ID",
+        max_row_id="_MAX_ROW_ID",
+    )
+
+
+MANIFESTS = MetadataTable("manifests", "the manifests of a snapshot", MANIFEST_COLUMNS, _make_manifests, travels=True)
+
+RANGES = t.ArrayType(
+    element=t.RowType(
+        fields=make_columns(
+            f0="STRING NOT NULL",  # the data file
+            f1="INT NOT NULL",  # start of its vector
+            f2="INT NOT NULL",  # length of its vector
+            _CARDINALITY="BIGINT",
+        )
+    )
+)
+INDEX_COLUMNS = make_columns(
+    partition="STRING",
+    bucket="INT NOT NULL",
+    index_type="STRING NOT NULL",
+    file_name="STRING NOT NULL",
+    file_size="BIGINT NOT NULL",
+    row_count="BIGINT NOT NULL",
+    dv_ranges=RANGES,
+)
+
+
+def _make_indexes(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
+    metadata, snapshot = state.metadata, state.snapshot
+    entries = None if snapshot is None else read_index_entries(metadata, snapshot)
+    if entries is None:
+        return make_frame(INDEX_COLUMNS, [])
+    return entries.select(
+        partition_rows(entries["_PARTITION"], state.schema, where=metadata.where).alias("partition"),
+        bucket="_BUCKET",
+        index_type="_INDEX_TYPE",
+        file_name="_FILE_NAME",
+        file_size="_FILE_SIZE",
+        row_count="_ROW_COUNT",
+        dv_ranges=pl.col("_DELETIONS_VECTORS_RANGES").cast(to_polars_dtype(RANGES)),
+    )
+
+
+TABLE_INDEXES = MetadataTable(
+    "table_indexes", "the index files of a snapshot", INDEX_COLUMNS, _make_indexes, travels=True
+)
+
+STRING = VarCharType()
+
+
+def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
+    """Formats ``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
+
+    Raises:
+        CorruptFile: the bytes are no partition of the table.
+    """
+
+    def show(distinct: pl.Series) -> pl.Series:
+        return join_texts(
+            [("", text) for text in partition_columns(distinct, schema, where=where)], "{}", len(distinct)
+        )
+
+    return _map_distinct(stored, show)
+
+
+def partition_columns(stored: pl.Series, schema: TableSchema, *, where: str) -> list[pl.Series]:
+    """Returns the text of each partition column, null for null. Raises as `partition_rows`."""
+    types = [schema.by_name[name].type for name in schema.partition_keys]
+    values = decode_columns(stored, types, where=where)
+    return [
+        to_series(value.name, cast_array(to_arrow_array(value, kind), kind, STRING, where=where), STRING)
+        for value, kind in zip(values, types, strict=True)
+    ]
+
+
+def partition_specs(stored: pl.Series, schema: TableSchema, default_name: str, *, where: str) -> pl.Series:
+    """Formats ``dt=2024-01-01/hour=7``: null or blank values get the name of the default partition.
+
+    Raises as `partition_rows`.
+    """
+    if not schema.partition_keys:
+        return pl.Series([""], dtype=pl.String).new_from_index(0, len(stored))
+    texts = partition_columns(stored, schema, where=where)
+    named = pl.DataFrame([text.alias(name) for name, text in zip(schema.partition_keys, texts, strict=True)])
+    parts = [
+        pl.concat_str(
+            pl.lit(f"{name}="),
+            pl.when(text.str.strip_chars() != "").then(text).otherwise(pl.lit(default_name)),
+        )
+        for name, text in zip(schema.partition_keys, cols(schema.partition_keys))
+    ]
+    return named.select(pl.concat_str(parts, separator="/")).to_series()
+
+
+def _map_distinct(values: pl.Series, function: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Applies `function` once to each distinct value: tables have many more files than partitions."""
+    distinct = values.unique(maintain_order=True)
+    if len(distinct) == len(values):
+        return function(values)
+    known = pl.DataFrame({"value": distinct, "text": function(distinct)})
+    wanted = pl.DataFrame({"value": values})
+    return wanted.join(known, on="value", how="left", maintain_order="left", nulls_equal=True)["text"]

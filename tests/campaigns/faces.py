@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.faces.looking import look
 
 
@@ -28,7 +28,7 @@ def main() -> int:
     asked = parser.parse_args()
     counts: Counter[str] = Counter()
     began = time.monotonic()
-    with fsync_disabled(), tempfile.TemporaryDirectory() as folder:
+    with disable_fsync(), tempfile.TemporaryDirectory() as folder:
         for seed in range(asked.seed, asked.seed + asked.tables):
             looked = look(seed, Path(folder) / str(seed))
             counts.update({"looks": looked.looks, "wrong": len(looked.wrong), looked.kind: 1})

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.isolation.history import History, anomalies
 from tests.isolation.kinds import KINDS
 from tests.isolation.racing import race
@@ -71,7 +71,7 @@ def main() -> int:
 def _played(name: str, asked: argparse.Namespace) -> Iterator[tuple[str, Tally]]:
     if asked.schedules:
         tally = Tally()
-        with fsync_disabled(), _folder() as folder:
+        with disable_fsync(), _folder() as folder:
             KINDS[name].create(str(folder / "template"), asked.seed)
             for seed in range(asked.seed, asked.seed + asked.schedules):
                 tally.add(f"{name}, schedule {seed}", play(name, seed, folder / "template", folder / str(seed)))

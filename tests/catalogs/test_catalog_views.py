@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.catalog.views import View
+from morrow.engine.catalog.protocol import View
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,

@@ -123,7 +123,7 @@ def test_tail_follows_commits_and_changes_of_columns_until_ctrl_c(
     commit(k=1, v=5)
     steps: Iterator[Callable[[], None]] = iter([lambda: commit(k=2, v=6), grow, lambda: commit(k=4), interrupt])
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: next(steps)())
-    monkeypatch.setattr("morrow.tables.stream.time", clock)
+    monkeypatch.setattr("morrow.scans.changes.time", clock)
     done = run("tail", log.path, "-f", "--format", "csv")
     assert (done.code, done.err) == (0, "")
     assert done.lines == ["rowkind,k,v", "+I,1,5", "+I,2,6", "rowkind,k,v,w", "+I,3,1099511627776,7", "+I,4,,"]
@@ -137,7 +137,7 @@ def test_tail_says_that_what_it_has_shown_was_rolled_back(
     log.append({"k": [2]})
     steps: Iterator[Callable[[], object]] = iter([lambda: log.rollback(1), lambda: log.append({"k": [3]})])
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: next(steps)())
-    monkeypatch.setattr("morrow.tables.stream.time", clock)
+    monkeypatch.setattr("morrow.scans.changes.time", clock)
     done = run("tail", log.path, "-f", "--format", "json")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert "the snapshot 2 up to which the stream has read is not there any more" in done.err

@@ -15,8 +15,7 @@ import pytest
 
 import morrow
 from morrow.cli.app import app
-from morrow.cli.line_editing import STATEMENTS, Completer
-from morrow.cli.talking import talk
+from morrow.cli.queries import STATEMENTS, Completer, run_shell
 from tests.cli.conftest import Run
 from tests.support.command_line import CliRunner
 from tests.support.terminals import on_terminal
@@ -167,8 +166,8 @@ def test_the_end_of_a_terminal_runs_nothing_that_has_not_ended(monkeypatch: pyte
 
     monkeypatch.setattr("builtins.input", typed)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("morrow.cli.line_editing.begin", lambda *_: None)
-    talk(ran.append, None, [])
+    monkeypatch.setattr("morrow.cli.queries.begin_editing", lambda *_: None)
+    run_shell(ran.append, None, [])
 
     assert ran == ["SELECT 1"]
 

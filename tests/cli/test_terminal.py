@@ -10,9 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from morrow.cli import progress
+import morrow
+from morrow.cli import terminal
 from morrow.engine import progress as engine_progress
+from morrow.engine.io.local import disable_fsync
+from tests.cli.conftest import Run
 from tests.support.terminals import on_terminal
+from tests.support.written import data_files, new_table
 
 Table = Callable[[str], Path]
 
@@ -35,12 +39,12 @@ def test_progress_counts_rows_and_passes_the_batches_on(
 ) -> None:
     batches = [pa.record_batch({"x": range(1000)}), pa.record_batch({"x": range(500)})]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(engine_progress, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(engine_progress, "MIN_SHOWN_SECONDS", 0)
     monkeypatch.setattr(engine_progress, "REFRESH_SECONDS", 0.01)
     monkeypatch.delenv(engine_progress.SWITCH, raising=False)
 
     seen, told = [], ""
-    for batch in progress.counted(batches):
+    for batch in terminal.count_batches(batches):
         seen.append(batch)
         until = time.monotonic() + (0 if len(seen) < 2 else 20)  # the display is imported first
         while "1,500 rows" not in told and time.monotonic() < until:
@@ -49,5 +53,102 @@ def test_progress_counts_rows_and_passes_the_batches_on(
     assert seen == batches
     assert "1,500 rows" in told
     capsys.readouterr()
-    assert list(progress.counted(batches, shown=False)) == batches
+    assert list(terminal.count_batches(batches, shown=False)) == batches
     assert capsys.readouterr().err == ""
+
+
+# Whatever deletes: told by --dry-run, asked about on a terminal, done by --yes.
+
+DELETING = {
+    ("delete", "-w", "id = 1"): "delete 1 row of t",
+    ("overwrite", "rows.csv"): "put the rows of rows.csv in place of the whole table, t",
+    ("alter", "--drop", "v"): "drop 1 column of t: v",
+    ("alter", "--drop", "v", "--add", "n=INT", "--type", "id=BIGINT", "--set", "bucket=2"): (
+        "drop 1 column of t: v, make id BIGINT, add n INT, set bucket=2"
+    ),
+    ("tag", "one", "--delete"): "delete the tag one",
+    ("branch", "dev", "--delete"): "delete the branch dev",
+    ("branch", "dev", "--fast-forward"): "make main what the branch dev is, without what was committed to main since",
+    ("rollback", "--snapshot", "1"): "",
+    ("expire", "--retain-max", "1", "--retain-min", "1"): "remove 2 snapshots, with the files that only they need",
+    ("purge",): "empty t for good, with 3 snapshots",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> morrow.Table:
+    with disable_fsync():
+        made = new_table(tmp_path, "id INT, v STRING")
+        for number in (1, 2, 3):
+            made.append([{"id": number}])
+        made.branches.create("dev", snapshot=2)
+        made.tags.create("one", 1)
+    (tmp_path / "rows.csv").write_text("id,v\n7,x\n")
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def state(table: morrow.Table) -> object:
+    return data_files(Path(table.path)), table.schemas(), table.tags.names, table.branches.list()
+
+
+def test_dry_runs_and_refusals_change_nothing(run: Run, table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(table)
+    for (command, *given), told in DELETING.items():
+        done = run(command, table.path, *given, "--dry-run")
+        assert done.code == 0
+        assert done.out.startswith(f"would {told}"), done.out
+        assert state(table) == before, command
+    for command, *given in (("tag", "new"), ("tag", "one", "--rename", "two"), ("branch", "dev", "--rename", "x")):
+        assert run(command, table.path, *given, "--dry-run").out.startswith("would ")
+        assert state(table) == before
+
+    class Terminal:
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+    asked: list[str] = []
+    monkeypatch.setattr(terminal.typer, "confirm", lambda text, **_: asked.append(text) or False)
+    monkeypatch.setattr(terminal.sys, "stdin", Terminal())
+    assert [terminal.confirm("drop it", yes=True, dry_run=False), asked] == [True, []]
+    for deed in DELETING.values():
+        with pytest.raises(terminal.typer.Exit):
+            terminal.confirm(deed, yes=False, dry_run=False)
+    assert asked == [f"{deed}?" for deed in DELETING.values()]
+
+
+def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
+    assert run("tag", table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
+    assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
+    assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
+    assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
+
+
+def test_an_interrupted_question_is_a_no(table: morrow.Table) -> None:
+    """Polars, which looked for the rows, has set how the process takes Ctrl-C."""
+    table.scan(filter="id = 1").to_polars()
+    done = on_terminal("delete", table.path, "-w", "id = 1", asked=b"\x03")
+    assert done.code == 1
+    assert "delete 1 row of t? [y/N]" in done.err
+    assert table.count() == 3
+
+
+def test_statements_that_delete_are_asked_about(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = morrow.Catalog(tmp_path / "wh")
+    catalog.sql("CREATE DATABASE db; CREATE TABLE db.t AS SELECT 1 AS id")
+    home, asked = str(tmp_path / "wh"), list[str]()
+
+    def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
+        asked.append(deed)
+        if not yes:
+            raise terminal.typer.Exit(1)
+        return not dry_run
+
+    monkeypatch.setattr(terminal, "confirm", may)
+    for text in ("DELETE FROM db.t WHERE id = 1", "SELECT 1; DROP TABLE db.t", "CALL sys.rollback('db.t', 1)"):
+        assert run("sql", home, text).code == 1
+    assert asked == ["delete some rows of db.t", "drop the table db.t", "call rollback, which deletes or replaces"]
+    assert run("sql", home, "INSERT INTO db.t VALUES (2)").code == 0
+    assert run("sql", home, "DELETE FROM db.t WHERE id = 1", "--yes").code == 0
+    assert catalog.sql("SELECT id FROM db.t").fetchall() == [(2,)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.durability.operations import OPERATIONS
 
 
@@ -21,7 +21,7 @@ def syncing() -> None:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one table for each operation, made as its past says."""
     folder = tmp_path_factory.mktemp("templates") / "db.db"
-    with fsync_disabled():
+    with disable_fsync():
         for name, operation in OPERATIONS.items():
             operation.make(str(folder / name))
     return folder

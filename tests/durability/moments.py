@@ -13,8 +13,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from tests.durability.operations import OPERATIONS, at
 from tests.support.faulty_store import READS, FaultKind, FaultyStore, counts
 
@@ -33,7 +32,7 @@ def moments(
     """Numbers of operations that a fault of this kind is tried at, and last the number of all: no fault."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
-        with fsync_disabled():
+        with disable_fsync():
             OPERATIONS[name].run(at(copy(name), store))
         _asked[name] = list(zip(store.acts, store.asked, strict=True))
     asked = [each for act, each in _asked[name] if counts(kind, act)]

@@ -9,12 +9,12 @@ from pathlib import Path
 import polars as pl
 
 import morrow
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.changes import AddColumn
-from morrow.engine.schema.committing import commit_changes
+from morrow.engine.schema.evolution import commit_changes
+from morrow.engine.schema.schema_changes import AddColumn
 from morrow.tables.table import Table
 
 ROWS = 300

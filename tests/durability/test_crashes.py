@@ -9,8 +9,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from morrow.tables.table import Table
 from tests.durability.checks import check_table, newest, read
 from tests.durability.moments import moments
@@ -21,7 +20,7 @@ from tests.support.processes import PROCESSES
 
 def _run(operation: str, path: str, fault: Fault) -> None:
     """Runs in the process that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
-    with fsync_disabled():
+    with disable_fsync():
         OPERATIONS[operation].run(at(path, FaultyStore(LocalStore(), fault)))
 
 
@@ -40,7 +39,7 @@ def test_killed_at_every_file_operation(name: str, kind: FaultKind, copy: Callab
         path = copy(name)
         past, _ = newest(path)
         codes.append(exit_code(name, path, Fault(number, kind)))
-        with fsync_disabled():
+        with disable_fsync():
             found.append(check_table(operation, path, past=past))
 
     assert codes == [-signal.SIGKILL] * (len(codes) - 1) + [0]
@@ -54,7 +53,7 @@ SEEDS = range(5)
 
 
 def _commit_all(path: str, fault: Fault, acknowledged: Connection) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         table = Table(at(path, FaultyStore(LocalStore(), fault)))
         for number, part in enumerate(COMMITS):
             table.upsert(part)

@@ -14,8 +14,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from morrow.tables.table import Table
 from morrow.writers.commit.messages import CommitMessage
 from tests.durability.checks import read
@@ -42,7 +41,7 @@ def test_a_failure_at_every_file_operation(kind: FaultKind, copy: Callable[[str]
     for number in range(1_000):
         path = copy("append")
         store = FaultyStore(LocalStore(), Fault(number, kind))
-        with fsync_disabled():
+        with disable_fsync():
             try:
                 write(Table(at(path, store)))
             except MorrowError:
@@ -93,13 +92,13 @@ def _rewrite(path: str, waiting: list[CommitMessage]) -> None:  # noqa: ARG001 -
 
 
 def _commit_until(number: int, path: str, waiting: list[CommitMessage]) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         killed_at(number, path, lambda: _commit(path, waiting))
 
 
 def test_killed_and_repeated(tmp_path: Path) -> None:
     """Also between the link of the snapshot and the answer: the rows are there once, whenever it was."""
-    with fsync_disabled():
+    with disable_fsync():
         made, waiting = _summed(tmp_path)
         whole = str(shutil.copytree(made, tmp_path / "whole"))
         calls = range(counted(whole, lambda: _commit(whole, waiting)))

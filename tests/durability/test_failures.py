@@ -10,8 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from morrow.engine.errors import MorrowError, UnclearOutcome
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from tests.durability.checks import check_table, newest
 from tests.durability.moments import moments
 from tests.durability.operations import OPERATIONS, at
@@ -40,7 +39,7 @@ def fails(name: str, path: str, fault: Fault) -> bool:
     operation, store = OPERATIONS[name], FaultyStore(LocalStore(), fault)
     committed = newest(path)
     error: MorrowError | None = None
-    with fsync_disabled():
+    with disable_fsync():
         try:
             with repeatable(path):
                 operation.run(at(path, store))

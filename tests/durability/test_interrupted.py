@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import morrow
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.support.written import data_files, new_table, rows
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -34,7 +34,7 @@ table.append({"id": list(range(1000))}) if sys.argv[2] == "append" else table.co
 
 
 def test_writes_and_compactions(tmp_path: Path) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         table = new_table(tmp_path, "id BIGINT", keys=["id"], options={"bucket": 1, "write-only": True})
         table.append([{"id": 1}])
         table.append([{"id": 1}, {"id": 2}])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.durability.checks import check_table, newest
 from tests.durability.moments import IS_LONG, MANY_ALIKE
 from tests.durability.operations import OPERATIONS, Operation, at
@@ -28,7 +28,7 @@ def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> 
     for number, disk in enumerate(some):
         path = folder / str(number) / "t"
         disk.restore(path)
-        with fsync_disabled():
+        with disable_fsync():
             found.append(check_table(operation, str(path), past=past))
     return found
 
@@ -53,7 +53,7 @@ def test_what_is_not_synced_is_lost(copy: Callable[[str], str], kept: Path, tmp_
     """The test itself: it notices a store that acknowledges too early."""
     operation, path = OPERATIONS["append"], copy("append")
     power = PowerLoss(Path(path), kept)
-    with power.watching(), fsync_disabled():
+    with power.watching(), disable_fsync():
         operation.run(at(path))
 
     assert states(operation, power.lazy, tmp_path / "lazy", 1) == [operation.before]

@@ -12,7 +12,16 @@ import polars as pl
 import pytest
 
 from morrow.engine import names
-from morrow.engine.names import apart, col, cols, exactly, is_pattern, member, own, series
+from morrow.engine.names import (
+    col,
+    cols,
+    find_free_name,
+    get_member,
+    get_series,
+    is_pattern,
+    reserve_name,
+    select_exactly,
+)
 from tests.support.hostile_names import NAMES, PATTERNS
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +31,7 @@ SOURCES = sorted({path.resolve() for part in PARTS for path in (ROOT / part).glo
 
 FOREIGN = {
     "engine/format/avro_schema.py": {"__branch"},  # a member of a schema that is no column
-    "writers/rows/sources.py": {"__index_level_"},  # of pandas
+    "writers/ingest/sources.py": {"__index_level_"},  # of pandas
     "writers/commit/attempt_log.py": {"__"},  # of pickle
 }
 """Names with two underscores that are no columns of Morrow's."""
@@ -32,19 +41,18 @@ TAKE_PATTERNS = {"select", "drop", "sort", "group_by", "unique", "drop_nulls", "
 NAMING = {"col", "exclude", "nth", "field"}
 """Functions of Polars that take a name."""
 PLAIN = {
-    "morrow/scans/packed_scan.py": {"self._asked.columns"},
-    "readers/system/files.py": {"stored"},
-    "readers/system/partitions.py": {"keys"},
-    "writers/buckets/router.py": {"keys.columns"},
+    "morrow/scans/system_tables.py": {"self._asked.columns"},
+    "readers/system/files.py": {"stored", "keys"},
+    "writers/buckets/routers.py": {"keys.columns"},
     "writers/commit/conflicts.py": {"columns"},
-    "writers/operations/joining.py": {"on"},
+    "writers/operations/merge.py": {"on"},
 }
 """What is handed to such a method, and is no name of a user's, or no method of Polars'."""
 
 
 def test_names_of_our_own_begin_as_no_column_and_no_copy_of_a_key_column_does() -> None:
-    assert own("new", "x") == "_KEY__KEY_new_x"
-    assert own("new", "x") not in {"_KEY_" + name for name in (*NAMES, "x", "new_x")}
+    assert reserve_name("new", "x") == "_KEY__KEY_new_x"
+    assert reserve_name("new", "x") not in {"_KEY_" + name for name in (*NAMES, "x", "new_x")}
     constants = [value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)]
     ours = [value for value in constants if value.startswith(names.OWN_PREFIX)]
     assert len(set(ours)) == len(ours)
@@ -58,21 +66,21 @@ def test_a_pattern_is_a_name_like_any_other(name: str) -> None:
     assert frame.select(col(name)).to_dict(as_series=False) == {name: [7, 8]}
     assert frame.lazy().filter(col(name) + col("x") > 12).select(cols(["id", name])).collect().rows() == [(2, 8)]
     assert frame.group_by(cols([name])).len().height == 2
-    assert frame.drop(exactly(name)).columns == ["id", "x"]
-    assert series(frame, name).is_in([8]).to_list() == [False, True]
-    rows = frame.to_struct("rows").to_frame().select(member(pl.col("rows"), name, frame.columns))
+    assert frame.drop(select_exactly(name)).columns == ["id", "x"]
+    assert get_series(frame, name).is_in([8]).to_list() == [False, True]
+    rows = frame.to_struct("rows").to_frame().select(get_member(pl.col("rows"), name, frame.columns))
     assert rows.to_dict(as_series=False) == {name: [7, 8]}
 
 
 @pytest.mark.parametrize("name", ["x", "^x", "x$", "**", ".*", "", "a.b"])
 def test_other_names_stay_plain_columns(name: str) -> None:
     assert str(col(name)) == str(pl.col(name))
-    assert member(pl.col("rows"), name, []).meta == pl.col("rows").struct.field(name).meta
+    assert get_member(pl.col("rows"), name, []).meta == pl.col("rows").struct.field(name).meta
 
 
 def test_a_name_apart_differs_by_more_than_case() -> None:
-    assert apart("row", ["id"]) == "row"
-    assert apart("row", ["ROW", "row_"]) == "row__"
+    assert find_free_name("row", ["id"]) == "row"
+    assert find_free_name("row", ["ROW", "row_"]) == "row__"
 
 
 # --- nobody else ---

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from morrow.engine import progress
-from morrow.engine.progress import Work, advance, is_shown, watched, working
-from morrow.readers.execution import arrow_tables, execute
-from morrow.writers.operations import compact
+from morrow.engine.progress import Work, advance, is_shown, show_progress, track_calls
+from morrow.readers.execution import execute
+from morrow.writers.operations import compaction
 from tests.support.written import new_table
 
 
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "is_shown", lambda: True)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(progress, "MIN_SHOWN_SECONDS", 0.02)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)
     monkeypatch.setenv("FORCE_COLOR", "1")
 
@@ -33,7 +33,7 @@ def test_words() -> None:
 
 def test_shown_while_it_lasts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     look(monkeypatch)
-    with working("writing", rows=10), working("inner"):
+    with show_progress("writing", rows=10), show_progress("inner"):
         advance(rows=5, bytes=1)
         told, until = "", time.monotonic() + 20  # the display is imported first
         while "5 of 10 rows" not in told and time.monotonic() < until:
@@ -41,7 +41,7 @@ def test_shown_while_it_lasts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
             told += capsys.readouterr().err
     assert "5 of 10 rows" in told
     assert "inner" not in told
-    with pytest.raises(KeyboardInterrupt), working("interrupted"):
+    with pytest.raises(KeyboardInterrupt), show_progress("interrupted"):
         raise KeyboardInterrupt
     advance(rows=1)
     assert progress._running is None
@@ -54,9 +54,9 @@ def test_a_compaction_tells_how_many_rows_it_reads(
     table = new_table(tmp_path, "id INT", keys=keys, options={"write-only": "true"})
     for rows in (3, 4):
         table.append({"id": range(rows)})
-    monkeypatch.setattr(compact, "is_shown", lambda: True)
+    monkeypatch.setattr(compaction, "is_shown", lambda: True)
     look(monkeypatch)
-    with working("compacting"):
+    with show_progress("compacting"):
         work = progress._running
         table.compact(full=True)
     assert work is not None
@@ -69,8 +69,8 @@ def test_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     monkeypatch.delenv(progress.SWITCH, raising=False)
     assert is_shown()
     monkeypatch.setenv(progress.SWITCH, "off")
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
-    with working("writing"):
+    monkeypatch.setattr(progress, "MIN_SHOWN_SECONDS", 0)
+    with show_progress("writing"):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
     assert not is_shown()
@@ -82,7 +82,7 @@ def test_the_rows_of_what_is_written_are_all_there_is(monkeypatch: pytest.Monkey
     class Frame:
         height = 7
 
-    @watched("writing")
+    @track_calls("writing")
     def write(_self: object, _data: object) -> int:
         assert progress._running is not None
         return progress._running.all_rows
@@ -99,9 +99,9 @@ def test_reads_tell_the_rows_that_they_have(monkeypatch: pytest.MonkeyPatch, tmp
         table.append({"id": ids, "v": ["a"] * len(ids)})
     expected = table.scan().to_polars()
     told: list[int] = []
-    monkeypatch.setattr(execute, "LEAST_SHOWN_ROWS", 1)
+    monkeypatch.setattr(execute, "MIN_SHOWN_ROWS", 1)
     monkeypatch.setattr(progress, "is_shown", lambda: True)
-    for module in (execute, arrow_tables):
+    for module in (execute, execute):
         monkeypatch.setattr(module, "advance", lambda rows: told.append(rows))
 
     assert table.scan().to_polars().equals(expected)
@@ -110,6 +110,6 @@ def test_reads_tell_the_rows_that_they_have(monkeypatch: pytest.MonkeyPatch, tmp
     assert table.scan().to_arrow().equals(expected.to_arrow().cast(table.scan().schema))
     assert sum(told) == {"parquet": 4, "orc": 5}[format]
     told.clear()
-    with working("a whole of which the read is a part"):
+    with show_progress("a whole of which the read is a part"):
         assert table.scan().to_polars().equals(expected)
     assert told == []

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 import morrow
-from morrow.engine.format.types import arrow_schema
-from morrow.engine.values import replace
+from morrow.engine.format.types import to_arrow_schema
+from morrow.engine.structs import replace
 from morrow.tables.table import Table
 from tests.support.hostile_names import drawn_names, in_avro
 from tests.support.value_pools import POOLS
@@ -169,7 +169,7 @@ def _write(made: RandomTable, chance: random.Random) -> None:
             values[name] = [pool[id % len(pool)] for id in ids]  # so that `ROW_ID` tells rows of all partitions apart
         else:
             values[name] = [None if chance.random() < 0.25 else chance.choice(pool) for _ in ids]
-    schema = arrow_schema(fields)
+    schema = to_arrow_schema(fields)
     rows = pa.table([pa.array(values[f.name], f.type) for f in schema], schema=schema)
     kinds = None
     if made.engine == "deduplicate":

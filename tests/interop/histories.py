@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.oracle import File, Record, Row, read_bucket
 from tests.support.golden_values import parsed, shown
 from tests.support.hostile_names import drawn_names, in_avro, in_options, in_orc, renamed_options

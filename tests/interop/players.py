@@ -21,7 +21,7 @@ DATABASE, TABLE = "db", "t"
 def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
     """Converts canonical values, without row kinds, to Arrow."""
     columns = [pa.array([_python(row[i], f.type) for row in rows], f.type.arrow()) for i, f in enumerate(fields)]
-    return pa.table(columns, schema=t.arrow_schema(fields))
+    return pa.table(columns, schema=t.to_arrow_schema(fields))
 
 
 def _python(value: Any, kind: t.DataType) -> Any:

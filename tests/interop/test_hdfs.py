@@ -15,8 +15,7 @@ from bench.races import race
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.hdfs import HdfsStore
 from morrow.engine.io.store import FileStore
-from morrow.testing import StoreTests
-from morrow.testing.stores import NAMES
+from morrow.testing import NAMES, StoreTests
 from tests.durability.operations import OPERATIONS as INTERRUPTED
 from tests.durability.stores import failing, killed, repeated
 from tests.interop.jvm import JavaPaimon

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.catalog import opening
+from morrow.engine.catalog import settings
 from morrow.engine.catalog.hive.catalog import HiveCatalog
-from morrow.engine.catalog.hive.client import thrift_types
+from morrow.engine.catalog.hive.client import load_thrift_types
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import (
@@ -59,7 +59,7 @@ def options(metastore: str, tmp_path: Path) -> Iterator[dict[str, str]]:
     given = {"metastore": "hive", "uri": metastore, "warehouse": f"{tmp_path}/ware house", "lock.enabled": "true"}
     given["lock-check-max-sleep"] = "50 ms"
     yield given
-    catalog = opening.open_catalog(Settings.of(given))
+    catalog = settings.open_catalog(Settings.of(given))
     for name in set(catalog.databases()) - {"default"}:
         catalog.drop_database(name, cascade=True)
 
@@ -76,7 +76,7 @@ class TestHive(CatalogTests):
 
     @pytest.fixture
     def catalog(self, options: dict[str, str]) -> Catalog:
-        return WithoutDefault(**vars(opening.open_catalog(Settings.of(options))))
+        return WithoutDefault(**vars(settings.open_catalog(Settings.of(options))))
 
     def test_databases(self, catalog: Catalog) -> None:
         for name in ("sales", "hr"):
@@ -194,7 +194,7 @@ def test_what_the_metastore_refuses_is_taken_back(options: dict[str, str]) -> No
 def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) -> None:
     ours = morrow.open_catalog(options)
     ours.create_table("db.t", schema="id INT NOT NULL, v STRING").append({"id": [1, 2], "v": ["a", "b"]})
-    types, there = thrift_types(), kept(ours, "db.t")
+    types, there = load_thrift_types(), kept(ours, "db.t")
     there.tableName, there.parameters = "hives", {}
     there.sd.inputFormat, there.sd.location = "org.apache.hadoop.mapred.TextInputFormat", f"file:{tmp_path}/hives"
     client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
@@ -282,7 +282,7 @@ def test_who_holds_the_lock_and_who_loses_it(options: dict[str, str]) -> None:
     with locks.hold("db", "t"):
         locks.check("db", "t")
         client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
-        client.call("unlock", thrift_types().UnlockRequest(locks._held()["db", "t"]))
+        client.call("unlock", load_thrift_types().UnlockRequest(locks._held()["db", "t"]))
         with pytest.raises(StorageError, match=r"the lock of db\.t was lost before the commit"):
             locks.check("db", "t")
     assert table.scan().to_polars()["id"].to_list() == [2]
@@ -335,7 +335,7 @@ def test_the_guide_to_hive_runs(options: dict[str, str], metastore: str) -> None
     hive._catalog.metastore.call("create_table", logs)
     (block,) = (each for each in blocks(PLACES["catalogs"]) if "format_table(" in each.text)
     run(block, namespace, {})
-    types = thrift_types()
+    types = load_thrift_types()
     logs.tableName, logs.sd.cols = "times", [*logs.sd.cols, types.FieldSchema("at", "timestamp")]
     hive._catalog.metastore.call("create_table", logs)
     with pytest.raises(Unsupported, match=r"'at' of type TIMESTAMP.* for Hive"):

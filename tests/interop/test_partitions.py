@@ -99,7 +99,7 @@ def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
         if isinstance(field.type, (t.TimestampType, t.LocalZonedTimestampType)):
             values = [None if each is None else int(each.astype(f"M8[{kind.unit}]").astype(int)) for each in values]
         arrays.append(pa.array(values, kind))
-    return pa.table(arrays, schema=t.arrow_schema(fields))
+    return pa.table(arrays, schema=t.to_arrow_schema(fields))
 
 
 FROM_TEXT: dict[type[t.DataType], Any] = {

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.catalog import opening
+from morrow.engine.catalog import settings
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import AlreadyExists, MorrowError, StorageError, TableNotFound
@@ -183,7 +183,7 @@ class TestConformance(CatalogTests):
 
     @pytest.fixture
     def catalog(self, served: Served) -> Catalog:
-        return opening.open_catalog(Settings.of(served(BEAR)))
+        return settings.open_catalog(Settings.of(served(BEAR)))
 
     def test_a_table_is_renamed_with_its_rows_or_not_at_all(self, catalog: Catalog) -> None:
         """It is renamed, and the server tells the place of before."""

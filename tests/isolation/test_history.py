@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.isolation.history import COMMITTED, NOTHING, REFUSED, Committed, Did, History, Saw, anomalies
 from tests.isolation.kinds import FIRST_ROWS, KINDS, Row
 from tests.isolation.operations import Operation

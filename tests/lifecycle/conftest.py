@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.lifecycle.observed import State, observe
 from tests.lifecycle.operations import OPERATIONS, table_at
 
@@ -26,7 +26,7 @@ class Templates:
         before = self._past(name)[1]
         if name not in self._afterwards:
             done = self.copy(name)
-            with fsync_disabled():
+            with disable_fsync():
                 OPERATIONS[name].run(table_at(done))
                 self._afterwards[name] = observe(done)
             assert (before == self._afterwards[name]) == OPERATIONS[name].changes_nothing
@@ -42,7 +42,7 @@ class Templates:
         make = OPERATIONS[name].make
         if make.__name__ not in self._pasts:
             path = self._folder / make.__name__ / "db.db" / "t"
-            with fsync_disabled():
+            with disable_fsync():
                 make(str(path))
                 self._pasts[make.__name__] = (path, observe(str(path)))
         return self._pasts[make.__name__]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.lifecycle.observed import Changes, Line, Rows, State
 
 NEVER = 1 << 62

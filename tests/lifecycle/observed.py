@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import morrow
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.options.words import ChangelogProducer
-from morrow.engine.plan.changelogs import living_changelog_ids
+from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.plan.changelogs import list_living_changelog_ids
 from morrow.tables.table import Table
 from tests.support.table_files import fingerprint
 
@@ -89,7 +89,7 @@ def has_changelog(table: Table) -> bool:
 def changelog_ids(table: Table) -> list[int]:
     """Snapshots that have expired and live on as changelogs; some of them are only about to become such."""
     metadata = table._metadata
-    return [*living_changelog_ids(metadata), *(metadata.snapshot_ids() if is_decoupled(table) else ())]
+    return [*list_living_changelog_ids(metadata), *(metadata.snapshot_ids() if is_decoupled(table) else ())]
 
 
 def is_decoupled(table: Table) -> bool:

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import pytest
 
 from morrow.engine.errors import MorrowError
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from tests.lifecycle.checks import check_interrupted, check_repeated
 from tests.lifecycle.conftest import Templates
 from tests.lifecycle.operations import OPERATIONS, table_at
@@ -41,14 +40,14 @@ def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[
 def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
     """Counts the file operations that a fault of this kind can come at."""
     store = FaultyStore(LocalStore(), Fault(NEVER, kind))
-    with fsync_disabled():
+    with disable_fsync():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
     return len(store.counted)
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
     """Runs in the process that is killed."""
-    with fsync_disabled():
+    with disable_fsync():
         OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
 
 
@@ -61,13 +60,13 @@ def test_killed(name: str, templates: Templates) -> None:
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL, f"{fault}: exit code {process.exitcode}"
-        with fsync_disabled():
+        with disable_fsync():
             check_interrupted(path, before, after)
             check_repeated(path, OPERATIONS[name], after)
 
 
 def _run_until(name: str, path: str, number: int) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         killed_at(number, path, lambda: OPERATIONS[name].run(table_at(path)))
 
 
@@ -75,7 +74,7 @@ def _run_until(name: str, path: str, number: int) -> None:
 def test_killed_within_an_operation(name: str, templates: Templates) -> None:
     """Between the removal of two files, or between a link and the end of the temporary name."""
     before, after = templates.states(name)
-    with fsync_disabled():
+    with disable_fsync():
         whole = templates.copy(name)
         calls = range(counted(whole, lambda: OPERATIONS[name].run(table_at(whole))))
     for number in calls if LONG else random.Random(name).sample(calls, min(1, len(calls))):
@@ -84,7 +83,7 @@ def test_killed_within_an_operation(name: str, templates: Templates) -> None:
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL, f"call {number}: exit code {process.exitcode}"
-        with fsync_disabled():
+        with disable_fsync():
             check_interrupted(path, before, after)
             check_repeated(path, OPERATIONS[name], after)
 
@@ -97,7 +96,7 @@ def test_failed(name: str, templates: Templates) -> None:
         path = templates.copy(name)
         store = FaultyStore(LocalStore(), fault)
         error: MorrowError | None = None
-        with fsync_disabled():
+        with disable_fsync():
             try:
                 OPERATIONS[name].run(table_at(path, store))
             except MorrowError as caught:

@@ -22,7 +22,7 @@ import morrow
 from morrow.engine.errors import SnapshotExpired, SnapshotNotFound
 from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from morrow.scans.table_scan import Scan
 from morrow.tables.table import Table
 from tests.lifecycle.model import NEVER, Branch, Life, Snapshot
@@ -56,7 +56,7 @@ class Lives(RuleBasedStateMachine):
         self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="life-"))
         self.path = self.folder / "db.db" / "t"
-        self.no_sync = fsync_disabled()
+        self.no_sync = disable_fsync()
         self.no_sync.__enter__()
         self.life = Life()
         self.life.main.rows_are_changes = "changelog-producer" not in kind.options

@@ -249,7 +249,7 @@ def merge(at: Place) -> None:
 
 def statements(at: Place) -> None:
     """Statements without a catalog in the JVM, as on 3.5."""
-    from tests.spark.statements.test_running import check
+    from tests.spark.statements.test_execution import check
 
     folder = at.folder / "statements"
     folder.mkdir()

@@ -22,8 +22,8 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
-from morrow.engine.plan.change_ranges import snapshot_or_changelog
-from morrow.engine.plan.changes import ROWKIND_FIELD
+from morrow.engine.plan.changelogs import find_snapshot_or_changelog
+from morrow.engine.plan.incremental import ROWKIND_FIELD
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
 from tests.support.written import new_table
@@ -160,7 +160,7 @@ def outlived(folder: Path, **options: str) -> morrow.Table:
 @pytest.mark.parametrize("producer", ["input", "none"])
 def test_changes_outlive_their_snapshots_in_changelogs(tmp_path: Path, producer: str) -> None:
     table = outlived(tmp_path, **{"changelog-producer": producer})
-    third, fourth = (snapshot_or_changelog(table._metadata, i).time_millis for i in (3, 4))
+    third, fourth = (find_snapshot_or_changelog(table._metadata, i).time_millis for i in (3, 4))
 
     def keys(**asked: Any) -> list[int]:
         return [key for _, key, _ in told(table.changes(**asked))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,10 @@ import pyarrow.compute as pc
 import pytest
 
 import morrow
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, SnapshotNotFound, TagNotFound
+import morrow.duckdb
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, SnapshotNotFound, TableNotFound, TagNotFound
+from morrow.scans import table_scan
+from morrow.scans.table_scan import Scan
 from tests.support.table_factory import TableFactory
 
 TIMES = (1_700_000_000_000, 1_700_086_400_000)
@@ -279,3 +283,63 @@ def test_a_table_without_a_snapshot(tmp_path: Path) -> None:
     assert scan.snapshot_id is None
     assert (scan.count(), scan.to_arrow().num_rows, scan.to_polars().height) == (0, 0, 0)
     assert "no committed data" in scan.explain()
+
+
+# Scans that are kept for the next query: given again until the table is another, never a state that is past.
+
+
+def kept(table: morrow.Table) -> Scan | None:
+    """Keeps a scan of the table, and asks for it."""
+    table_scan.cache_scan(table.path, table.scan())
+    return table_scan.find_cached_scan(table.path)
+
+
+def test_a_scan_is_given_until_rows_columns_or_options_change(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
+    for change in (
+        lambda: table.append({"id": [1]}),
+        lambda: table.alter.add_column("v", "INT"),
+        lambda: table.alter.set_options({"read.batch-size": "7"}),
+        lambda: table.append({"id": [2]}),
+        lambda: table.rollback(1),
+    ):
+        scan = kept(table)
+        assert scan is not None and table_scan.find_cached_scan(table.path) is scan
+        change()
+        assert table_scan.find_cached_scan(table.path) is None
+    assert kept(table) is not None
+    morrow.clear_caches()
+    assert table_scan.find_cached_scan(table.path) is None
+
+
+def test_scans_that_other_things_decide_of_are_not_kept(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
+    table.append({"id": [1]})
+    table.tags.create("v1")
+    table.branches.create("dev")
+    assert kept(morrow.open(table.path, branch="dev")) is None
+    table.alter.set_options({"scan.tag-name": "v1"})
+    assert kept(morrow.open(table.path)) is None
+
+
+def test_queries_see_each_commit_and_the_table_of_that_name(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="id INT")
+    with duckdb.connect() as connection:
+        query = f"SELECT count(*), sum(id) FROM paimon_scan('{table.path}')"
+        morrow.duckdb.install(connection)
+        for number in range(1, 4):
+            table.append({"id": [number]})
+            relation = connection.sql(query)
+            assert relation.fetchall() == [(number, sum(range(number + 1)))] == connection.sql(query).fetchall()
+        relation = connection.sql(query)
+        table.append({"id": [4]})
+        assert relation.fetchall() == [(4, 10)]  # bound before, run now
+        catalog.drop_table("db.t")
+        with pytest.raises(duckdb.Error, match="does not exist"):
+            connection.sql(query)
+        catalog.create_table("db.t", schema="id INT").append({"id": [9]})
+        assert connection.sql(query).fetchall() == [(1, 9)]
+        shutil.rmtree(table.path)
+        with pytest.raises(TableNotFound):
+            table_scan.find_cached_scan((table.path, (), None))

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from morrow.spark import write
-from morrow.spark.job import run
-from morrow.spark.job.registry import Work
-from morrow.spark.job.tasks import Tasks
+from morrow.spark.job import execution
+from morrow.spark.job.tasks import Tasks, Work
 from morrow.spark.writing import job
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ CASES: dict[str, tuple[str, Callable[[int, int], None], str]] = {
 def run_until_killed(spark: SparkSession, folder: Path) -> None:
     for name, (table, trouble, column) in CASES.items():
         update(spark, folder, name, folder / "db.db" / table, trouble, column)
-    job.committed = killed
+    job.commit_messages = killed
     update(spark, folder, "driver", folder / "db.db" / "driver", no_trouble, "id % 50")
 
 
@@ -108,7 +107,7 @@ def update(
         tasks = Tasks.of(work, shared)
         return Troubled(tasks, name, trouble, folder / "attempts") if work is Work.WRITE else tasks
 
-    run.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
+    execution.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
     rows = spark.range(0, ROWS, numPartitions=2).selectExpr("id", f"{column} AS v")
     write(rows, table, commit_user="loader", commit_identifier=1)
 

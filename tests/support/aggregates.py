@@ -9,20 +9,21 @@ import polars as pl
 
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.merges.functions import VALUE, Aggregator, aggregator
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.merges.functions import find_aggregator
+from morrow.readers.merges.functions.base import VALUE, Aggregator
 
 Step = tuple[str, Any]
 """``("agg" | "agg_reversed" | "retract", value)``."""
 
 
 def function(name: str, dtype: DataType, **options: Any) -> Aggregator:
-    return aggregator(AggregateCall(name, **options), dtype)
+    return find_aggregator(AggregateCall(name, **options), dtype)
 
 
 def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, Any]], **options: Any) -> list[Any]:
     """Steps the accumulator once for each pair (accumulator, new value); in the column's dtype, or it fails."""
-    compiled, column = function(name, dtype, **options), polars_dtype(dtype)
+    compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     frame = pl.DataFrame(list(pairs), schema={"acc": column, "new": column}, orient="row")
     own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
     state = getattr(compiled, step)({VALUE: pl.col("acc"), **own}, pl.col("new"))
@@ -34,7 +35,7 @@ def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, An
 
 def folded(name: str, dtype: DataType, *steps: Step, **options: Any) -> Any:
     """Folds these steps of one key to its value, finished as a fold does."""
-    compiled, column = function(name, dtype, **options), polars_dtype(dtype)
+    compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     initial = {VALUE: (column, None), **compiled.extra_state}
     frame = pl.DataFrame([pl.Series(name, [value], dtype=kind) for name, (kind, value) in initial.items()])
     for step, value in steps:

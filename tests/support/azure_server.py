@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.support.s3_objects import Answer, Objects, Request
 from tests.support.s3_server import running
 

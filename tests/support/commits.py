@@ -11,16 +11,21 @@ from typing import Any
 import polars as pl
 from msgspec import structs
 
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, DeletionRange, IndexFileMeta
-from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.manifest_entries import (
+    DELETION_VECTORS_INDEX,
+    EMPTY_ROW,
+    DataFileMeta,
+    DeletionRange,
+    IndexFileMeta,
+)
 from morrow.engine.format.types import DataField, IntType, VarCharType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.entries import live_entries
+from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.target import WriteTarget
 from tests.support.schema_file import schema_json
 
@@ -116,7 +121,7 @@ def live(metadata: TableMetadata) -> list[tuple[str, int]]:
 def live_frame(metadata: TableMetadata) -> pl.DataFrame:
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
-    return live_entries(metadata, snapshot, metadata.latest_schema()).frame
+    return read_live_entries(metadata, snapshot, metadata.latest_schema()).frame
 
 
 def names(folder: str) -> Sequence[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import live_entries
-from morrow.engine.plan.manifests import index_entries
+from morrow.engine.plan.entries import read_live_entries
+from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 
 FILE_FACTS = (
@@ -17,8 +17,8 @@ FILE_FACTS = (
 
 def files_of(metadata: TableMetadata, snapshot: Snapshot) -> list[tuple[Any, ...]]:
     """Lists `FILE_FACTS` and the number of dead rows of each file of a snapshot; no names, sizes or times."""
-    live = live_entries(metadata, snapshot, metadata.schema(snapshot.schema_id)).frame
-    indexes = index_entries(metadata, snapshot)
+    live = read_live_entries(metadata, snapshot, metadata.schema(snapshot.schema_id)).frame
+    indexes = read_index_entries(metadata, snapshot)
     ranges = [] if indexes is None else indexes["_DELETIONS_VECTORS_RANGES"].explode().drop_nulls().to_list()
     dead = {entry["f0"]: entry["_CARDINALITY"] for entry in ranges}
     rows = zip(live.select(FILE_FACTS).rows(), live["_FILE_NAME"].to_list(), strict=True)

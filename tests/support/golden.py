@@ -15,8 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from morrow.engine.format.type_json import field_from_json
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, from_json_field
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARCHIVE = GOLDEN / "tables.tar.xz"
@@ -59,7 +58,7 @@ class Read:
         if branch := self.scan.get("branch"):
             folder = folder / "branch" / f"branch-{branch}"
         schema = json.loads((folder / "schema" / f"schema-{self.schema_id}").read_text())
-        return tuple(field_from_json(node) for node in schema["fields"])
+        return tuple(from_json_field(node) for node in schema["fields"])
 
     def rows(self, root: Path) -> list[list[Any]]:
         """Reads the expected rows as parsed JSON."""

@@ -13,11 +13,9 @@ from typing import Any
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel
-from morrow.writers.history.expiry.snapshots import expire_snapshots
-from morrow.writers.history.rollback.rollback import rollback
-from morrow.writers.history.tags.changing import rename_tag, replace_tag
-from morrow.writers.history.tags.creation import create_tag
-from morrow.writers.history.tags.deletion import delete_tag
+from morrow.writers.history.rollback import rollback_table
+from morrow.writers.history.snapshot_expiry import expire_snapshots
+from morrow.writers.history.tags import create_tag, delete_tag, rename_tag, replace_tag
 from tests.support.golden_replay import GoldenReplay
 
 CREATE_TAG = re.compile(r"createTag (?P<name>.+?)(?: from (?P<id>\d+)| (?P<of>\d+) PT(?P<hours>\d+)H)?")
@@ -51,7 +49,7 @@ def _expire(metadata: TableMetadata, text: str) -> None:
 
 def _roll_back(metadata: TableMetadata, text: str) -> None:
     *_, last = text.split()
-    rollback(metadata, Travel(tag=last) if "tag" in text.split() else Travel(snapshot=int(last)))
+    rollback_table(metadata, Travel(tag=last) if "tag" in text.split() else Travel(snapshot=int(last)))
 
 
 def _consume(metadata: TableMetadata, text: str) -> None:

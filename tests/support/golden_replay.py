@@ -16,12 +16,12 @@ import pyarrow as pa
 from morrow.engine.format import types as t
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries
+from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.writers.operations.compact import compact
-from morrow.writers.operations.overwrite import drop_partitions, overwrite, truncate
-from morrow.writers.operations.session import WriteSession
+from morrow.engine.structs import replace
+from morrow.writers.operations.compaction import compact_table
+from morrow.writers.operations.overwrite import drop_partitions, overwrite_rows, truncate_table
+from morrow.writers.operations.write_session import WriteSession
 from morrow.writers.target import WriteTarget
 from tests.support.golden import jsonl
 from tests.support.golden_values import parsed
@@ -65,14 +65,14 @@ class GoldenReplay:
 
     def _overwrite(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
         rows, kinds = self._rows(target, operation)
-        overwrite(target, rows, _partition(operation["op"]), None, kinds)
+        overwrite_rows(target, rows, _partition(operation["op"]), None, kinds)
 
     def _truncate(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
         spec = _partition(operation["op"])
-        drop_partitions(target, [spec]) if spec else truncate(target)
+        drop_partitions(target, [spec]) if spec else truncate_table(target)
 
     def _compact(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
-        compact(target, full="full" in operation["op"])
+        compact_table(target, full="full" in operation["op"])
 
     def _stream(self, operation: Mapping[str, Any]) -> None:
         """Commits in one session for the whole stream, numbered from 0."""
@@ -96,7 +96,7 @@ class GoldenReplay:
         fields = target.schema.fields
         assert [f.name for f in fields] == operation["fields"]
         columns = [column([row[i + 1] for row in rows], f.type) for i, f in enumerate(fields)]
-        return pa.table(columns, schema=t.arrow_schema(fields)), [row[0] for row in rows]
+        return pa.table(columns, schema=t.to_arrow_schema(fields)), [row[0] for row in rows]
 
     def _take_schema(self, schema_id: int) -> None:
         path = Path(self.of_morrow.paths.schema(schema_id))
@@ -184,7 +184,7 @@ def described(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _entries(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
-    frames = manifest_entries(metadata, delta_manifests_of(metadata, snapshot))
+    frames = read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot))
     if not frames:
         return []
     frame = pl.concat(frames).with_columns(pl.col("_EXTRA_FILES").list.len().alias("extra"))
@@ -192,7 +192,7 @@ def _entries(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]
 
 
 def _indexes(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
-    frame = index_entries(metadata, snapshot)
+    frame = read_index_entries(metadata, snapshot)
     if frame is None:
         return []
     ranges = pl.col("_DELETIONS_VECTORS_RANGES").list.eval(pl.element().struct.field("_CARDINALITY")).list.sort()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.support.s3_objects import Answer, Objects, Request
 from tests.support.s3_server import running
 

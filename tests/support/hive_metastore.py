@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from morrow.engine.errors import Unsupported
-from morrow.spark.java import find_java
+from morrow.spark.sessions import find_java
 from tests.support.spark_cluster import SHORT_LIVED
 
 OPENED = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.nio")

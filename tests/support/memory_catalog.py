@@ -15,8 +15,8 @@ from threading import RLock
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
-from morrow.engine.format.schema import TableSchema, schema_json
-from morrow.engine.format.snapshot import Snapshot, snapshot_json
+from morrow.engine.format.schema import TableSchema, format_schema
+from morrow.engine.format.snapshot import Snapshot, format_snapshot
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
@@ -53,7 +53,7 @@ class MemoryTable(TableOwner):
                 return True
             if self.latest_snapshot(branch) != base:
                 return False
-            self.store.write(self.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+            self.store.write(self.paths.snapshot(snapshot.id), format_snapshot(snapshot))
             self.snapshots.append(snapshot)
             self.commits += 1
             return True
@@ -69,7 +69,7 @@ class MemoryTable(TableOwner):
         with self.guard:
             if schema.id != len(self.schemas) or (schema.id and not changes):
                 return False
-            self.store.write(self.paths.schema(schema.id), schema_json(schema))
+            self.store.write(self.paths.schema(schema.id), format_schema(schema))
             self.schemas.append(schema)
             return True
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.merge.registry import merge_spec
+from morrow.engine.format.types import parse_atomic
+from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import parse_options
-from morrow.readers.merges.sql import MergeQuery, merge_query
+from morrow.readers.merges.sql_merge import merge_query
+from morrow.readers.merges.sql_statements import MergeQuery
 from tests.oracle import MERGE_ENGINES, Record, Row, Rules, by_age
 from tests.support.data_files import KIND_CODES
 from tests.support.unordered import set_columns
@@ -53,7 +54,7 @@ class MergedTable:
     @property
     def spec(self) -> MergeSpec:
         schema = TableSchema(0, self.fields, len(self.fields), (), self.keys, dict(self.options))
-        spec = merge_spec(schema, parse_options(dict(self.options), where="/t"), where="/t")
+        spec = describe_merge(schema, parse_options(dict(self.options), where="/t"), where="/t")
         assert spec is not None
         return spec
 

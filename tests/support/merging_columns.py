@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.support.rbm64 import bitmap64, encode
 from tests.support.value_pools import NESTED, POOLS
 

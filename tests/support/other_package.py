@@ -15,7 +15,7 @@ oldest = oldest_engine:ENGINE
 
 ENGINE = """
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.merge.registry import MergeEngine
+from morrow.engine.merge.engines import MergeEngine
 from morrow.engine.merge.spec import MergeSpec, Rule
 
 

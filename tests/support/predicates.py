@@ -27,7 +27,7 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    arrow_schema,
+    to_arrow_schema,
 )
 from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate
 
@@ -97,7 +97,7 @@ NULL_TESTS = (Op.IS_NULL, Op.IS_NOT_NULL)
 
 def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Rows as an Arrow table, with their number in column ``row``."""
-    schema = arrow_schema(FIELDS)
+    schema = to_arrow_schema(FIELDS)
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.table(
         [*columns, pa.array(range(len(rows)), pa.int64())], schema=schema.append(pa.field("row", pa.int64()))

@@ -12,8 +12,8 @@ from typing import Any
 
 import morrow
 from morrow.engine import errors
-from morrow.scans import changes, system_scan
-from morrow.tables import altering, branches, history, stream, tags, writing
+from morrow.scans import changes, system_tables
+from morrow.tables import alteration, history, writer
 from morrow.writers.operations.merge import Merge
 
 MODULES = ("morrow", "morrow.duckdb", "morrow.secrets", "morrow.spark", "morrow.testing")
@@ -21,15 +21,15 @@ CLASSES = (
     morrow.Catalog,
     morrow.Table,
     morrow.Scan,
-    system_scan.SystemScan,
+    system_tables.SystemScan,
     changes.Changes,
-    stream.ChangeStream,
-    writing.Writer,
-    writing.Committer,
+    changes.ChangeStream,
+    writer.Writer,
+    writer.Committer,
     Merge,
-    altering.Alteration,
-    tags.Tags,
-    branches.Branches,
+    alteration.Alteration,
+    history.Tags,
+    history.Branches,
     history.SnapshotList,
 )
 

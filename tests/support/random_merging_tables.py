@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.support.merging_columns import ANY, FUNCTIONS, GENERAL, Column, columns
 from tests.support.random_tables import (
     KINDS,

@@ -17,8 +17,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.values import replace
+from morrow.engine.format.types import parse_atomic
+from morrow.engine.structs import replace
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options, renamings
 from tests.support.renamed_members import moved, with_members
@@ -144,7 +144,7 @@ class RandomTable:
 
     def arrow(self, rows: Sequence[Row]) -> pa.Table:
         columns = [pa.array([row[i] for row in rows], f.type.arrow()) for i, f in enumerate(self.fields)]
-        return pa.table(columns, schema=t.arrow_schema(self.fields))
+        return pa.table(columns, schema=t.to_arrow_schema(self.fields))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from morrow.engine.format import types as t
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 
 
 def with_members(kind: t.DataType, name: Callable[[str], str]) -> t.DataType:

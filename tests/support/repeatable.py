@@ -17,7 +17,7 @@ import pytest
 
 from morrow.engine.format.snapshot import DURATION
 from morrow.writers.commit.tally import Tally
-from morrow.writers.files import write
+from morrow.writers.files import data_files
 
 NANOS_PER_SECOND = 10**9
 LATER = 10 * NANOS_PER_SECOND
@@ -33,6 +33,6 @@ def repeatable(path: str) -> Iterator[None]:
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
         patch.setattr(time, "time_ns", lambda: moment)
         patch.setattr(time, "time", lambda: moment / NANOS_PER_SECOND)
-        patch.setattr(write, "_local_millis", lambda: moment * 1000 // NANOS_PER_SECOND)
+        patch.setattr(data_files, "_read_local_clock", lambda: moment * 1000 // NANOS_PER_SECOND)
         patch.setattr(Tally, "properties", lambda tally: {**measured(tally), DURATION: "0"})
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_json import field_from_json
+from morrow.engine.format.types import from_json_field
 from tests.oracle import FOLDS, File, Record, Row, Rules, by_age, merge_record, read_bucket
 from tests.oracle.records import RETRACTIONS
 from tests.support.golden import jsonl
@@ -51,7 +51,7 @@ class Replay:
     def _schema(self, id: int) -> None:
         path = self.folder / self.case["table_path"] / "schema" / f"schema-{id}"
         schema = json.loads(path.read_text())
-        self.fields: Sequence[t.DataField] = [field_from_json(node) for node in schema["fields"]]
+        self.fields: Sequence[t.DataField] = [from_json_field(node) for node in schema["fields"]]
         self.names = [f.name for f in self.fields]
         self.rules = Rules.of(schema["options"], self.fields, self.case["primary_keys"])
 

@@ -22,12 +22,12 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from morrow.engine.errors import AlreadyExists, MorrowError, NotFound
 from morrow.engine.format.schema import parse_schema
-from morrow.engine.format.snapshot import Snapshot, parse_snapshot, snapshot_members
-from morrow.engine.format.type_json import field_to_json, from_json
+from morrow.engine.format.snapshot import Snapshot, parse_snapshot, to_snapshot_members
+from morrow.engine.format.types import from_json, to_json_field
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema import changes as change
-from morrow.engine.schema.committing import commit_changes, create_first_schema
+from morrow.engine.schema import schema_changes as change
+from morrow.engine.schema.evolution import commit_changes, create_first_schema
 from morrow.tables.table import Table
 
 PAGE = 2
@@ -225,7 +225,7 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
     stored, branch = server.stored(database, name)
     schema = stored.metadata(branch).latest_schema()
     told = {
-        "fields": [field_to_json(each) for each in schema.fields],
+        "fields": [to_json_field(each) for each in schema.fields],
         "partitionKeys": schema.partition_keys,
         "primaryKeys": schema.primary_keys,
         "options": {**schema.options, **stored.options},
@@ -367,7 +367,7 @@ def forward_branch(server: RestServer, _query: Any, _body: Any, database: str, n
 
 def _members(snapshot: Snapshot) -> dict[str, Any]:
     return {
-        name: value for name, value in {**snapshot_members(snapshot), **snapshot.extra}.items() if value is not None
+        name: value for name, value in {**to_snapshot_members(snapshot), **snapshot.extra}.items() if value is not None
     }
 
 

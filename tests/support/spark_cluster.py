@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from morrow.spark.java import find_java
+from morrow.spark.sessions import find_java
 
 LOOPBACK = "127.0.0.1"
 MASTER_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from morrow.scans.system_scan import SystemScan
+from morrow.scans.system_tables import SystemScan
 from morrow.scans.table_scan import Scan
-from morrow.spark.handoff import to_spark
-from morrow.spark.reading.expressions import quoted
-from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
+from morrow.spark.dataframes import to_spark
+from morrow.spark.expressions import quote_name
+from morrow.spark.types import drop_not_null, to_spark_rows, to_travel_schema
 from tests.support.canonical import assert_same_rows, rows_of
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def _member(value: Any) -> Any:
 
 def assert_reads_alike(frame: DataFrame, scan: Scan | SystemScan, set_columns: tuple[str, ...] = ()) -> None:
     """Asserts that the frame has the rows that Morrow reads here, as Spark has them: without nanoseconds."""
-    fields = without_not_null(scan.fields)
-    expected = as_spark(scan.to_arrow(), travel_schema(fields))
+    fields = drop_not_null(scan.fields)
+    expected = to_spark_rows(scan.to_arrow(), to_travel_schema(fields))
     assert_same_rows(rows_of(arrow_of(frame), fields), rows_of(expected, fields), fields, set_columns)
 
 
 def handed_over(scan: Scan, spark: SparkSession) -> DataFrame:
     """Reads by Morrow in this process, with the nullability of what Spark reads."""
-    return to_spark(scan.to_batches(), without_not_null(scan.fields), spark, where="what is expected")
+    return to_spark(scan.to_batches(), drop_not_null(scan.fields), spark, where="what is expected")
 
 
 def lines_of(frames: Sequence[DataFrame]) -> list[Lines | Exception]:
@@ -90,7 +90,7 @@ def _as_json(frame: DataFrame, number: int) -> DataFrame:
 def _member_of(field: StructField) -> str:
     from pyspark.sql.types import MapType
 
-    column = quoted(field.name)
+    column = quote_name(field.name)
     # Keys would become texts; and not all of them can.
     return f"map_entries({column})" if isinstance(field.dataType, MapType) else column
 

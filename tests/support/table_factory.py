@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from tests.support.binary_row import binary_rows
 from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_table
 from tests.support.deletion_vectors import Vector, index_file, vector
@@ -432,7 +432,7 @@ class TableFactory:
             else pa.array([values[f.name]] * table.num_rows, f.type.arrow())
             for f in self.columns
         ]
-        return pa.table(columns, schema=t.arrow_schema(self.columns))
+        return pa.table(columns, schema=t.to_arrow_schema(self.columns))
 
     def _sequence(self, partition: Partition, bucket: int, start: Any, count: int) -> np.ndarray[Any, Any]:
         if start is None:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 
-from morrow.engine.format.snapshot import Snapshot, snapshot_json
+from morrow.engine.format.snapshot import Snapshot, format_snapshot
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -49,7 +49,7 @@ def add_snapshot(
         delta_record_count=0,
         next_row_id=0,
     )
-    metadata.store.write(metadata.paths.snapshot(snapshot_id), snapshot_json(snapshot))
+    metadata.store.write(metadata.paths.snapshot(snapshot_id), format_snapshot(snapshot))
     metadata.store.write(f"{metadata.paths.snapshot_dir}/LATEST", str(snapshot_id).encode())
     return snapshot
 

@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 import morrow
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.plan.metadata_files import METADATA_CACHE
+from morrow.engine.io.local import disable_fsync
+from morrow.engine.plan.metadata import METADATA_CACHE
 
 
 def new_table(
@@ -64,7 +64,7 @@ def made_once(name: str, folder: Path, make: Callable[[Path], morrow.Table]) -> 
     """Makes the table ``db.t`` in a folder; what was made under this name in this process before is copied."""
     template = Path(_templates().name) / name
     if not template.exists():
-        with fsync_disabled():
+        with disable_fsync():
             make(template)
     shutil.copytree(template, folder, dirs_exist_ok=True)
     return morrow.Catalog(folder).table("db.t")

@@ -28,7 +28,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import Options
-from morrow.writers.files.text_files import csv_encoder
+from morrow.writers.operations.format_table import make_csv_encoder
 from tests.support.hostile_names import PATTERNS
 from tests.support.rest_server import RestServer, rest_server
 
@@ -287,7 +287,7 @@ def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: 
         with pytest.raises(InvalidArgument, match=r"column 'v': (the text '' would be read as null|CSV holds no line)"):
             table.append(bad)
     assert list(folder.iterdir()) == []
-    blank = csv_encoder([DataField(0, "v", VarCharType())], Options({}), "here")(pl.DataFrame({"v": [" ", "a"]}))
+    blank = make_csv_encoder([DataField(0, "v", VarCharType())], Options({}), "here")(pl.DataFrame({"v": [" ", "a"]}))
     assert blank == b'" "\na\n'  # a line of blanks is a null to Java
     frame = pl.DataFrame({"v": ["a", "b\\"], "f": [float("nan"), -0.0], "b": [b"\x00\xff", None]})
     at = frame.with_columns(t=pl.Series(["2024-01-02T03:04:05.000006", None]).str.to_datetime(time_unit="us"))

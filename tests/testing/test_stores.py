@@ -11,12 +11,12 @@ import pytest
 from obstore.store import MemoryStore
 
 import morrow
-from morrow.engine.io.confined import confined
-from morrow.engine.io.fsspec_store import store_of
+from morrow.engine.io.fsspec_store import wrap_filesystem
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.objects import ObjectStore
+from morrow.engine.io.object_store import ObjectStore
 from morrow.engine.io.resolve import resolve
-from morrow.engine.io.store import FileStore, url_options
+from morrow.engine.io.store import FileStore, get_url_options
+from morrow.engine.io.wrapped_stores import confine
 from morrow.testing import StoreTests
 from tests.support.azure_server import KEY, azure_server
 from tests.support.google_server import google_server
@@ -42,7 +42,7 @@ class TestLocalStore(StoreTests):
 class TestConfinedStore(TestLocalStore):
     @pytest.fixture
     def store(self, tmp_path: Path) -> FileStore:
-        return confined(LocalStore(), (str(tmp_path),))
+        return confine(LocalStore(), (str(tmp_path),))
 
 
 class TestStoreInMemory(StoreTests):
@@ -59,7 +59,7 @@ class TestMemoryOfFsspec(StoreTests):
     @pytest.fixture
     def store(self) -> FileStore:
         fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-        return store_of(fsspec.filesystem("memory"))
+        return wrap_filesystem(fsspec.filesystem("memory"))
 
     @pytest.fixture
     def folder(self) -> str:
@@ -70,7 +70,7 @@ class TestLocalDiskOfFsspec(TestLocalStore):
     @pytest.fixture
     def store(self) -> FileStore:
         fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-        return store_of(fsspec.filesystem("file"))
+        return wrap_filesystem(fsspec.filesystem("file"))
 
 
 class TestS3(StoreTests):
@@ -124,6 +124,6 @@ def test_tables_in_other_clouds(place: str, google: dict[str, str], azure: dict[
     table.append(rows)
     store = table._metadata.store
     urls = [store.url(file.path) for file in table.scan().plan.files]
-    assert pl.scan_parquet(urls, storage_options=dict(url_options(store))).collect().equals(rows)
+    assert pl.scan_parquet(urls, storage_options=dict(get_url_options(store))).collect().equals(rows)
     assert morrow.open(table.path, storage_options=options).scan(filter="id = 7").to_duckdb().fetchall() == [(7, "a")]
     assert KEY not in repr(table) + repr(store.storage_options)

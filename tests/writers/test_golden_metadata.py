@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.plan.changes import ROWKIND_FIELD
+from morrow.engine.io.local import disable_fsync
+from morrow.engine.plan.incremental import ROWKIND_FIELD
 from tests.support import golden
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
@@ -135,7 +135,7 @@ def histories() -> Histories:
 @pytest.mark.parametrize("case", replayed())
 def test_the_same_history(case: str, golden_root: Path, tmp_path: Path, histories: Histories) -> None:
     replay = GoldenReplay(golden_root / "public" / case, tmp_path)
-    with fsync_disabled():
+    with disable_fsync():
         if case in ROWS_COMPARED:
             run_and_compare_rows(replay)
         else:

@@ -11,33 +11,38 @@ Files are small below 70 % of the target size. With deletion vectors a requested
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
+import polars as pl
+
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
+from morrow.engine.format.types import DataField
 from morrow.engine.options import WriteOptions
-from morrow.writers.append.stored import rewrite
-from morrow.writers.files import Placement, delete_files
+from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 LEAST_FULL_FILES = 3
 
 
-def small_size(options: WriteOptions) -> int:
+def compute_small_size(options: WriteOptions) -> int:
     """Returns the bytes below which files are compacted: a compacted file may be a little below the target size."""
     return int(options.target_file_size * options.small_file_ratio)
 
 
 @dataclass(frozen=True)
-class Picked:
+class FilePick:
     """Files to compact (none: nothing to do), and files left for the next time."""
 
     files: tuple[DataFileMeta, ...]
     waiting: tuple[DataFileMeta, ...]
 
 
-def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> Picked:
+def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> FilePick:
     """Returns the first window of adjacent files to compact. `waiting` is in the order of sequence numbers."""
     window: list[DataFileMeta] = []
     size = 0
@@ -45,10 +50,10 @@ def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> Picke
         window.append(file)
         size += file.file_size
         if len(window) >= options.append_min_files:
-            return Picked(tuple(window), tuple(waiting[taken:]))
+            return FilePick(tuple(window), tuple(waiting[taken:]))
         if size >= options.target_file_size * 2:
             size -= window.pop(0).file_size
-    return Picked((), tuple(window))
+    return FilePick((), tuple(window))
 
 
 def pick_full(
@@ -60,17 +65,17 @@ def pick_full(
         return tuple(files)
     if vectors is None and len(files) < LEAST_FULL_FILES:
         return ()
-    while files and files[0].file_size >= small_size(options):
+    while files and files[0].file_size >= compute_small_size(options):
         if vectors is not None and files[0].file_name in vectors:
             break
         files.pop(0)
-    small = sum(file.file_size < small_size(options) for file in files)
+    small = sum(file.file_size < compute_small_size(options) for file in files)
     worth_it = vectors is not None or (small > len(files) - small and len(files) >= LEAST_FULL_FILES)
     return tuple(files) if worth_it else ()
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionResult:
     """The combined result of the compactions since the last `take`."""
 
     before: tuple[DataFileMeta, ...] = ()
@@ -116,10 +121,10 @@ class BucketCompaction:
             self._waiting = []
         self._compact(picked)
 
-    def take(self) -> Compacted:
+    def take(self) -> CompactionResult:
         """Returns the result since the last call; writes the index files."""
         changes = self._vectors.write() if self._vectors is not None else None
-        done = Compacted(
+        done = CompactionResult(
             tuple(self._before),
             tuple(self._after),
             changes.new if changes else (),
@@ -139,7 +144,7 @@ class BucketCompaction:
     def _compact(self, files: Sequence[DataFileMeta]) -> None:
         if not files:
             return
-        written = rewrite(self._target, self._place, files, self._vectors)
+        written = rewrite_files(self._target, self._place, files, self._vectors)
         for file in files:
             if self._vectors is not None:
                 self._vectors.remove(file.file_name)
@@ -147,5 +152,63 @@ class BucketCompaction:
         self._before += [file for file in files if file not in own]
         self._after = [file for file in self._after if file not in own] + written
         delete_files(self._target, self._place, own)  # no snapshot will ever name them
-        if written and written[-1].file_size < small_size(self._target.write):
+        if written and written[-1].file_size < compute_small_size(self._target.write):
             self._waiting.append(written[-1])
+
+
+BATCH_ROWS = 1 << 18
+"""Rows read at once."""
+
+
+class AppendFiles(StoredFiles):
+    """Reads data files in the table's columns, without dead rows."""
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        return self.target.schema.fields
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """Yields the live rows of all files in their order, with one batch in memory at a time.
+
+        Raises:
+            CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
+        """
+        for file in self.files:
+            step = self.step(file, BATCH_ROWS)
+            for start in range(0, file.row_count, max(step, 1)):
+                wanted = min(step, file.row_count - start)
+                is_last = start + wanted == file.row_count
+                rows = self.collect([self.lazy(file).slice(start, wanted + is_last)])[0]
+                if rows.height != wanted:
+                    more = "more" if rows.height > wanted else "fewer"
+                    problem = f"has {more} rows than the {file.row_count} that its metadata says"
+                    raise CorruptFile(self._by_name[file.file_name].path, problem)
+                yield self._alive(file, rows, start)
+
+
+def rewrite_files(
+    target: WriteTarget,
+    place: Placement,
+    files: Sequence[DataFileMeta],
+    vectors: DeletionMaintainer | None = None,
+) -> list[DataFileMeta]:
+    """Writes the live rows of these files to new files; their sequence numbers begin with those of the first file.
+
+    Raises:
+        CorruptFile, FileMissing: a file that cannot be read. StorageError: nothing new stays.
+        Unsupported: a table that tracks rows.
+    """
+    check_rewritable(target)
+    rows = AppendFiles(target, place, tuple(files), vectors).frames()
+    first = files[0].min_sequence_number if files else 0
+    return write_files(target, place, rows, level=0, source=FileSource.COMPACT, first_sequence=first)
+
+
+def check_rewritable(target: WriteTarget) -> None:
+    """Refuses tables whose rows have ids, which rewritten files would have to carry along.
+
+    Raises:
+        Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.
+    """
+    if target.options.row_tracking or target.options.data_evolution:
+        raise Unsupported("rewriting files of a table with row tracking", where=target.where, hint="append only")

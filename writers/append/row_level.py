@@ -2,6 +2,7 @@
 
 With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays and its deletion vector grows.
 Without it, a file with deleted rows is replaced by one with the other rows. An update is a delete and new rows.
+The matching live rows are found file by file, with their positions.
 """
 
 from __future__ import annotations
@@ -9,32 +10,38 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, MorrowError
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import POSITION
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import make_plan
-from morrow.engine.plan.request import ScanRequest
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan
-from morrow.engine.values import replace
-from morrow.readers.masks import live_masks
-from morrow.writers.append.matching import Found, Positions, matching_rows
-from morrow.writers.append.stored import AppendFiles, check_rewritable
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, Section
+from morrow.engine.structs import replace
+from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
+from morrow.readers.execution.section_frames import filter_frame
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.streaming import collect_batches, translate_file_errors
+from morrow.readers.masks import Mask, compute_live_masks
+from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter
-from morrow.writers.buckets import router_for
-from morrow.writers.buckets.restored import BucketState, restored, restored_partitions
-from morrow.writers.commit import TableCommit
-from morrow.writers.commit.expired_base import reading
+from morrow.writers.buckets.bucket_state import BucketState, restore_buckets, restore_partitions
+from morrow.writers.buckets.modes import make_router
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement
-from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.deletion_vectors.maintainer import IndexChanges
+from morrow.writers.commit.premise import guard_read
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import Placement
+from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
 from morrow.writers.target import WriteTarget
 
 Assign = Callable[[pl.DataFrame], pl.DataFrame]
@@ -80,7 +87,7 @@ class RowChanges:
         # Compaction could pick files that these changes replace.
         self._target = replace(target, write=replace(target.write, write_only=True))
         self._snapshot = snapshot
-        self._router = router_for(self._target, snapshot)
+        self._router = make_router(self._target, snapshot)
         self._states: dict[Placement, BucketState] = {}
         self._dead: dict[Placement, dict[str, list[Positions]]] = defaultdict(dict)
         self._writers: dict[Placement, AppendWriter] = {}
@@ -97,7 +104,7 @@ class RowChanges:
         """The number of rows deleted so far."""
         return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
 
-    def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[Found]:
+    def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[MatchingRows]:
         """Yields the live rows for which the filter is true, file by file in batches; skips files without a match."""
         target = self._target
         request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
@@ -105,9 +112,9 @@ class RowChanges:
             plan = make_plan(target.metadata, request)
             known = self._restored(plan)
             for section in plan.sections:
-                masks = live_masks(plan, section, target.store)
-                for file, rows in matching_rows(plan, section, masks, target.store):
-                    yield Found(*known[_name(file)], rows)
+                masks = compute_live_masks(plan, section, target.store)
+                for file, rows in find_matching_rows(plan, section, masks, target.store):
+                    yield MatchingRows(*known[_name(file)], rows)
 
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
         """Deletes rows by their positions in files, which are named by their paths and in the plan of the filter.
@@ -125,13 +132,13 @@ class RowChanges:
             place, file = known[path.rpartition("/")[2]]
             self._dead[place].setdefault(file.file_name, []).append(np.unique(dead))
 
-    def delete(self, rows: Found) -> None:
+    def delete(self, rows: MatchingRows) -> None:
         """Deletes these rows. A row may be deleted once."""
         if rows.rows.height:
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 
     def append(self, rows: pl.DataFrame) -> None:
-        """Adds rows: frames of the table's columns, as `writers.rows.incoming` returns them."""
+        """Adds rows: frames of the table's columns, as `writers.ingest.conversion` returns them."""
         with self._reading():
             for place, part in self._router.route(rows):
                 self._check_buckets(place)
@@ -169,12 +176,12 @@ class RowChanges:
         self._prepared.clear()
 
     def _reading(self) -> AbstractContextManager[None]:
-        return reading(self._target.metadata, self._snapshot)
+        return guard_read(self._target.metadata, self._snapshot)
 
     def _restored(self, plan: ScanPlan) -> dict[str, tuple[Placement, DataFileMeta]]:
         """Returns the metadata of the files of a plan by their name."""
         stored = list(dict.fromkeys(section.partition_row for section in plan.sections))
-        self._states |= restored_partitions(self._target, self._snapshot, stored)
+        self._states |= restore_partitions(self._target, self._snapshot, stored)
         return {file.file_name: (place, file) for place, state in self._states.items() for file in state.files}
 
     def _writer(self, place: Placement) -> AppendWriter:
@@ -193,7 +200,7 @@ class RowChanges:
 
     def _state(self, place: Placement) -> BucketState:
         if place not in self._states:
-            self._states |= restored(self._target, self._snapshot, [place])
+            self._states |= restore_buckets(self._target, self._snapshot, [place])
         return self._states[place]
 
     def _total_buckets(self, place: Placement) -> int:
@@ -233,3 +240,77 @@ class RowChanges:
 
 def _name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
+
+
+MAX_SEARCH_ROWS, MAX_SEARCH_FILES = 1 << 20, 64
+"""The most rows, and the most files, of the files that are searched at once."""
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingRows:
+    """Matching live rows of a data file: the columns asked for, then their `POSITION` in the file (Int64)."""
+
+    place: Placement
+    file: DataFileMeta
+    rows: pl.DataFrame
+
+    def where(self, chosen: pl.Series | pl.Expr) -> MatchingRows:
+        """Returns the rows for which a boolean is true."""
+        return replace(self, rows=self.rows.filter(chosen))
+
+    @property
+    def positions(self) -> Positions:
+        """The positions of the rows in their file."""
+        return self.rows[POSITION].cast(pl.Int64).to_numpy()
+
+
+def find_matching_rows(
+    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
+) -> Iterator[tuple[DataFile, pl.DataFrame]]:
+    """Yields the live rows that match, file by file: the columns of the plan, then `POSITION`."""
+    read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    frames = [_build_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
+    with translate_file_errors(plan, [section], read, store):
+        for group in _group_files(section.files):
+            for number, rows in _collect_rows(group, frames, section.files):
+                if rows.height:
+                    yield section.files[number], rows
+
+
+def _build_matching_frame(
+    plan: ScanPlan, section: Section, file: DataFile, mask: Mask, read: tuple[DataField, ...], store: FileStore
+) -> pl.LazyFrame:
+    # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
+    frame = filter_frame(plan, scan_files(plan, section, [file], read, store, position=True, live=mask))
+    if mask is not None:
+        frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+    # Residuals may fail on a row: they are evaluated on live rows only.
+    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
+    return frame.select(*cols(plan.columns), POSITION)
+
+
+def _group_files(files: Sequence[DataFile]) -> Iterator[list[int]]:
+    """Yields the indexes of neighbouring files: small files are read together, large ones alone."""
+    group: list[int] = []
+    rows = 0
+    for number, file in enumerate(files):
+        if group and (rows + file.row_count > MAX_SEARCH_ROWS or len(group) == MAX_SEARCH_FILES):
+            yield group
+            group, rows = [], 0
+        group.append(number)
+        rows += file.row_count
+    if group:
+        yield group
+
+
+def _collect_rows(
+    group: Sequence[int], frames: Sequence[pl.LazyFrame], files: Sequence[DataFile]
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yields the rows of these files; those of a large file in batches."""
+    if len(group) > 1 or files[group[0]].row_count <= MAX_SEARCH_ROWS:
+        yield from zip(group, pl.collect_all([frames[number] for number in group]))
+        return
+    for number in group:
+        yield from ((number, rows) for rows in collect_batches(frames[number], DEFAULT_BATCH_ROWS))

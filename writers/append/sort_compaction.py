@@ -1,54 +1,184 @@
-"""Sort compaction: rewrites the rows of whole partitions in a clustering order.
+"""Sort compaction: rewrites the rows of whole partitions in a clustering order, such as a space-filling curve.
 
 A partition that fits into memory is sorted there. A larger one is split, by a sample of its rows, into ranges of the
-sort key that each fit (about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``); one pass puts
-every row into the temporary file of its range, then the ranges are sorted and written one after another.
+sort key that each fit (about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``). One pass writes
+every row to the temporary file of its range, then the ranges are sorted and written one after another.
 
 The messages delete the files that were read and add the sorted ones, which makes an OVERWRITE snapshot as Paimon's own
 sort compaction does. Unlike Paimon's, rows added or changed concurrently are not overwritten: added files stay, and a
 changed file is a conflict.
+
+Space-filling curves map rows to positions on a line that keeps rows close which are close in several columns. Every
+column becomes bytes that compare as its values do, the most significant first, nulls least. Numbers, times and BOOLEAN
+take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
+
+* z-order: the bits of the columns in turns; columns of fewer bytes drop out when theirs are used up
+* Hilbert: the same after Skilling's transform (J. Skilling, "Programming the Hilbert curve", 2004)
+
+Paimon does the same except for DECIMAL (its bytes do not compare), the last bits of FLOAT and DOUBLE, and the sign of
+numbers on the Hilbert curve; there Morrow keeps rows closer.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
-from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
-from morrow.engine.format.deletion_index import INDEX_TYPE
+from morrow.engine.format import types as t
+from morrow.engine.format.deletion_vectors import INDEX_TYPE
+from morrow.engine.format.file_index.keys import KINDS, MAX_LONG_DECIMAL, to_column_keys, to_ragged
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.io.system_errors import system_errors
-from morrow.engine.names import CURVE, col, cols, unnamed
-from morrow.engine.options.declared.compaction import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
-from morrow.writers.append.curves import CURVES, check_sortable
-from morrow.writers.append.stored import AppendFiles, check_rewritable
+from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.names import CURVE, clear_pattern_name, col, cols
+from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
+from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.restored import BucketState, restored_partitions
-from morrow.writers.commit import TableCommit
+from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement, write_files
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+
+WORD_BYTES = 8
+WORD_BITS = 64
+SIGN = np.uint64(1 << 63)
+TEXT_BYTES = 8
+"""The default of ``zorder.var-length-contribution``."""
+CHUNK_ROWS = 1 << 13
+"""Rows whose bits are unpacked at once: every bit takes a byte then, and all should stay in the cache."""
+
+
+def check_sortable(fields: Sequence[t.DataField], where: str) -> None:
+    """Refuses columns whose values have no order. Raises `Unsupported`."""
+    for field in fields:
+        if type(field.type) not in KINDS:
+            raise Unsupported(f"sorting by the column {field.name!r} of type {field.type}", where=where)
+
+
+def compute_z_order(
+    columns: Sequence[pl.Series], types: Sequence[t.DataType], text_bytes: int = TEXT_BYTES
+) -> pl.Series:
+    """Returns the position of each row on the z-order curve, as Binary that compares byte by byte."""
+    return _compute_in_chunks(
+        lambda parts: interleave_bits([_to_ordered_bytes(p, k, text_bytes) for p, k in zip(parts, types)]), columns
+    )
+
+
+def compute_hilbert_order(columns: Sequence[pl.Series], types: Sequence[t.DataType]) -> pl.Series:
+    """Returns the position of each row on the Hilbert curve, as Binary that compares byte by byte."""
+
+    def places(parts: Sequence[pl.Series]) -> U8:
+        words = [
+            _to_ordered_bytes(part, kind, WORD_BYTES).view(">u8")[:, 0].astype(np.uint64)
+            for part, kind in zip(parts, types)
+        ]
+        return interleave_bits(
+            [word.astype(">u8").view(np.uint8).reshape(-1, WORD_BYTES) for word in transpose_axes(words)]
+        )
+
+    return _compute_in_chunks(places, columns)
+
+
+CURVES: Mapping[str, Callable[[Sequence[pl.Series], Sequence[t.DataType], int], pl.Series]] = {
+    "zorder": compute_z_order,
+    "hilbert": lambda columns, types, _: compute_hilbert_order(columns, types),
+}
+
+
+def interleave_bits(columns: Sequence[U8]) -> U8:
+    """Interleaves the bits of matrices with a row of bytes each: all first bits, then all second bits and so on."""
+    unpacked = [np.unpackbits(column, axis=1) for column in columns]
+    if len({column.shape[1] for column in columns}) == 1:
+        return np.packbits(np.stack(unpacked, axis=2).reshape(len(columns[0]), -1), axis=1)
+    bits = np.concatenate(unpacked, axis=1)
+    widths = [column.shape[1] * 8 for column in columns]
+    places = [(bit, number) for number, width in enumerate(widths) for bit in range(width)]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return np.packbits(bits[:, order], axis=1)
+
+
+def transpose_axes(axes: Sequence[U64]) -> list[U64]:
+    """Returns Skilling's transform of coordinates: the bits of the Hilbert index are those of the results in turns."""
+    x = [axis.copy() for axis in axes]
+    for bit in range(WORD_BITS - 1, 0, -1):
+        x[0] ^= _mask_bits_below(x[0], bit)
+        for axis in x[1:]:
+            inverted = _mask_bits_below(axis, bit)
+            swapped = (x[0] ^ axis) & (np.uint64((1 << bit) - 1) ^ inverted)
+            axis ^= swapped
+            x[0] ^= swapped ^ inverted
+    for before, axis in pairwise(x):
+        axis ^= before
+    flips = np.zeros_like(x[0])
+    for bit in range(WORD_BITS - 1, 0, -1):
+        flips ^= _mask_bits_below(x[-1], bit)
+    return [axis ^ flips for axis in x]
+
+
+def _mask_bits_below(words: U64, bit: int) -> U64:
+    """Returns all bits below `bit` where it is set in a word, else none."""
+    is_set = words >> np.uint64(bit) & np.uint64(1)
+    mask: U64 = (np.uint64(0) - is_set) & np.uint64((1 << bit) - 1)
+    return mask
+
+
+def _compute_in_chunks(places: Callable[[Sequence[pl.Series]], U8], columns: Sequence[pl.Series]) -> pl.Series:
+    parts = []
+    for start in range(0, columns[0].len(), CHUNK_ROWS):
+        matrix = places([column.slice(start, CHUNK_ROWS) for column in columns])
+        parts.append(_to_binary(matrix))
+    return pl.concat(parts) if parts else pl.Series([], dtype=pl.Binary)
+
+
+def _to_binary(matrix: U8) -> pl.Series:
+    rows, width = matrix.shape
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(matrix))]
+    return pl.Series(pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), rows, buffers), dtype=pl.Binary)
+
+
+def _to_ordered_bytes(column: pl.Series, kind: t.DataType, text_bytes: int) -> U8:
+    """Returns the values as a row of bytes each."""
+    if isinstance(kind, t.DecimalType) and kind.precision > MAX_LONG_DECIMAL:
+        column, kind = column.cast(pl.Float64), t.DoubleType()
+    keys = to_column_keys(column, kind)
+    if keys.keys.dtype == pl.Binary:
+        text = to_ragged(keys.keys)
+        matrix = np.zeros((keys.row_count, text_bytes), np.uint8)
+        for at in range(text_bytes):
+            longer = np.flatnonzero(text.sizes > at)
+            matrix[keys.rows[longer], at] = text.data[text.starts[longer] + at]
+        return matrix
+    words = np.zeros(keys.row_count, np.uint64)
+    words[keys.rows] = keys.keys.to_numpy().astype(np.int64).view(np.uint64) ^ SIGN
+    return words.astype(">u8").view(np.uint8).reshape(-1, WORD_BYTES)
+
+
 ORDER = "order"
 STRATEGIES = (ORDER, *CURVES)
-LEAST_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
+MIN_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
 SIZE, QUANTITY = "size", "quantity"
-SAMPLES = 16
+MAX_SAMPLES = 16
 """Positions sampled in a partition before it is sorted in ranges: each costs the decoding of a row group."""
-SAMPLES_AT_ONCE = 2
+MAX_SAMPLES_IN_MEMORY = 2
 """Row groups held in memory while sampling."""
 SAMPLE_ROWS = 4096
 """Rows taken from each sampled row group."""
-SHARE = 4
+RANGES_PER_WRITE_BUFFER = 4
 """A range is one part in this many of the write buffer: sorting and encoding take as much memory again, and more."""
 
 Numbers = npt.NDArray[np.int64]
@@ -80,7 +210,7 @@ def sort_compact(
     sorter = Sorter.of(target, order_by, strategy)
     messages: list[CommitMessage] = []
     try:
-        for place, state in restored_partitions(target, snapshot, partitions).items():
+        for place, state in restore_partitions(target, snapshot, partitions).items():
             if state.files:
                 messages.append(sort_partition(target, place, state, sorter))
     except BaseException:
@@ -108,7 +238,7 @@ class Sorter:
             raise Unsupported("sort compaction of a table with keys or fixed buckets", where=where)
         check_rewritable(target)
         columns = tuple(dict.fromkeys(order_by))
-        least = LEAST_CURVE_COLUMNS.get(strategy, 1)
+        least = MIN_CURVE_COLUMNS.get(strategy, 1)
         if len(columns) < least:
             raise InvalidArgument(
                 f"{where}: sorting by {strategy} takes at least {least} column(s), not {len(columns)}"
@@ -129,7 +259,7 @@ class Sorter:
         columns = [rows[field.name] for field in self.fields]
         if self.strategy == ORDER:
             return pl.DataFrame(columns)
-        columns = list(map(unnamed, columns))
+        columns = list(map(clear_pattern_name, columns))
         places = CURVES[self.strategy](columns, [field.type for field in self.fields], self.text_bytes)
         return places.rename(CURVE).to_frame()
 
@@ -147,11 +277,11 @@ def _order(key: pl.DataFrame) -> Numbers:
 
 def sort_partition(target: WriteTarget, place: Placement, state: BucketState, sorter: Sorter) -> CommitMessage:
     """Sorts the rows of one partition. Raises as `sort_compact`."""
-    stored = stored_rows(target, place, state)
-    return sorted_message(target, place, state, write_sorted(target, place, _in_order(stored, sorter)))
+    stored = open_partition_rows(target, place, state)
+    return build_sorted_message(target, place, state, write_sorted(target, place, _sort_in_memory(stored, sorter)))
 
 
-def stored_rows(target: WriteTarget, place: Placement, state: BucketState) -> AppendFiles:
+def open_partition_rows(target: WriteTarget, place: Placement, state: BucketState) -> AppendFiles:
     """Returns a reader of the rows of a partition."""
     vectors = None
     if target.write.deletion_vectors:
@@ -164,7 +294,7 @@ def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.Data
     return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
 
 
-def sorted_message(
+def build_sorted_message(
     target: WriteTarget, place: Placement, state: BucketState, written: Iterable[DataFileMeta]
 ) -> CommitMessage:
     """Returns the message that replaces all files of the partition by these."""
@@ -179,53 +309,53 @@ def sorted_message(
     )
 
 
-def _in_order(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
+def _sort_in_memory(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
     """Yields all live rows, sorted, in frames that are sorted one after another."""
-    bounds = range_bounds(stored, sorter)
+    bounds = choose_range_bounds(stored, sorter)
     if bounds is None:
         frames = list(stored.frames())
         if frames:
             yield sorter.sorted(pl.concat(frames))
         return
-    yield from _by_range(stored, sorter, bounds)
+    yield from _sort_by_range(stored, sorter, bounds)
 
 
-def range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
+def choose_range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
     """Returns the keys between adjacent ranges, each of which fits into memory; None: all rows fit."""
     rows = sum(file.row_count for file in stored.files)
     sample = _sample(stored)
     bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
-    budget = stored.target.write.write_buffer // SHARE
+    budget = stored.target.write.write_buffer // RANGES_PER_WRITE_BUFFER
     ranges = max(1, -(-int(rows * bytes_per_row) // max(budget, 1)))
-    return None if ranges == 1 else _bounds(sample, sorter, min(ranges, sample.height))
+    return None if ranges == 1 else _pick_bounds(sample, sorter, min(ranges, sample.height))
 
 
 def _sample(stored: AppendFiles) -> pl.DataFrame:
     """Returns rows from positions spread over the files."""
     total = sum(file.row_count for file in stored.files)
-    step = max(-(-total // SAMPLES), SAMPLE_ROWS)
+    step = max(-(-total // MAX_SAMPLES), SAMPLE_ROWS)
     frames = []
     begin = 0
     for file in stored.files:
         first = -begin % step
         frames += [stored.lazy(file).slice(start, SAMPLE_ROWS) for start in range(first, file.row_count, step)]
         begin += file.row_count
-    parts = (frames[at : at + SAMPLES_AT_ONCE] for at in range(0, len(frames), SAMPLES_AT_ONCE))
+    parts = (frames[at : at + MAX_SAMPLES_IN_MEMORY] for at in range(0, len(frames), MAX_SAMPLES_IN_MEMORY))
     return pl.concat([sample for part in parts for sample in stored.collect(part)])
 
 
-def _bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
+def _pick_bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
     """Returns the keys between adjacent ranges, ascending: one less than there are ranges."""
     key = sorter.key(sample)
     order = _order(key)
-    weights = _row_bytes(sample) if sorter.by_size else np.ones(sample.height)
+    weights = _estimate_row_bytes(sample) if sorter.by_size else np.ones(sample.height)
     done = np.cumsum(weights[order])
     ends = np.searchsorted(done, done[-1] * np.arange(1, ranges) / ranges)
     chosen = pl.Series(order[np.unique(ends)])
     return key.select(pl.all().gather(chosen))
 
 
-def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
+def _estimate_row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
     """Returns the approximate size of each row in bytes: texts by their length."""
     texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
     others = 8 * (rows.width - len(texts)) + 1
@@ -240,15 +370,15 @@ def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
     return rows.select(pl.sum_horizontal(sizes)).to_series().to_numpy() + float(others)
 
 
-def _by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _sort_by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yields the rows range by range, each sorted, by way of temporary files."""
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
         for number, rows in enumerate(stored.frames()):
-            for chosen, part in ranges_apart(rows, sorter, bounds):
+            for chosen, part in split_by_range(rows, sorter, bounds):
                 path = folder / f"{chosen}-{number}.arrow"
-                with system_errors(name, pl.exceptions.PolarsError):
+                with translate_system_errors(name, pl.exceptions.PolarsError):
                     part.write_ipc(path, compression="lz4")
                 files[chosen].append(path)
         for paths in files:
@@ -258,7 +388,7 @@ def _by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iter
                     path.unlink()
 
 
-def ranges_apart(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+def split_by_range(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
     """Yields the rows of each range: those up to the first bound, those after it up to the second, and so on."""
     if not rows.height:
         return

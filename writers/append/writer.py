@@ -1,26 +1,44 @@
-"""The writer of one bucket of an append table."""
+"""The writer of one bucket of an append table, and the buffer of its rows.
+
+Rows wait in memory or on local disk, or stream into data files: a thread encodes the frames while more arrive.
+"""
 
 from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from queue import Empty, Full, Queue
+from threading import BoundedSemaphore, Event, Thread
+from typing import Generic, TypeVar
 
 import polars as pl
 
 from morrow.engine.errors import FileMissing
-from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.telling import logger
-from morrow.writers.append.bucket_compaction import BucketCompaction, Compacted
-from morrow.writers.append.buffer import RowBuffer
-from morrow.writers.buckets.restored import BucketState
-from morrow.writers.commit.expired_base import is_living_version
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
+from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.redaction import get_logger
+from morrow.writers.append.bucket_compaction import BucketCompaction, CompactionResult
+from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement, delete_files
+from morrow.writers.commit.premise import is_living_version
+from morrow.writers.files.data_files import (
+    MIN_DESCRIBED_ROWS,
+    Placement,
+    PreparedRows,
+    delete_files,
+    write_files,
+    write_prepared,
+)
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.write import Prepared
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1
 """The value of the option ``bucket`` of tables without buckets."""
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 class AppendWriter:
@@ -37,7 +55,7 @@ class AppendWriter:
         self._target, self._place, self._state = target, place, state
         self._buffer = RowBuffer(target, place)
         self._new: list[DataFileMeta] = []
-        self._compaction = _compaction(target, place, state)
+        self._compaction = _make_compaction(target, place, state)
         self._next_sequence = state.max_sequence_number + 1 if _is_numbered(target) else 0
         self._buffer.begin(self._next_sequence)
 
@@ -66,7 +84,7 @@ class AppendWriter:
         """Returns the few rows of the next flush, see `RowBuffer.few_rows`."""
         return self._buffer.few_rows()
 
-    def prepare(self, prepared: Prepared) -> None:
+    def prepare(self, prepared: PreparedRows) -> None:
         """Sets how few rows are flushed, see `RowBuffer.prepare`."""
         self._buffer.prepare(prepared)
 
@@ -101,11 +119,11 @@ class AppendWriter:
         if self._compaction is not None:
             self._compaction.close()
 
-    def _compacted(self) -> Compacted:
+    def _compacted(self) -> CompactionResult:
         """Compacts one step; nothing where files of the bucket have gone, which others have compacted and expired."""
         compaction = self._compaction
         if compaction is None:
-            return Compacted()
+            return CompactionResult()
         try:
             compaction.step()
             return compaction.take()
@@ -115,7 +133,7 @@ class AppendWriter:
             log.info("%s: compaction is left to a later writer: %s", self._target.where, error)
             compaction.close()
             self._compaction = None
-            return Compacted()
+            return CompactionResult()
 
     def _is_based_on_living(self) -> bool:
         base, version = self._state.snapshot_id, self._state.version
@@ -137,10 +155,215 @@ def _is_numbered(target: WriteTarget) -> bool:
     return target.write.bucket_append_ordered or not target.write.write_only
 
 
-def _compaction(target: WriteTarget, place: Placement, state: BucketState) -> BucketCompaction | None:
+def _make_compaction(target: WriteTarget, place: Placement, state: BucketState) -> BucketCompaction | None:
     if target.options.bucket == UNAWARE or target.write.write_only or target.write.incremental_clustering:
         return None
     vectors = None
     if target.write.deletion_vectors:
         vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files)
     return BucketCompaction(target, place, state.files, vectors)
+
+
+MIN_STREAM_BYTES = 32 << 20
+"""The size of buffered rows from which a bucket writes its files while rows still arrive."""
+MAX_STREAMS = 4
+"""The most buckets of this process that do so at once: each holds blocks of a file and an encoder."""
+_STREAMS = BoundedSemaphore(MAX_STREAMS)
+
+
+class RowBuffer:
+    """Buffers the rows of a bucket in their order.
+
+    Few rows wait in memory. Many rows go straight into files as long as few buckets do so; those of other buckets are
+    put into temporary files by `spill`. Not safe for use by several threads at once.
+    """
+
+    def __init__(self, target: WriteTarget, place: Placement) -> None:
+        self._target, self._place = target, place
+        self._first_sequence = 0
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_bytes = 0
+        self._stream: FrameStream[list[DataFileMeta]] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._spilled: list[Path] = []
+        self._numbers = count()
+        self._prepared: PreparedRows | None = None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Memory held by rows."""
+        return self._waiting_bytes
+
+    def begin(self, first_sequence: int) -> None:
+        """Sets the sequence number of the first row after a `flush`."""
+        self._first_sequence = first_sequence
+
+    def put(self, rows: pl.DataFrame) -> None:
+        """Takes rows.
+
+        Raises:
+            StorageError, InvalidArgument, Unsupported: these or earlier rows could not be written.
+        """
+        if not rows.height:
+            return
+        self._prepared = None
+        if self._stream is not None:
+            self._stream.put(rows)
+            return
+        self._waiting.append(rows)
+        self._waiting_bytes += int(rows.estimated_size())
+        if self._waiting_bytes >= MIN_STREAM_BYTES and not self._spilled and _STREAMS.acquire(blocking=False):
+            self._stream = FrameStream(self._write)
+            self._hand_over(self._stream)
+
+    def spill(self) -> None:
+        """Moves the rows in memory into a temporary file."""
+        if not self._waiting:
+            return
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="morrow-append-")
+        path = Path(self._folder.name) / f"{next(self._numbers)}.arrow"
+        with translate_system_errors(self._folder.name, pl.exceptions.PolarsError):
+            pl.concat(self._waiting).write_ipc(path, compression="lz4")
+        self._spilled.append(path)
+        self._forget()
+
+    def few_rows(self) -> pl.DataFrame | None:
+        """Returns the rows of the next flush if they are few and in memory; None otherwise or without rows."""
+        if not self._waiting or self._stream is not None or self._spilled:
+            return None
+        if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
+            return None
+        return pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+
+    def prepare(self, prepared: PreparedRows) -> None:
+        """Sets how `few_rows` are flushed, unless more rows arrive."""
+        self._prepared = prepared
+
+    def flush(self) -> list[DataFileMeta]:
+        """Writes all rows since the last flush to durable data files; returns none when there were no rows.
+
+        Raises: as `put`; the rows are lost then, and none of their files stays.
+        """
+        try:
+            if self._stream is not None:
+                return self._stream.finish()
+            if self._prepared is not None:
+                return write_prepared(
+                    self._target, self._place, self._prepared, FileSource.APPEND, self._first_sequence
+                )
+            return self._write(self._kept()) if self._waiting or self._spilled else []
+        finally:
+            self._reset()
+
+    def close(self) -> None:
+        """Drops all rows, and removes unfinished files."""
+        if self._stream is not None:
+            self._stream.abandon()
+        self._reset()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _write(self, frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
+        return write_files(
+            self._target,
+            self._place,
+            frames,
+            level=0,
+            source=FileSource.APPEND,
+            first_sequence=self._first_sequence,
+        )
+
+    def _hand_over(self, stream: FrameStream[list[DataFileMeta]]) -> None:
+        frames = self._waiting
+        self._forget()
+        for frame in frames:
+            stream.put(frame)
+
+    def _kept(self) -> Iterator[pl.DataFrame]:
+        for path in self._spilled:
+            yield pl.read_ipc(path)
+            path.unlink()
+        yield from self._waiting
+
+    def _forget(self) -> None:
+        self._waiting, self._waiting_bytes, self._prepared = [], 0, None
+
+    def _reset(self) -> None:
+        self._forget()
+        for path in self._spilled:
+            path.unlink(missing_ok=True)
+        self._spilled.clear()
+        if self._stream is not None:
+            self._stream = None
+            _STREAMS.release()
+
+
+Result = TypeVar("Result")
+
+MAX_WAITING_FRAMES = 2
+POLL_SECONDS = 0.05
+"""Seconds between checks whether the other side is still alive."""
+
+
+class _Abandoned(Exception):
+    """Ends the writer's iteration without a result."""
+
+
+class FrameStream(Generic[Result]):
+    """Runs ``write(frames)`` in a thread of its own and feeds it.
+
+    At most a few frames wait: `put` blocks until the writer has taken others. Errors of the writer are raised by the
+    next call.
+    """
+
+    def __init__(self, write: Callable[[Iterator[pl.DataFrame]], Result]) -> None:
+        self._write = write
+        self._frames: Queue[pl.DataFrame | None] = Queue(MAX_WAITING_FRAMES)
+        self._abandoned = Event()
+        self._result: list[Result] = []
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="morrow-append", daemon=True)
+        self._thread.start()
+
+    def put(self, frame: pl.DataFrame | None) -> None:
+        """Hands over the next rows."""
+        while self._thread.is_alive():
+            with suppress(Full):
+                self._frames.put(frame, timeout=POLL_SECONDS)
+                return
+        self._raise()
+
+    def finish(self) -> Result:
+        """Returns the writer's result for all rows."""
+        with suppress(_Abandoned):
+            self.put(None)
+        self._thread.join()
+        self._raise()
+        return self._result[0]
+
+    def abandon(self) -> None:
+        """Makes the writer fail, and waits for it."""
+        self._abandoned.set()
+        self._thread.join()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._write(self._taken()))
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread that feeds
+            self._error = error
+
+    def _taken(self) -> Iterator[pl.DataFrame]:
+        while True:
+            if self._abandoned.is_set():
+                raise _Abandoned
+            with suppress(Empty):
+                frame = self._frames.get(timeout=POLL_SECONDS)
+                if frame is None:
+                    return
+                yield frame

@@ -1,4 +1,9 @@
-"""Dynamic buckets: keys fill bucket after bucket, and HASH index files record the bucket of each key."""
+"""Dynamic buckets: keys fill bucket after bucket, and HASH index files record the bucket of each key.
+
+The bucket of a key must never change, or its versions would not be merged. So the hash codes of a partition's keys are
+recorded in the HASH index files of the buckets. New keys fill the buckets that have room, in order of their number,
+then new buckets.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import StorageError
-from morrow.engine.format.binary_row_encode import EncodedRows, hash_rows
-from morrow.engine.format.binary_row_slots import ARITY_WIDTH
-from morrow.engine.format.data_file_meta import IndexFileMeta
-from morrow.engine.format.entry_frames import index_entries_of
-from morrow.engine.format.hash_index import INDEX_TYPE, HashCodes, decode_hash_index, encode_hash_index
+from morrow.engine.errors import StorageError, Unsupported
+from morrow.engine.format.binary_row import ARITY_WIDTH
+from morrow.engine.format.binary_row_encoder import EncodedRows, hash_rows
+from morrow.engine.format.buckets import HASH_INDEX_TYPE, HashCodes, decode_hash_index, encode_hash_index
+from morrow.engine.format.manifest_entries import IndexFileMeta, index_entries_of
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import BUCKET, HASH, series
-from morrow.engine.plan.manifests import index_entries
-from morrow.writers.buckets.hash_codes import HashCodeBuckets
-from morrow.writers.buckets.router import Routed, split
-from morrow.writers.files import Placement
-from morrow.writers.files.deletion_vectors.index_files import IndexFiles
+from morrow.engine.names import BUCKET, HASH, get_series
+from morrow.engine.plan.manifests import read_index_entries
+from morrow.writers.buckets.routers import Routed, split
+from morrow.writers.files.data_files import Placement
+from morrow.writers.files.deletion_vectors import IndexFiles
 from morrow.writers.target import WriteTarget
 
 
@@ -40,7 +43,7 @@ class DynamicRouter:
         self._partitions: dict[bytes, _Partition] = {}
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
-        hashes = hash_rows([series(rows, f.name) for f in self._keys], [f.type for f in self._keys])
+        hashes = hash_rows([get_series(rows, f.name) for f in self._keys], [f.type for f in self._keys])
         hashed = rows.with_columns(pl.Series(HASH, hashes))
         for place, part in split(hashed, self._target.partition_fields, 0):
             buckets = self._partition(place.partition).assign(part[HASH].to_numpy())
@@ -84,7 +87,7 @@ class _Partition:
             self._assigners = min(self._assigners, write.dynamic_bucket_most)
         self._start = 0
         if self._assigners > 1 and target.partition_fields:
-            self._start = abs(int(np.fmod(_row_hash(partition), self._assigners)))
+            self._start = abs(int(np.fmod(_hash_row(partition), self._assigners)))
         self._codes = [
             HashCodeBuckets(
                 room=write.dynamic_bucket_rows, most=write.dynamic_bucket_most, first=number, step=self._assigners
@@ -116,17 +119,17 @@ class _Partition:
         return (self._start + np.abs(np.fmod(hashes.astype(np.int64), self._assigners))) % self._assigners
 
 
-def _row_hash(row: bytes) -> int:
+def _hash_row(row: bytes) -> int:
     """Returns Paimon's hash code of one row as metadata stores it."""
     words = np.frombuffer(row[ARITY_WIDTH:], "<i8")
     return int(EncodedRows(words, np.array([0, len(words)])).hash_codes()[0])
 
 
 def _index_files(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, IndexFileMeta]:
-    entries = None if snapshot is None else index_entries(target.metadata, snapshot)
+    entries = None if snapshot is None else read_index_entries(target.metadata, snapshot)
     if entries is None:
         return {}
-    found = index_entries_of(entries.filter(pl.col("_INDEX_TYPE") == INDEX_TYPE))
+    found = index_entries_of(entries.filter(pl.col("_INDEX_TYPE") == HASH_INDEX_TYPE))
     return {Placement(entry.partition, entry.bucket): entry.file for entry in found}
 
 
@@ -138,7 +141,113 @@ def _read(target: WriteTarget, place: Placement, file: IndexFileMeta) -> HashCod
 def _write(target: WriteTarget, place: Placement, hashes: HashCodes) -> IndexFileMeta:
     data = encode_hash_index(hashes)
     file = IndexFileMeta(
-        index_type=INDEX_TYPE, file_name=f"index-{uuid.uuid4()}-0", file_size=len(data), row_count=len(hashes)
+        index_type=HASH_INDEX_TYPE, file_name=f"index-{uuid.uuid4()}-0", file_size=len(data), row_count=len(hashes)
     )
     target.store.write(IndexFiles(target, place.partition, place.bucket).path(file), data)
     return file
+
+
+MAX_BUCKET_NUMBER = 2**15 - 2
+"""The greatest bucket number of a dynamic table: Java keeps them as shorts."""
+
+Assigned = npt.NDArray[np.int16]
+
+
+class HashCodeBuckets:
+    """Hash code -> bucket, for one partition and one assigner.
+
+    Args:
+        room: rows per bucket (``dynamic-bucket.target-row-num``).
+        most: the most buckets of a partition, -1 for no limit (``dynamic-bucket.max-buckets``).
+        step: buckets are numbered `first`, `first` + `step`, ...: several assigners share a partition.
+    """
+
+    def __init__(self, *, room: int, most: int = -1, first: int = 0, step: int = 1) -> None:
+        self._room, self._most, self._first, self._step = room, most, first, step
+        self._lowest = first
+        self._hashes = np.zeros(0, np.int32)
+        self._buckets = np.zeros(0, np.int16)
+        self._counts: dict[int, int] = {}
+        self._changed: set[int] = set()
+
+    def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
+        """Takes the codes of an index file; `mine` marks those that this assigner owns."""
+        if bucket % self._step == self._first % self._step and len(hashes):
+            self._count(bucket, len(hashes))
+        self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
+
+    def assign(self, hashes: HashCodes) -> Assigned:
+        """Returns the bucket of each code, assigning one to new codes."""
+        # Each code once and in order: looking up a million codes at random misses the processor's cache each time.
+        codes, first, row = np.unique(hashes, return_index=True, return_inverse=True)
+        at = np.searchsorted(self._hashes, codes)
+        known = np.zeros(len(codes), bool)
+        inside = at < len(self._hashes)
+        known[inside] = self._hashes[at[inside]] == codes[inside]
+        buckets = np.zeros(len(codes), np.int16)
+        buckets[known] = self._buckets[at[known]]
+        new = np.flatnonzero(~known)
+        if len(new):
+            arrived = new[np.argsort(first[new])]
+            buckets[arrived] = self._given(codes[arrived])
+            self._add(codes[new], buckets[new])
+            self._changed.update(np.unique(buckets[new]).tolist())
+        given: Assigned = buckets[row]
+        return given
+
+    def take_changed(self) -> dict[int, HashCodes]:
+        """Returns all codes of each bucket that got new ones since the last call."""
+        changed, self._changed = sorted(self._changed), set()
+        return {bucket: self._hashes[self._buckets == bucket] for bucket in changed}
+
+    def codes_of(self, bucket: int) -> HashCodes:
+        """Returns all codes of one bucket."""
+        codes: HashCodes = self._hashes[self._buckets == bucket]
+        return codes
+
+    def _add(self, hashes: HashCodes, buckets: Assigned) -> None:
+        joined = np.concatenate([self._hashes, hashes])
+        order = np.argsort(joined, kind="stable")
+        self._hashes = joined[order]
+        self._buckets = np.concatenate([self._buckets, buckets])[order]
+
+    def _given(self, codes: HashCodes) -> Assigned:
+        """Returns buckets for new codes, in their order."""
+        count = len(codes)
+        parts: list[Assigned] = []
+        for bucket in sorted(self._counts):
+            taken = min(count, max(self._room - self._counts[bucket], 0))
+            if taken:
+                parts.append(self._filled(bucket, taken))
+                count -= taken
+        while count:
+            made = self._new_bucket()
+            if made is None:
+                # Every bucket is full and no more are allowed, so any will do. Java picks at random; picking by the
+                # code makes independent writers agree.
+                full = np.array(sorted(self._counts), np.int16)
+                parts.append(full[codes[-count:] % len(full)])
+                break
+            taken = min(count, self._room)
+            parts.append(self._filled(made, taken))
+            count -= taken
+        return np.concatenate(parts)
+
+    def _filled(self, bucket: int, count: int) -> Assigned:
+        self._count(bucket, count)
+        return np.full(count, bucket, np.int16)
+
+    def _count(self, bucket: int, rows: int) -> None:
+        self._counts[bucket] = self._counts.get(bucket, 0) + rows
+
+    def _new_bucket(self) -> int | None:
+        last = (MAX_BUCKET_NUMBER if self._most == -1 else self._most) - 1
+        while self._lowest in self._counts:
+            self._lowest += self._step
+        if self._lowest <= last:
+            return self._lowest
+        if self._most == -1 or not self._counts:
+            raise Unsupported(
+                f"more than {last} dynamic buckets in a partition", hint="raise dynamic-bucket.target-row-num"
+            )
+        return None

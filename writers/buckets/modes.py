@@ -10,9 +10,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 from morrow.writers.buckets.dynamic import DynamicRouter
-from morrow.writers.buckets.fixed import FixedRouter, SingleRouter
-from morrow.writers.buckets.postponed import PartitionBucketsRouter
-from morrow.writers.buckets.router import Router
+from morrow.writers.buckets.routers import FixedRouter, PartitionBucketsRouter, Router, SingleRouter
 from morrow.writers.target import WriteTarget
 
 DYNAMIC_BUCKET = -1
@@ -37,7 +35,7 @@ class BucketMode(StrEnum):
     """The same in batch writes, unless ``postpone.batch-write-fixed-bucket`` is false: rows go to a bucket at once."""
 
 
-def bucket_mode(target: WriteTarget) -> BucketMode:
+def determine_bucket_mode(target: WriteTarget) -> BucketMode:
     """Returns the mode of a table.
 
     Raises:
@@ -56,14 +54,14 @@ def bucket_mode(target: WriteTarget) -> BucketMode:
     return BucketMode.FIXED
 
 
-def router_for(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool = False) -> Router:
+def make_router(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool = False) -> Router:
     """Returns the router of a table.
 
     Args:
         snapshot: the state that rows are added to, whose keys may already have buckets.
         overwrite: ignore the state.
     """
-    mode = bucket_mode(target)
+    mode = determine_bucket_mode(target)
     if mode is BucketMode.PARTITION_BUCKETS:
         return PartitionBucketsRouter(target, snapshot, overwrite=overwrite)
     return _ROUTERS[mode](target, None if overwrite else snapshot)

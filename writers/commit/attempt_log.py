@@ -20,12 +20,12 @@ from typing import BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, StorageError
 from morrow.engine.io.store import FileStore
-from morrow.engine.telling import logger
+from morrow.engine.redaction import get_logger
 
-PREFIX = ".morrow-write-"
+LOG_PREFIX = ".morrow-write-"
 OPEN = "open"
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 class AttemptLog:
@@ -33,7 +33,7 @@ class AttemptLog:
 
     def __init__(self, store: FileStore, root: str) -> None:
         self._store = store
-        self.folder = f"{root}/{PREFIX}{uuid.uuid4()}"
+        self.folder = f"{root}/{LOG_PREFIX}{uuid.uuid4()}"
 
     def begin(self) -> None:
         """Allows attempts to write."""
@@ -64,7 +64,7 @@ class AttemptLog:
 
 
 class AttemptLogStore:
-    """A `FileStore` that logs the paths of the files that are made through it. Made by `recorded`."""
+    """A `FileStore` that logs the paths of the files that are made through it. Made by `log_attempt_files`."""
 
     def __init__(self, store: FileStore, folder: str, attempt: str) -> None:
         self._store, self._folder, self._attempt = store, folder, attempt
@@ -99,7 +99,7 @@ class AttemptLogStore:
 
     def _record(self, path: str) -> str:
         if not self._store.exists(f"{self._folder}/{OPEN}"):
-            raise _over()
+            raise _make_ended_error()
         entry = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
         self._store.write(entry, path.encode())
         return entry
@@ -108,13 +108,13 @@ class AttemptLogStore:
         """Checks that the job is running: the driver may have read the log entry before the file existed."""
         if not self._store.exists(f"{self._folder}/{OPEN}"):
             self._store.discard([path, entry])
-            raise _over()
+            raise _make_ended_error()
 
 
-def recorded(store: FileStore, folder: str, attempt: str) -> FileStore:
+def log_attempt_files(store: FileStore, folder: str, attempt: str) -> FileStore:
     """Returns the store for one attempt of a task, which logs its files in the attempt log of this folder."""
     return cast("FileStore", AttemptLogStore(store, folder, attempt))
 
 
-def _over() -> StorageError:
+def _make_ended_error() -> StorageError:
     return StorageError("the job that this attempt of a task belongs to has ended; its file was not kept")

@@ -14,12 +14,12 @@ import polars as pl
 
 from morrow.engine.errors import NotFound
 from morrow.engine.format.binary_row import decode_rows
-from morrow.engine.format.manifest_columns import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
+from morrow.engine.format.manifest_entries import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import GONE, ROW
-from morrow.engine.plan.entries import partitions_overlap
-from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries, manifests_of
+from morrow.engine.plan.entries import mask_manifests
+from morrow.engine.plan.manifests import list_delta_manifests, list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, Value
 
@@ -33,43 +33,43 @@ SIMPLE_COLUMNS = (
 )
 """The columns that conflict checks read: no statistics, which are most of an entry."""
 
-MOST_PARTITIONS = 64
+MAX_PRUNED_PARTITIONS = 64
 """Manifests are not pruned by more partitions than this: testing each would take longer than reading them."""
 
-MOST_STEPS = 64
+MAX_SNAPSHOT_STEPS = 64
 """Snapshots since the known one up to which their changes are read one by one, rather than all manifests anew."""
 
-SMALL_MANIFEST = 1000
+MIN_FILTERED_ENTRIES = 1000
 """Entries below which a manifest is not worth a filter of its own."""
 
-MOST_CHUNKS = 32
+MAX_CHUNKS = 32
 """Polars chunks of a frame above which it is rechunked."""
 
 _DTYPES = {**ENTRY_COLUMNS, **FILE_COLUMNS}
 _NO_ENTRIES = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
 
 
-def live_in_partitions(
+def read_live_entries(
     metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, partitions: Set[bytes] | None
 ) -> pl.DataFrame:
     """Returns the entries of live files in these partitions (BinaryRows; None: all), columns of `decode_manifest`.
 
     Raises:
-        CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
+        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
     """
-    listed = manifests_of(metadata, snapshot)
+    listed = list_manifests(metadata, snapshot)
     wanted = partitions if schema.partition_keys else None
     if wanted is not None:
-        listed = listed.filter(may_hold(metadata, listed, schema, wanted))
-    frames = manifest_entries(metadata, listed)
+        listed = listed.filter(mark_relevant_manifests(metadata, listed, schema, wanted))
+    frames = read_manifest_entries(metadata, listed)
     if not frames:
         return pl.DataFrame(schema=_DTYPES)
     # Small manifests, of which there are many, are filtered as one; large ones before the copy of the concatenation.
-    parts = [frame if frame.height < SMALL_MANIFEST else _of_partitions(frame, wanted) for frame in frames]
-    return cancelled(_of_partitions(pl.concat(parts), wanted))
+    parts = [frame if frame.height < MIN_FILTERED_ENTRIES else _filter_partitions(frame, wanted) for frame in frames]
+    return cancel_entries(_filter_partitions(pl.concat(parts), wanted))
 
 
-def cancelled(entries: pl.DataFrame) -> pl.DataFrame:
+def cancel_entries(entries: pl.DataFrame) -> pl.DataFrame:
     """Drops pairs of entries that add a file and delete it again; the entries are in the order of commits.
 
     A DELETE whose ADD is not among them stays.
@@ -87,18 +87,22 @@ def cancelled(entries: pl.DataFrame) -> pl.DataFrame:
     return entries.filter(kept)
 
 
-def _of_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> pl.DataFrame:
+def _filter_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> pl.DataFrame:
     return entries if partitions is None else entries.filter(entries["_PARTITION"].is_in(list(partitions)))
 
 
-def may_hold(metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]) -> pl.Series:
+def mark_relevant_manifests(
+    metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]
+) -> pl.Series:
     """Returns for each manifest whether it may hold entries of these partitions, by its statistics."""
-    if not schema.partition_keys or len(partitions) > MOST_PARTITIONS or not listed.height:
+    if not schema.partition_keys or len(partitions) > MAX_PRUNED_PARTITIONS or not listed.height:
         return pl.repeat(True, listed.height, eager=True)
-    return partitions_overlap(listed, schema, _any_of(schema, partitions, metadata.where), metadata.where)
+    return mask_manifests(
+        listed, schema, _build_partition_predicate(schema, partitions, metadata.where), metadata.where
+    )
 
 
-def _any_of(schema: TableSchema, partitions: Iterable[bytes], where: str) -> Predicate:
+def _build_partition_predicate(schema: TableSchema, partitions: Iterable[bytes], where: str) -> Predicate:
     types = [schema.by_name[name].type for name in schema.partition_keys]
     return Or(
         tuple(
@@ -127,15 +131,15 @@ class BaseEntries:
         """Returns the live entries of these partitions in this snapshot.
 
         Raises:
-            CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
+            CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
         """
         self._advance(snapshot)
         missing = partitions - self._partitions
         if missing:
-            found = live_in_partitions(self._metadata, snapshot, self._schema, missing).select(SIMPLE_COLUMNS)
+            found = read_live_entries(self._metadata, snapshot, self._schema, missing).select(SIMPLE_COLUMNS)
             self._entries = pl.concat([self._entries, found])
             self._partitions |= missing
-        return _of_partitions(self._entries, partitions)
+        return _filter_partitions(self._entries, partitions)
 
     def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
         """Applies the changes by which `snapshot` followed `before`, so that they need not be read again."""
@@ -162,18 +166,18 @@ class BaseEntries:
         known = self._snapshot
         if known is None or not self._partitions or known.id >= snapshot.id:
             return None
-        if snapshot.id - known.id > MOST_STEPS or self._metadata.snapshot(known.id) != known:
+        if snapshot.id - known.id > MAX_SNAPSHOT_STEPS or self._metadata.snapshot(known.id) != known:
             return None
         between = [self._metadata.snapshot(i) for i in range(known.id + 1, snapshot.id)]
         return [(step, self._delta(step)) for step in (*between, snapshot)]
 
     def _delta(self, snapshot: Snapshot) -> pl.DataFrame:
-        listed = delta_manifests_of(self._metadata, snapshot)
-        frames = [frame.select(SIMPLE_COLUMNS) for frame in manifest_entries(self._metadata, listed)]
+        listed = list_delta_manifests(self._metadata, snapshot)
+        frames = [frame.select(SIMPLE_COLUMNS) for frame in read_manifest_entries(self._metadata, listed)]
         return pl.concat(frames) if frames else self._entries.clear()
 
     def _apply(self, snapshot: Snapshot, delta: pl.DataFrame) -> None:
-        changes = _of_partitions(delta.select(SIMPLE_COLUMNS), self._partitions)
-        entries = cancelled(pl.concat([self._entries, changes]))
-        self._entries = entries.rechunk() if entries.n_chunks() > MOST_CHUNKS else entries
+        changes = _filter_partitions(delta.select(SIMPLE_COLUMNS), self._partitions)
+        entries = cancel_entries(pl.concat([self._entries, changes]))
+        self._entries = entries.rechunk() if entries.n_chunks() > MAX_CHUNKS else entries
         self._snapshot = snapshot

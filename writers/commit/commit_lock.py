@@ -1,56 +1,65 @@
-"""An advisory lock for the committers of one machine, so that none prepares a snapshot whose id another is taking.
+"""The commit lock of one machine, and retries of operations that meet a conflict, on the newest snapshot.
 
-It saves work and is not needed for safety: a snapshot file is created only if none exists, with or without the lock.
-Races with committers that do not lock (other machines, other tools, tables in object stores) are settled by retries.
-Where a store cannot create a file atomically, the table's catalog has a lock, which is held as well.
+The lock is advisory: no committer of this machine prepares a snapshot whose id another is taking. It saves work and is
+not needed for safety: a snapshot file is created only if none exists, with or without the lock. Races with committers
+that do not lock (other machines, other tools, tables in object stores) are settled by retries. If a store cannot create
+a file atomically, the table's catalog has a lock, which is held as well.
+
+From the second try on an operation holds the lock, so that others of this machine that commit to the table wait for it:
+an operation that takes longer to compute than others take to commit would never succeed. A compaction, which may take
+long and changes no row, makes nobody wait.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TypeVar
 
+from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.target import WriteTarget
 
 try:
     import fcntl
 except ImportError:  # a system without locks on folders
     fcntl = None  # type: ignore[assignment]  # checked before use
 
-LONGEST_WAIT_SECONDS = 10.0
+MAX_WAIT_SECONDS = 10.0
 """After this a committer goes on without the lock: its holder may have been stopped."""
 POLL_SECONDS = 0.002
 _OF_THREAD = threading.local()
 
 
 @contextmanager
-def commit_locked(metadata: TableMetadata) -> Iterator[None]:
-    """Holds the commit lock of the table within the block, or goes on without it after `LONGEST_WAIT_SECONDS`.
+def hold_commit_lock(metadata: TableMetadata) -> Iterator[None]:
+    """Holds the commit lock of the table within the block, or goes on without it after `MAX_WAIT_SECONDS`.
 
     The lock of the table's catalog is held too, however long that takes.
     The lock is reentrant within a thread.
     """
     folder = metadata.store.url(metadata.paths.snapshot_dir)
-    if folder in _held():
+    if folder in _find_held_folders():
         yield
         return
-    descriptor = _opened(metadata)
+    descriptor = _open_folder(metadata)
     try:
         if descriptor is not None:
             _wait(descriptor)
         with metadata.owner.lock(metadata.branch):
-            _held().add(folder)
+            _find_held_folders().add(folder)
             yield
     finally:
-        _held().discard(folder)
+        _find_held_folders().discard(folder)
         if descriptor is not None:
             os.close(descriptor)  # which releases the lock
 
 
-def _held() -> set[str]:
+def _find_held_folders() -> set[str]:
     """Returns the snapshot folders whose lock this thread holds."""
     if not hasattr(_OF_THREAD, "folders"):
         _OF_THREAD.folders = set()
@@ -58,7 +67,7 @@ def _held() -> set[str]:
     return folders
 
 
-def _opened(metadata: TableMetadata) -> int | None:
+def _open_folder(metadata: TableMetadata) -> int | None:
     """Returns a descriptor of the snapshot folder, None where there is none to lock."""
     if fcntl is None or not metadata.store.is_local:
         return None
@@ -69,7 +78,7 @@ def _opened(metadata: TableMetadata) -> int | None:
 
 
 def _wait(descriptor: int) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while True:
         with suppress(BlockingIOError):
             try:
@@ -82,3 +91,39 @@ def _wait(descriptor: int) -> None:
         if time.monotonic() >= deadline:
             return
         time.sleep(POLL_SECONDS)
+
+
+Done = TypeVar("Done")
+
+
+def retry_on_conflict(
+    target: WriteTarget,
+    attempt: Callable[[], Done],
+    *,
+    locks: bool = True,
+    most: int | None = None,
+    after: type[CommitConflict] = CommitConflict,
+) -> Done:
+    """Calls `attempt` again as long as it meets conflicts.
+
+    Args:
+        locks: hold the commit lock from the second try on.
+        most: the most retries, no more than ``commit.max-retries``; None: as many as that.
+        after: the conflicts that a second try may settle.
+
+    Raises:
+        CommitConflict: each try met one (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
+    """
+    write = target.write
+    deadline = None if write.commit_timeout is None else time.monotonic() + write.commit_timeout.total_seconds()
+    retries = write.commit_retries if most is None else min(most, write.commit_retries)
+    for done in range(retries + 1):
+        try:
+            with hold_commit_lock(target.metadata) if done and locks else nullcontext():
+                return attempt()
+        except after:
+            if done == retries or (deadline is not None and time.monotonic() > deadline):
+                raise
+        wait = min(write.commit_max_wait, write.commit_min_wait * 2**done)
+        time.sleep(wait.total_seconds() * random.uniform(0.5, 1.5))
+    raise AssertionError("the last try returns or raises")

@@ -6,7 +6,16 @@
 * the files in which a compaction looked up keys must still be all files above level 0, and the rows that it moves from
   bucket -2 must be newer than all rows of their bucket. (Java has neither check.)
 
-All checks work on frames, of the changed partitions only.
+All checks work on frames, of the changed partitions only. The index files of a table after a commit follow the rules of
+Java's IndexManifestFileHandler:
+
+==========================================  ==================================================================
+index                                       new files replace
+==========================================  ==================================================================
+HASH; DELETION_VECTORS with buckets         all files of that index in the bucket: there is one file per bucket
+DELETION_VECTORS of tables without buckets  the files that the commit deletes by name; a data file has one vector
+any other (global indexes)                  the files that the commit deletes by name
+==========================================  ==================================================================
 """
 
 from __future__ import annotations
@@ -19,12 +28,19 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.manifest_columns import ADD, DELETE
+from morrow.engine.format.manifest_entries import (
+    ADD,
+    DELETE,
+    DELETION_VECTORS_INDEX,
+    HASH_INDEX,
+    IndexEntry,
+    index_frame,
+)
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
-from morrow.engine.plan.sections import bucket_numbers, key_ranks
+from morrow.engine.plan.sections import number_buckets, rank_keys
 from morrow.writers.commit.base_entries import IDENTITY
-from morrow.writers.commit.changes import LookedAt, NumberedFrom
-from morrow.writers.commit.index_files import vector_files
+from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
+from morrow.writers.commit.premise import Misplaced
 from morrow.writers.target import WriteTarget
 
 ADVICE = "somebody else committed to the same files first: read the table again and retry"
@@ -60,8 +76,8 @@ def check_conflicts(
             tables without buckets that have deletion vectors, where vectors of a file must not be lost either.
     """
     if delta_index is not None:
-        base = _with_vectors(base, base_index)
-        delta = _delta_with_vectors(target, base, delta, delta_index)
+        base = _join_vectors(base, base_index)
+        delta = _join_delta_vectors(target, base, delta, delta_index)
     else:
         base, delta = (frame.with_columns(pl.lit(None, pl.String).alias(VECTOR)) for frame in (base, delta))
     if not overwrite:
@@ -71,7 +87,7 @@ def check_conflicts(
         _check_key_ranges(target, base, delta)
 
 
-def check_looked_at(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookedAt]) -> None:
+def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookupFiles]) -> None:
     """Checks that the compaction looked up keys in all current files above level 0.
 
     Otherwise a key may be in a file that the lookup missed: it would be read twice, or its changelog would be wrong.
@@ -92,7 +108,7 @@ def check_looked_at(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence
         files |= each.added
 
 
-def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[NumberedFrom]) -> None:
+def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[FirstSequenceNumber]) -> None:
     """Checks that postponed rows, numbered by a compaction, are newer than all rows in their bucket.
 
     Raises:
@@ -167,7 +183,7 @@ def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFra
     living = pl.concat([there, added]).join(gone, on=[*LEVEL, "_FILE_NAME"], how="anti")
     if living.height < 2:
         return
-    overlapping = _overlapping(target, living)
+    overlapping = _find_overlap(target, living)
     if overlapping is not None:
         one, other = overlapping
         raise CommitConflict(
@@ -176,11 +192,11 @@ def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFra
         )
 
 
-def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]] | None:
     types = [target.schema.by_name[name].type for name in target.schema.trimmed_primary_keys]
     bounds = decode_columns(pl.concat([living["_MIN_KEY"], living["_MAX_KEY"]]), types, where=target.where)
-    low, high = key_ranks(bounds).reshape(2, -1)
-    groups = bucket_numbers(living) * (int(living["_LEVEL"].max()) + 1) + living["_LEVEL"].to_numpy()  # type: ignore[arg-type]  # a column of numbers
+    low, high = rank_keys(bounds).reshape(2, -1)
+    groups = number_buckets(living) * (int(living["_LEVEL"].max()) + 1) + living["_LEVEL"].to_numpy()  # type: ignore[arg-type]  # a column of numbers
     order = np.lexsort((low, groups))
     meet = (groups[order][1:] == groups[order][:-1]) & (low[order][1:] <= high[order][:-1])
     if not meet.any():
@@ -192,15 +208,17 @@ def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, A
 # --- deletion vectors of tables without buckets ---
 
 
-def _with_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
+def _join_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
     """Returns the live files, each with the index file that holds its vector."""
     if index is None:
         return base.with_columns(pl.lit(None, pl.String).alias(VECTOR))
-    vectors = vector_files(index).select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
+    vectors = list_vector_files(index).select(
+        pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR)
+    )
     return base.join(vectors, on="_FILE_NAME", how="left", maintain_order="left")
 
 
-def _delta_with_vectors(
+def _join_delta_vectors(
     target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, index: pl.DataFrame
 ) -> pl.DataFrame:
     """Returns the changes of files together with their vectors.
@@ -209,26 +227,26 @@ def _delta_with_vectors(
     stays and gets another vector, the pair of the file and its old vector (or none) is deleted and that of the file
     and the new one added, so that both must be unchanged.
     """
-    vectors = vector_files(index)
+    vectors = list_vector_files(index)
     named = vectors.select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
     own = named.filter(named["_FILE_NAME"].is_in(delta["_FILE_NAME"].implode()))
     if own["_FILE_NAME"].is_duplicated().any():
         raise CommitConflict(f"{target.where}: a file is added or deleted with two deletion vectors; {ADVICE}")
-    parts = [delta.join(_with_kept(base, delta, own), on="_FILE_NAME", how="left", maintain_order="left")]
+    parts = [delta.join(_add_kept_vectors(base, delta, own), on="_FILE_NAME", how="left", maintain_order="left")]
     others = vectors.filter(~vectors["data_file"].is_in(delta["_FILE_NAME"].implode()))
     if others.height:
-        parts.append(_changed_vectors(target, base, others))
+        parts.append(_find_changed_vectors(target, base, others))
     return pl.concat(parts, how="vertical")
 
 
-def _with_kept(base: pl.DataFrame, delta: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+def _add_kept_vectors(base: pl.DataFrame, delta: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """Returns `own` and the vectors of the files that are deleted and added again."""
     again = delta.group_by("_FILE_NAME").agg(pl.col("_KIND").n_unique().alias(ADDS)).filter(pl.col(ADDS) > 1)
     kept = base.select("_FILE_NAME", VECTOR).drop_nulls(VECTOR).join(again, on="_FILE_NAME", how="semi")
     return pl.concat([own, kept.join(own, on="_FILE_NAME", how="anti")])
 
 
-def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
+def _find_changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
     """Returns the entries for files that stay and whose vectors change."""
     changes = vectors.select(
         pl.col("data_file").alias("_FILE_NAME"),
@@ -254,3 +272,82 @@ def _place(target: WriteTarget, partition: bytes) -> str:
     values = target.partition_values(partition) if target.partition_fields else ()
     named = ", ".join(f"{field.name}={value!r}" for field, value in zip(target.partition_fields, values))
     return f"{target.where} (partition {named})" if named else target.where
+
+
+BUCKET = ["_PARTITION", "_BUCKET", "_INDEX_TYPE"]
+NAME = ["_INDEX_TYPE", "_FILE_NAME"]
+
+
+def combine_index_files(previous: pl.DataFrame | None, changes: Sequence[IndexEntry], *, unaware: bool) -> pl.DataFrame:
+    """Returns the index files after these changes, columns of `decode_index_manifest`.
+
+    Args:
+        previous: the index files before, None for none.
+        unaware: whether the table has no buckets (an append table with ``bucket = -1``).
+
+    Raises:
+        CommitConflict: an index file to delete is gone, a data file would get a second deletion vector, or a bucket
+            has an index file that the commit does not name: another commit wrote it, from changes not seen here.
+        InvalidArgument: two index files for one bucket, of which Java would keep one.
+    """
+    changed = index_frame(changes)
+    if previous is None:
+        previous = changed.clear()
+    is_new = changed["_KIND"] == ADD
+    added, removed = changed.filter(is_new), changed.filter(~is_new)
+    _check_single(added.filter(_is_per_bucket(added, unaware)))
+    per_bucket = _is_per_bucket(previous, unaware)
+    touched = changed.filter(_is_per_bucket(changed, unaware)).select(BUCKET)
+    _check_replaced(previous.filter(per_bucket).join(touched, on=BUCKET, how="semi", maintain_order="left"), removed)
+    buckets = previous.filter(per_bucket).join(touched, on=BUCKET, how="anti", maintain_order="left")
+    named = previous.filter(~per_bucket).join(removed.select(NAME), on=NAME, how="anti", maintain_order="left")
+    if unaware:
+        _check_vectors(previous, named, added, removed)
+    return pl.concat([buckets, named, added])
+
+
+def _is_per_bucket(frame: pl.DataFrame, unaware: bool) -> pl.Series:
+    return frame["_INDEX_TYPE"].is_in([HASH_INDEX] if unaware else [HASH_INDEX, DELETION_VECTORS_INDEX])
+
+
+def _check_single(added: pl.DataFrame) -> None:
+    twice = added.select(BUCKET).is_duplicated()
+    if twice.any():
+        names = ", ".join(added["_FILE_NAME"].filter(twice).head(2))
+        raise InvalidArgument(f"two index files for one bucket ({names}); a bucket has one of each kind")
+
+
+def _check_replaced(replaced: pl.DataFrame, removed: pl.DataFrame) -> None:
+    unseen = replaced.join(removed.select(NAME), on=NAME, how="anti", maintain_order="left")
+    if unseen.height:
+        conflict = Misplaced if unseen["_INDEX_TYPE"][0] == HASH_INDEX else CommitConflict
+        raise conflict(
+            f"the index file {unseen['_FILE_NAME'][0]} was written by somebody else meanwhile; read again and retry"
+        )
+
+
+def _check_vectors(previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame) -> None:
+    vectors = removed.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
+    gone = vectors.join(previous.select(NAME), on=NAME, how="anti")
+    if gone.height:
+        raise CommitConflict(f"the deletion vectors {gone['_FILE_NAME'][0]} to replace are gone; read again and retry")
+    files = list_vector_files(pl.concat([named, added]))["data_file"]
+    if files.is_duplicated().any():
+        raise CommitConflict(
+            f"the data file {files.filter(files.is_duplicated())[0]} would have two deletion vectors; "
+            "somebody else deleted rows of it: read again and retry"
+        )
+
+
+def list_vector_files(index: pl.DataFrame) -> pl.DataFrame:
+    """Returns a row per deletion vector: ``data_file``, ``index_file`` and ``kind`` of its entry."""
+    return (
+        index.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
+        .select(
+            pl.col("_DELETIONS_VECTORS_RANGES").list.eval(pl.element().struct.field("f0")).alias("data_file"),
+            pl.col("_FILE_NAME").alias("index_file"),
+            pl.col("_KIND").alias("kind"),
+        )
+        .explode("data_file")
+        .drop_nulls("data_file")
+    )

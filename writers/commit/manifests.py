@@ -1,6 +1,11 @@
-"""A writer of manifests, manifest lists and index manifests, which can discard those that no snapshot names.
+"""Manifests: writes, merges and discards manifests, manifest lists and index manifests.
 
 File names are those of Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
+
+Manifests of the previous snapshot are merged into its successor's base list as Java's ManifestFileMerger does. A minor
+merge joins small manifests when there are many of them. A full merge rewrites all manifests that are small or delete
+files, once their total size reaches a threshold. An entry that adds a file and one that deletes it cancel out.
+Manifests that need no change are listed again as they are.
 """
 
 from __future__ import annotations
@@ -18,22 +23,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.binary_row_encode import encode_columns
-from morrow.engine.format.data_file_meta import EMPTY_ROW
-from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
-from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
+from morrow.engine.format.binary_row_encoder import encode_columns
+from morrow.engine.format.manifest_encoder import encode_index_manifest, encode_manifest, encode_manifest_list
+from morrow.engine.format.manifest_entries import ADD, DELETE, EMPTY_ROW, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
 from morrow.engine.format.types import DataType
-from morrow.engine.io.ahead import ahead
-from morrow.engine.io.durability import sync_file
-from morrow.engine.io.system_errors import system_errors
-from morrow.engine.plan.manifests import remember
+from morrow.engine.io.local import sync_file
+from morrow.engine.io.prefetch import start_request
+from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.plan.manifests import cache_manifest, read_manifest_entries
+from morrow.writers.commit.base_entries import IDENTITY, cancel_entries, mark_relevant_manifests
 from morrow.writers.target import WriteTarget
 
 ARITY = struct.Struct(">i")
 
-ROLLING_CHECK_ROWS = 1000
+ROLLING_CHECK_ENTRIES = 1000
 """Entries between two checks of the size of a manifest, as in Java."""
 
 
@@ -77,7 +82,7 @@ class ManifestWriter:
     def sync_files(self) -> None:
         """Makes the bytes of files on a local disk durable, before the base list is written; `settle` their names."""
         for path in self._unsynced:
-            with system_errors(path):
+            with translate_system_errors(path):
                 sync_file(Path(path))
         self._unnamed += self._unsynced
         self._unsynced = []
@@ -94,11 +99,11 @@ class ManifestWriter:
             data = self._encoded(encode_manifest, frame)
             # Seldom is there more than one manifest: the bytes encoded to learn the size are usually those to write.
             target_size = self._target.write.manifest_target_size
-            pieces = [frame] if len(data) <= target_size else _pieces(frame, len(data), target_size)
+            pieces = [frame] if len(data) <= target_size else _split_frame(frame, len(data), target_size)
             for piece in pieces:
                 data = data if piece is frame else self._encoded(encode_manifest, piece)
                 name = self._write("manifest", data, written)
-                remember(self._target.metadata, name, len(data), piece)
+                cache_manifest(self._target.metadata, name, len(data), piece)
                 rows.append({"_FILE_NAME": name, "_FILE_SIZE": len(data), **self._summary(piece)})
         return pl.DataFrame([{"_VERSION": MANIFEST_LIST_VERSION, **row} for row in rows], schema=MANIFEST_LIST_COLUMNS)
 
@@ -107,13 +112,13 @@ class ManifestWriter:
         manifests = manifests.rechunk()
         data = self._encoded(encode_manifest_list, manifests)
         name = self._write("manifest-list", data, written)
-        remember(self._target.metadata, name, len(data), manifests)
+        cache_manifest(self._target.metadata, name, len(data), manifests)
         return name, len(data)
 
     def index_manifest(self, frame: pl.DataFrame, written: list[str]) -> str:
         """Writes an index manifest (columns of `decode_index_manifest`); returns its name."""
         name = self._write("index-manifest", self._encoded(encode_index_manifest, frame), written)
-        remember(self._target.metadata, name, None, frame)
+        cache_manifest(self._target.metadata, name, None, frame)
         return name
 
     def discard(self, names: Sequence[str]) -> None:
@@ -135,11 +140,11 @@ class ManifestWriter:
         native = self._target.store.local_target(path)
         if native is not None:
             # No reader knows the name yet, so that nobody can meet a part of the file.
-            with system_errors(path), Path(native).open("xb") as stream:
+            with translate_system_errors(path), Path(native).open("xb") as stream:
                 stream.write(data)
             self._unsynced.append(path)
             return name
-        self._under_way.append(ahead(self._target.store, partial(self._target.store.write, path, data)))
+        self._under_way.append(start_request(self._target.store, partial(self._target.store.write, path, data)))
         return name
 
     def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:
@@ -166,16 +171,18 @@ class ManifestWriter:
             return {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
         columns = decode_columns(partitions.unique(), types, where=self._target.where)
         # Java does not compare byte arrays, so their bounds stay unknown.
-        ordered = [column.clear() if column.dtype == pl.Binary else _sorted(column.drop_nulls()) for column in columns]
+        ordered = [
+            column.clear() if column.dtype == pl.Binary else _sort_as_java(column.drop_nulls()) for column in columns
+        ]
         nulls = decode_columns(partitions, types, where=self._target.where)
         return {
-            "_MIN_VALUES": _row([column.head(1) for column in ordered], types),
-            "_MAX_VALUES": _row([column.tail(1) for column in ordered], types),
+            "_MIN_VALUES": _encode_row([column.head(1) for column in ordered], types),
+            "_MAX_VALUES": _encode_row([column.tail(1) for column in ordered], types),
             "_NULL_COUNTS": [column.null_count() for column in nulls],
         }
 
 
-def _sorted(column: pl.Series) -> pl.Series:
+def _sort_as_java(column: pl.Series) -> pl.Series:
     """Returns the values in Java's order, where -0.0 is less than 0.0 (and NaN the greatest)."""
     if not column.dtype.is_float():
         return column.sort()
@@ -183,13 +190,95 @@ def _sorted(column: pl.Series) -> pl.Series:
     return column.to_frame("value").select(pl.col("value").sort_by("value", positive)).to_series()
 
 
-def _row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
+def _encode_row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
     """Returns the BinaryRow (arity first) of columns of one value each, null where a column is empty."""
     columns = [column if len(column) else column.extend_constant(None, 1) for column in values]
     return ARITY.pack(len(types)) + encode_columns(columns, types).row(0)
 
 
-def _pieces(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.DataFrame]:
+def _split_frame(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.DataFrame]:
     """Splits a frame of `size` encoded bytes into consecutive parts, each of about the target size."""
-    checks = math.ceil(frame.height * target_size / size / ROLLING_CHECK_ROWS)
-    return list(frame.iter_slices(max(checks, 1) * ROLLING_CHECK_ROWS))
+    checks = math.ceil(frame.height * target_size / size / ROLLING_CHECK_ENTRIES)
+    return list(frame.iter_slices(max(checks, 1) * ROLLING_CHECK_ENTRIES))
+
+
+def merge_manifests(
+    target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
+) -> pl.DataFrame:
+    """Returns the base list (columns of `decode_manifest_list`) that replaces the manifests `listed`.
+
+    Names of new manifests are added to `written`.
+
+    Raises:
+        CorruptFile, FileMissing: a manifest cannot be read. InvalidArgument: a threshold of zero.
+    """
+    if target.write.manifest_full_compaction <= 0:
+        raise InvalidArgument(f"{target.where}: 'manifest.full-compaction-threshold-size' must be greater than 0")
+    full = _merge_all(target, writer, listed, written)
+    return _merge_small(target, writer, listed, written) if full is None else full
+
+
+def _merge_small(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
+    """Merges manifests in list order whenever they reach the target size, and the remaining ones if they are many."""
+    parts: list[pl.DataFrame] = []
+    begin = size = 0
+    for end, file_size in enumerate(listed["_FILE_SIZE"].to_list(), start=1):
+        size += file_size
+        if size >= target.write.manifest_target_size:
+            parts.append(_join_manifests(target, writer, listed[begin:end], written))
+            begin, size = end, 0
+    rest = listed[begin:]
+    many = rest.height >= target.write.manifest_merge_count
+    parts.append(_join_manifests(target, writer, rest, written) if many else rest)
+    return pl.concat(parts)
+
+
+def _join_manifests(
+    target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
+) -> pl.DataFrame:
+    if listed.height <= 1:
+        return listed
+    return writer.entries(
+        cancel_entries(pl.concat(read_manifest_entries(target.metadata, listed), rechunk=True)), written
+    )
+
+
+def _merge_all(
+    target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
+) -> pl.DataFrame | None:
+    """Returns the base list after a full merge, None where there is too little to rewrite."""
+    changing = (listed["_NUM_DELETED_FILES"] > 0) | (listed["_FILE_SIZE"] < target.write.manifest_target_size)
+    if listed["_FILE_SIZE"].filter(changing).sum() < target.write.manifest_full_compaction:
+        return None
+    deletes = _find_deleted(target, listed)
+    # Large manifests are opened only where they may hold a file that was deleted later.
+    partitions = frozenset(deletes["_PARTITION"].unique().to_list())
+    opened = changing | (
+        mark_relevant_manifests(target.metadata, listed, target.schema, partitions) if partitions else False
+    )
+    if opened.sum() <= 1:
+        return None
+    kept = [listed.filter(~opened)]
+    rewritten: list[pl.DataFrame] = []
+    chosen = listed.filter(opened)
+    must_change = changing.filter(opened).to_list()
+    for i, entries in enumerate(read_manifest_entries(target.metadata, chosen)):
+        added = entries.filter(entries["_KIND"] == ADD)
+        living = added.join(deletes, on=IDENTITY, how="anti", nulls_equal=True, maintain_order="left")
+        if must_change[i] or living.height < added.height:
+            rewritten.append(living)
+        else:
+            kept.append(chosen[i : i + 1])
+    return pl.concat([*kept, *([writer.entries(pl.concat(rewritten), written)] if rewritten else [])])
+
+
+def _find_deleted(target: WriteTarget, listed: pl.DataFrame) -> pl.DataFrame:
+    """Returns the identity of every file that some manifest deletes."""
+    frames = read_manifest_entries(target.metadata, listed.filter(listed["_NUM_DELETED_FILES"] > 0))
+    parts = [frame.filter(frame["_KIND"] == DELETE).select(IDENTITY) for frame in frames]
+    return pl.concat(parts) if parts else _make_empty_identity(target, listed)
+
+
+def _make_empty_identity(target: WriteTarget, listed: pl.DataFrame) -> pl.DataFrame:
+    (frame,) = read_manifest_entries(target.metadata, listed.head(1))
+    return frame.select(IDENTITY).clear()

@@ -3,28 +3,37 @@
 An operation that reads rows and writes results computed from them (update, merge, delete by a condition) is right on
 the snapshot that it has read, and on a later one if no snapshot in between changed what the read sees. Its premise is
 checked against every snapshot between the two, on each try of the commit.
+
+If buckets are assigned key by key, a writer knows the buckets of keys as of the snapshot that it read. Another commit
+that adds keys, moves them to another partition or overwrites them would put a key into two buckets, so `Routes` checks
+this at commit. A base snapshot may also expire while a writer reads it: its files were compacted or replaced, then
+removed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import polars as pl
 from msgspec import structs
 
-from morrow.engine.errors import CommitConflict, NotFound
-from morrow.engine.format.manifest_columns import ADD, DELETE, DELETION_VECTORS_INDEX
+from morrow.engine.errors import CommitConflict, FileMissing, NotFound, SnapshotExpired
+from morrow.engine.format.manifest_entries import ADD, DELETE, DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import POSTPONE_BUCKET
-from morrow.engine.format.snapshot import ANALYZE, COMPACT, FIRST_SNAPSHOT_ID, Snapshot
-from morrow.engine.plan.entries import partition_matches
+from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
+from morrow.engine.plan.entries import mask_partitions
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries
+from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.pruning import bucket_mask, key_mask, projected
-from morrow.engine.plan.request import ScanRequest
-from morrow.engine.values import replace
+from morrow.engine.plan.pruning import mask_by_bucket, mask_by_key, project_predicate
+from morrow.engine.plan.scan_plan import ScanRequest
+from morrow.engine.structs import replace
 from morrow.readers.execution import execute
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 ADVICE = "nothing was changed: do it again"
@@ -61,7 +70,7 @@ class Premise:
     def _is_broken_by(self, target: WriteTarget, snapshot: Snapshot, previous: Snapshot | None) -> bool:
         if snapshot.commit_kind == ANALYZE:
             return False
-        frames = manifest_entries(target.metadata, delta_manifests_of(target.metadata, snapshot))
+        frames = read_manifest_entries(target.metadata, list_delta_manifests(target.metadata, snapshot))
         entries = self._may_match(target, pl.concat(frames)) if frames else None
         if target.keyed:
             return entries is not None and self._changes_keys(target, snapshot, entries).height > 0
@@ -76,10 +85,10 @@ class Premise:
     def _may_match(self, target: WriteTarget, entries: pl.DataFrame) -> pl.DataFrame:
         """Returns the entries of partitions in which the filter may be true."""
         keys = target.schema.partition_keys
-        part = projected(self.filter.predicate, frozenset(keys))
+        part = project_predicate(self.filter.predicate, frozenset(keys))
         if not keys or part == ALWAYS or not entries.height:
             return entries
-        return entries.filter(partition_matches(entries, target.schema, part, target.where))
+        return entries.filter(mask_partitions(entries, target.schema, part, target.where))
 
     def _changes_keys(self, target: WriteTarget, snapshot: Snapshot, entries: pl.DataFrame) -> pl.DataFrame:
         """Returns the entries that may change a read of these keys. A compaction makes hidden rows visible."""
@@ -88,15 +97,15 @@ class Premise:
             if target.hides_level_zero:
                 hidden |= entries["_LEVEL"] == 0
             entries = entries.filter(hidden & (entries["_KIND"] == DELETE))
-        keys = projected(self.filter.predicate, frozenset(target.schema.primary_keys))
+        keys = project_predicate(self.filter.predicate, frozenset(target.schema.primary_keys))
         if keys == ALWAYS or not entries.height:
             return entries
         waiting = entries["_BUCKET"] < 0  # postponed: without the buckets and statistics of other files
         known = entries.filter(~waiting)
         if known.height:
-            known = known.filter(bucket_mask(target.schema, target.options, keys, known))
+            known = known.filter(mask_by_bucket(target.schema, target.options, keys, known))
         if known.height:
-            known = known.filter(key_mask(target.metadata, target.schema, keys, known))
+            known = known.filter(mask_by_key(target.metadata, target.schema, keys, known))
         return pl.concat([entries.filter(waiting), known])
 
     def _changes_vectors(self, target: WriteTarget, snapshot: Snapshot, previous: Snapshot | None) -> bool:
@@ -107,7 +116,7 @@ class Premise:
         found = [
             frame.filter(frame["_INDEX_TYPE"] == DELETION_VECTORS_INDEX).select("_PARTITION", "_FILE_NAME")
             for one in (previous, snapshot)
-            if one is not None and (frame := index_entries(target.metadata, one)) is not None
+            if one is not None and (frame := read_index_entries(target.metadata, one)) is not None
         ]
         if not found:
             return False
@@ -124,3 +133,110 @@ class Premise:
         )
         new = replace(plan, sections=tuple(section for section in sections if section.files), root="")
         return bool(new.sections) and execute.count(new, target.store) > 0
+
+
+NO_VERSION = ""
+"""The version of a table without snapshots."""
+ONE_BY_ONE = -1
+"""The option ``bucket`` of keyed tables that assign buckets key by key."""
+
+
+class Misplaced(CommitConflict):
+    """The error for rows assigned to buckets by outdated knowledge of keys; their files are still there."""
+
+
+def identify_version(snapshot: Snapshot | None) -> str:
+    """Returns an identity of a snapshot, different even from that of a rolled back snapshot with the same id."""
+    return NO_VERSION if snapshot is None else snapshot.delta_manifest_list
+
+
+class Routes:
+    """The snapshots that one committer has checked since rows were assigned to buckets."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+        self._changing: tuple[str, ...] = ()
+        if target.keyed and target.options.bucket == ONE_BY_ONE:
+            # Within a partition, keys that others add show in the index files.
+            self._changing = (OVERWRITE, APPEND) if target.schema.cross_partition else (OVERWRITE,)
+        self._seen: dict[str, Snapshot] = {}
+
+    def check(self, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
+        """Raises `Misplaced` when another commit may have changed the places of keys."""
+        if not self._changing:
+            return
+        for version in {message.routed_on for message in messages if message.routed_on is not None}:
+            if latest is None:
+                if version != NO_VERSION:
+                    raise self._conflict("was rolled back")
+                continue
+            for snapshot in self._since(version, latest):
+                if snapshot.commit_kind in self._changing and snapshot.commit_user != self._target.commit_user:
+                    raise self._conflict(f"was changed by snapshot {snapshot.id}")
+            self._seen[version] = latest
+
+    def _since(self, version: str, latest: Snapshot) -> Iterator[Snapshot]:
+        """Yields the snapshots since this version that were not checked yet, the newest first."""
+        seen = self._seen.get(version)
+        known = {version} if seen is None else {version, identify_version(seen)}
+        snapshot, metadata = latest, self._target.metadata
+        while identify_version(snapshot) not in known:
+            yield snapshot
+            try:
+                if snapshot.id == 1 and version == NO_VERSION:
+                    return
+                snapshot = metadata.snapshot(snapshot.id - 1)
+            except NotFound as error:
+                raise self._conflict(f"was rolled back, or its snapshots expired ({error}),") from error
+
+    def _conflict(self, what: str) -> Misplaced:
+        return Misplaced(
+            f"{self._target.where}: the table {what} after rows were given their buckets; nothing was committed: write "
+            "them again"
+        )
+
+
+def is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Returns whether the snapshot exists and is not expiring: its file is removed after the files that it names."""
+    return is_living_version(metadata, snapshot.id, identify_version(snapshot))
+
+
+def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -> bool:
+    """Returns `is_living` of the snapshot with this id and version (`routes.version_of`)."""
+    earliest = metadata.earliest_snapshot_id()
+    there = metadata.snapshot_or_none(snapshot_id)
+    return there is not None and identify_version(there) == version and earliest is not None and earliest <= snapshot_id
+
+
+@contextmanager
+def guard_compaction(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
+    """Turns a file missing from `base` into a conflict, for a block that compacts the files of `base`.
+
+    Raises:
+        CommitConflict: a file is missing because the snapshot has expired.
+    """
+    with _guard_base(metadata, base, "compacted: others have compacted its files; nothing was changed, compact again"):
+        yield
+
+
+@contextmanager
+def guard_read(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
+    """Turns a file missing from `base` into a conflict, for a block that reads rows of `base` and commits nothing.
+
+    A block that commits as well might have committed before the error, and must not be repeated.
+
+    Raises:
+        CommitConflict: a file is missing because the snapshot has expired.
+    """
+    with _guard_base(metadata, base, "read: others have changed the table; nothing was changed, do it again"):
+        yield
+
+
+@contextmanager
+def _guard_base(metadata: TableMetadata, base: Snapshot | None, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileMissing, SnapshotExpired) as error:
+        if base is None or is_living(metadata, base):
+            raise
+        raise CommitConflict(f"{metadata.where}: snapshot {base.id} expired while it was {what}") from error

@@ -1,37 +1,45 @@
-"""Atomic commits to one table: all messages of a commit become visible at once, or none does."""
+"""Atomic commits to one table: all messages of a commit become visible at once, or none does.
+
+The files of messages that were not committed are removed. Maintenance of the table runs around its commits.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
-from morrow.engine.errors import (
-    CommitConflict,
-    InvalidArgument,
-    StorageError,
-    UnclearOutcome,
-)
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
+from morrow.engine.format.paths import check_segment
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
-from morrow.engine.format.table_statistics import TableStatistics, encode_statistics
-from morrow.engine.telling import logger
-from morrow.writers.commit.attempt import Committer
-from morrow.writers.commit.attributes import CommonAttributes
-from morrow.writers.commit.changes import Changes, appended, at_once, compacted
-from morrow.writers.commit.maintenance import Maintenance, NoMaintenance
-from morrow.writers.commit.message_files import MessageFiles
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.numbering import Numbered
-from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
+from morrow.engine.format.stats import TableStatistics, encode_statistics
+from morrow.engine.io.prefetch import read_each
+from morrow.engine.redaction import get_logger
+from morrow.writers.commit.committer import Committer
+from morrow.writers.commit.messages import (
+    BATCH_COMMIT_IDENTIFIER,
+    Changes,
+    CommitMessage,
+    Partitions,
+    combine_changes,
+    make_append_changes,
+    make_compact_changes,
+    make_overwrite_changes,
+    upgrade_levels,
+)
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.preparing import SnapshotRequest
-from morrow.writers.files.placement import Placement
+from morrow.writers.commit.sequence_numbers import SequenceNumbering
+from morrow.writers.commit.snapshot_metadata import AnyChanges, SnapshotRequest
+from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.target import WriteTarget
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
-log = logger(__name__)
+log = get_logger(__name__)
 
 
 class TableCommit:
@@ -106,7 +114,7 @@ class TableCommit:
     ) -> Snapshot | None:
         self.uncompacted = []
         self._maintenance.before_commit(self._committer.log.newest)
-        written, compaction = appended(messages), compacted(messages)
+        written, compaction = make_append_changes(messages), make_compact_changes(messages)
         last: Snapshot | None = None
         if keep_empty is None:
             keep_empty = written.is_empty and self._keeps_empty(compaction, common.identifier)
@@ -115,7 +123,7 @@ class TableCommit:
             check = check_append_files or kind == OVERWRITE
             if self.target.keyed and any(message.new_files for message in messages):
                 last, messages = self._create_numbered(kind, messages, common, check=check)
-                compaction = compacted(messages)
+                compaction = make_compact_changes(messages)
             else:
                 last = self._committer.create(common.request(kind, written, check=check))
         if not compaction.is_empty:
@@ -126,7 +134,7 @@ class TableCommit:
         self, kind: str, messages: Sequence[CommitMessage], common: CommonAttributes, *, check: bool
     ) -> tuple[Snapshot, Sequence[CommitMessage]]:
         """Creates the snapshot of the written files; returns it and the messages after renumbering."""
-        changes = Numbered(self.target, self._committer.base, self._committer.routes, messages)
+        changes = SequenceNumbering(self.target, self._committer.base, self._committer.routes, messages)
         try:
             created = self._committer.create(common.request(kind, changes, check=check))
         except UnclearOutcome:
@@ -169,17 +177,17 @@ class TableCommit:
         """
         self.uncompacted = []
         common = CommonAttributes(identifier, watermark, properties, premise=premise)
-        written, compaction = appended(messages), compacted(messages)
+        written, compaction = make_append_changes(messages), make_compact_changes(messages)
         compacts = bool(compaction.files or compaction.index)
         waits = compacts and self.target.hides_level_zero
         if waits:
             # Between two snapshots the old rows would be gone and the new ones not yet visible.
-            new, compacts = at_once(written, compaction), False
+            new, compacts = combine_changes(written, compaction), False
         else:
-            new = Changes(written.files if compacts else upgraded(self.target, written.files), (), written.index)
+            new = Changes(written.files if compacts else upgrade_levels(self.target, written.files), (), written.index)
         last: Snapshot | None = None
         if partitions == "all" or partitions:
-            changes = overwritten(self.target, new, partitions)
+            changes = make_overwrite_changes(self.target, new, partitions)
             last = self._committer.create(common.request(OVERWRITE, changes, check=True))
         if compacts:
             last = self._compact(messages, Changes(compaction.files, (), compaction.index), last, common)
@@ -302,3 +310,144 @@ class TableCommit:
             self._maintenance.after_commit(last)
         self._committer.log.settle()
         return last
+
+
+@dataclass(frozen=True)
+class CommonAttributes:
+    """The attributes that all snapshots of one commit share."""
+
+    identifier: int
+    watermark: int | None
+    properties: Mapping[str, str]
+    recognised: bool = False
+    known: Snapshot | None = None
+    premise: Premise | None = None
+
+    def request(self, kind: str, changes: AnyChanges, *, check: bool) -> SnapshotRequest:
+        """Returns the request for one of them. Only the first has the premise: the one after it is a compaction."""
+        return SnapshotRequest(
+            kind,
+            self.identifier,
+            changes,
+            check,
+            self.watermark,
+            self.properties,
+            self.recognised,
+            self.known,
+            None if kind == COMPACT else self.premise,
+        )
+
+
+class Maintenance(Protocol):
+    """Maintenance of a table around its commits, by its options; see `writers.history.commit_maintenance`."""
+
+    def wants_snapshot(self) -> bool:
+        """Returns whether a stream without changes should commit an empty snapshot all the same."""
+
+    def before_commit(self, newest: Snapshot | None) -> None:
+        """Takes a snapshot that was the newest a moment ago, if one is known."""
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
+
+
+class NoMaintenance:
+    """Does nothing around commits: others maintain the table."""
+
+    def wants_snapshot(self) -> bool:
+        return False
+
+    def before_commit(self, newest: Snapshot | None) -> None:
+        pass
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        pass
+
+
+class MessageFiles:
+    """The files of messages to one table."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
+        for message in messages:
+            written = {file.file_name for file in message.new_files}
+            # A file that compaction only moved to another level belongs to the table, unless it is new itself.
+            moved = {file.file_name for file in message.compact_before} - written
+            files = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
+            self.remove(
+                message,
+                [file for file in files if file.file_name not in moved],
+                (*message.new_index_files, *message.compact_new_index_files),
+            )
+            self._target.store.discard(self._new_extras(message))
+
+    def remove_compacted(self, messages: Sequence[CommitMessage]) -> None:
+        """Removes the files that only the compactions of these messages made."""
+        for message in messages:
+            there = {file.file_name for file in (*message.compact_before, *message.new_files)}
+            files = (*message.compact_after, *message.compact_changelog)
+            self.remove(
+                message,
+                [file for file in files if file.file_name not in there],
+                message.compact_new_index_files,
+            )
+
+    def remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
+        """Removes these files of a message; those that cannot be removed stay as orphans."""
+        self._target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
+
+    def _new_extras(self, message: CommitMessage) -> list[str]:
+        """Returns the paths of new files beside data files that belong to the table."""
+        before = {file.file_name: file.extra_files for file in message.compact_before}
+        folder = self._target.bucket_folder(message.partition, message.bucket)
+        return [
+            f"{folder}/{check_segment(name, folder)}"
+            for file in message.compact_after
+            for name in file.extra_files
+            if file.file_name in before and name not in before[file.file_name]
+        ]
+
+    def check_there(self, messages: Sequence[CommitMessage]) -> None:
+        """Raises `FileMissing` where a file that these messages add is gone."""
+        paths: list[str] = []
+        for message in messages:
+            files = (*message.new_files, *message.changelog_files, *message.compact_after)
+            indexes = (*message.new_index_files, *message.compact_new_index_files)
+            paths += (*self._data_paths(message, files), *self._index_paths(message, indexes))
+        for path, there in zip(paths, read_each(self._target.store, self._target.store.exists, paths), strict=True):
+            if not there:
+                raise FileMissing(
+                    path, hint="a file that waits to be committed was removed; write these rows once more"
+                )
+
+    def check_first(self, messages: Sequence[CommitMessage]) -> None:
+        """Raises `FileMissing` where the first file that these messages add is gone.
+
+        All of them are where the table was dropped: what another one made in its place would name files that it lacks.
+        """
+        for message in messages:
+            for path in self._data_paths(message, message.new_files[:1]):
+                if not self._target.store.exists(path):
+                    raise FileMissing(
+                        path,
+                        hint="the table may have been dropped, and made anew; open it, and write these rows once more",
+                    )
+                return
+
+    def _data_paths(self, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[str]:
+        place = Placement.of(message)
+        return [
+            build_file_path(self._target, place, check_segment(name, self._target.where))
+            for file in files
+            if file.external_path is None
+            for name in (file.file_name, *file.extra_files)
+        ]
+
+    def _index_paths(self, message: CommitMessage, files: Sequence[IndexFileMeta]) -> list[str]:
+        if self._target.options.index_in_data_dir:
+            folder = self._target.bucket_folder(message.partition, message.bucket)
+            return [f"{folder}/{check_segment(f.file_name, folder)}" for f in files]
+        return [self._target.metadata.paths.index(f.file_name) for f in files]

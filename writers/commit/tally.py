@@ -1,11 +1,11 @@
-"""What an operation does, while it runs: its name, its rows, and when it began.
+"""Tallies: the name of an operation, its counts of rows and its start, while it runs.
 
-    with tallied(Operation.UPDATE) as tally:
+    with count_rows_of(Operation.UPDATE) as tally:
         table.update({"amount": "0"}, "id = 1")
     tally.updated  # 1
 
-The snapshots of the operation record it (`recorded`). An operation that is repeated after a conflict is counted anew,
-so that the counts are those of its commit.
+The snapshots of the operation record the tally (`record_operation`). If an operation is repeated after a conflict, it
+is counted again, so that the counts are those of its commit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _current: ContextVar[Tally | None] = ContextVar("morrow_tally", default=None)
 
 
 @contextmanager
-def tallied(operation: Operation | None = None) -> Iterator[Tally]:
+def count_rows_of(operation: Operation | None = None) -> Iterator[Tally]:
     """Counts the rows of the operations of a block, on this thread. The block of a caller that counts goes on."""
     outer = _current.get()
     if outer is not None:
@@ -72,13 +72,13 @@ def tallied(operation: Operation | None = None) -> Iterator[Tally]:
         _current.reset(token)
 
 
-def recorded(operation: Operation) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]:
+def record_operation(operation: Operation) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]:
     """Makes a function an operation, which its snapshots record."""
 
     def decorate(function: Callable[Args, Result]) -> Callable[Args, Result]:
         @functools.wraps(function)
         def run(*args: Args.args, **kwargs: Args.kwargs) -> Result:
-            with tallied(operation):
+            with count_rows_of(operation):
                 return function(*args, **kwargs)
 
         return run
@@ -86,12 +86,12 @@ def recorded(operation: Operation) -> Callable[[Callable[Args, Result]], Callabl
     return decorate
 
 
-def running() -> Tally | None:
+def find_running_tally() -> Tally | None:
     """Returns the operation that runs on this thread, if one does."""
     return _current.get()
 
 
-def begin() -> None:
+def begin_tally() -> None:
     """Forgets what an attempt has counted."""
     if (tally := _current.get()) is not None:
         tally.inserted = tally.updated = tally.deleted = None

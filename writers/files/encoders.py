@@ -1,28 +1,77 @@
 """Encoders of the file formats: a file is a head, blocks of rows, and a foot that locates the blocks.
 
 Blocks (row groups, stripes, Avro's blocks) are independent, so several threads encode them, and rolling decides after
-which block a file ends.
+which block a file ends. Frames are cut to the size of blocks.
 
 To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
 `FileWriter` as its `WRITER`, and its name in `BUILT_IN`. In another package, register both by entry points
 (`morrow.engine.plugins`).
+
+The columns of a file, of which those of the merge precede those of the table:
+
+    append      <column>...
+    keyed       _KEY_<key>...  _SEQUENCE_NUMBER  _VALUE_KIND  <column>...
+    thin mode                  _SEQUENCE_NUMBER  _VALUE_KIND  <column>...
+
+Keys are the trimmed primary key. Partition columns are stored like any other. Members of a ROW have field ids of their
+own. The ids of an ARRAY's element and a MAP's key and value follow from the id of the column (or member) they are in
+and from the number of lists and maps around them: a range of a thousand for each column, up or (keys) down from a base.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
-from itertools import accumulate
-from typing import Any, Protocol
+from itertools import accumulate, chain, islice
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, make_key_field
+from morrow.engine.format.types import DataField
+from morrow.engine.names import col, cols
 from morrow.engine.options import Declared, WriteOptions
-from morrow.engine.plugins import FILE_WRITERS, plugin_of
-from morrow.writers.files.layout import FileLayout
+from morrow.engine.plugins import FILE_WRITERS, load_plugin_of
+from morrow.engine.structs import replace
+from morrow.writers.target import WriteTarget
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """`columns` of the table, its trimmed primary key (empty in append tables), and whether keys are stored twice."""
+
+    columns: tuple[DataField, ...]
+    keys: tuple[DataField, ...] = ()
+    thin: bool = False
+
+    @classmethod
+    def of(cls, target: WriteTarget) -> FileLayout:
+        schema = target.schema
+        keys = tuple(schema.by_name[name] for name in schema.trimmed_primary_keys) if target.keyed else ()
+        return cls(schema.fields, keys, target.write.thin_mode)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The ``_KEY_`` columns of the file."""
+        return () if self.thin else tuple(map(make_key_field, self.keys))
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        """All columns of the file."""
+        system = (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD) if self.keys else ()
+        return (*self.key_fields, *system, *self.columns)
+
+    def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Returns the columns of the file from a version frame (keyed) or a plain frame."""
+        if not self.keys and frame.columns == [field.name for field in self.columns]:
+            return frame
+        copies = () if self.thin else (col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
+        return frame.select(*copies, *cols(field.name for field in self.fields[len(self.key_fields) :]))
 
 
 @dataclass(frozen=True)
@@ -73,7 +122,7 @@ class EncoderOptions:
     where: str
 
 
-def one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+def encode_one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
     """Returns `Encoder.blocks` of formats that gain nothing from encoding many blocks at once."""
     starts = accumulate(heights, initial=0)
     return [partial(encoder.block, frame[start : start + height]) for start, height in zip(starts, heights)]
@@ -98,9 +147,9 @@ BUILT_IN = ("parquet", "orc", "avro")
 """Formats with a module of their name in `formats`, which has a `FileWriter` as its `WRITER`."""
 
 
-def file_writer(format_: str, where: str) -> FileWriter:
+def find_file_writer(format_: str, where: str) -> FileWriter:
     """Returns the writer of a format, built in or of another package. Raises `Unsupported`: there is none."""
-    found = _built_in(format_) if format_ in BUILT_IN else plugin_of(FILE_WRITERS, format_, FileWriter)
+    found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_WRITERS, format_, FileWriter)
     if found is None:
         hint = f"choose one of {', '.join(BUILT_IN)}"
         raise Unsupported(f"writing files of the format {format_!r}", where=where, hint=hint)
@@ -108,15 +157,105 @@ def file_writer(format_: str, where: str) -> FileWriter:
 
 
 @cache
-def _built_in(format_: str) -> FileWriter:
+def _load_built_in(format_: str) -> FileWriter:
     found: FileWriter = import_module(f"{__package__}.formats.{format_}").WRITER
     return found
 
 
-def encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
+def make_encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
     """Returns the encoder of a format.
 
     Raises:
         Unsupported: a format, codec or column type that Morrow does not write.
     """
-    return file_writer(format_, options.where).encoder(layout, options)
+    return find_file_writer(format_, options.where).encoder(layout, options)
+
+
+MAX_BLOCK_ROWS = 1 << 18
+MIN_BLOCK_ROWS = 1000
+"""The least rows of a block: Java checks the size of a file every thousand rows."""
+MAX_BLOCK_BYTES = 32 << 20
+"""The most bytes of rows in memory that make one block."""
+MAX_ENCODING_THREADS = 4
+"""The most encoding threads: each holds a block, and memory stays bounded on machines of any size."""
+
+T = TypeVar("T")
+
+
+def cut_blocks(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.DataFrame]:
+    """Yields the same rows in frames that make a block each; small ones wait for more."""
+    waiting: list[pl.DataFrame] = []
+    rows = 0
+    waiting_bytes: float = 0
+    for frame in frames:
+        if not frame.height:
+            continue
+        waiting.append(frame)
+        rows += frame.height
+        waiting_bytes += frame.estimated_size()
+        if rows < MAX_BLOCK_ROWS and waiting_bytes < block_bytes:
+            continue
+        joined = pl.concat(waiting) if len(waiting) > 1 else frame
+        fitting = int(rows * block_bytes / max(waiting_bytes, 1)) // MIN_BLOCK_ROWS * MIN_BLOCK_ROWS
+        size = min(max(fitting, MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
+        whole = rows // size * size
+        yield from (joined[start : start + size] for start in range(0, whole, size))
+        rest = joined[whole:]
+        waiting, rows = [rest] if rest.height else [], rest.height
+        waiting_bytes = rest.estimated_size()
+    if waiting:
+        yield pl.concat(waiting) if len(waiting) > 1 else waiting[0]
+
+
+def encode_in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Generator[T]:
+    """Yields encoded pieces in their order, several at a time; a single one without any thread."""
+    start = list(islice(pieces, 2))
+    if len(start) < 2:
+        yield from map(encode, start)
+        return
+    threads = min(pl.thread_pool_size(), MAX_ENCODING_THREADS)
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[T]] = deque()
+        try:
+            for piece in chain(start, pieces):
+                ahead.append(pool.submit(encode, piece))
+                if len(ahead) > threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+NESTED_ID_BASE = (2**31 - 1) // 4
+MAX_DEPTHS = 1 << 10
+
+
+@dataclass(frozen=True)
+class FieldPlace:
+    """The position of a type: its column, the number of lists and maps around it, and whether it is nested at all."""
+
+    field_id: int
+    where: str
+    depth: int = 0
+    nested: bool = False
+
+    @property
+    def inside(self) -> FieldPlace:
+        """The place of elements, keys and values."""
+        return replace(self, depth=self.depth + 1, nested=True)
+
+    def member(self, field_id: int) -> FieldPlace:
+        """Returns the place of a ROW's member, where depths start anew."""
+        return FieldPlace(field_id, self.where, nested=True)
+
+    @property
+    def element_id(self) -> int:
+        """The id of an element or value here."""
+        return NESTED_ID_BASE + self.field_id * MAX_DEPTHS + self.depth
+
+    @property
+    def key_id(self) -> int:
+        """The id of a key here."""
+        return NESTED_ID_BASE - self.field_id * MAX_DEPTHS - self.depth

@@ -1,1 +1,1 @@
-"""What becomes of states and files once they are committed: tags, branches, rollback, expiry, cleaning."""
+"""History: tags, branches, rollback, expiry and cleaning of what was committed."""

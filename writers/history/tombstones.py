@@ -24,26 +24,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from morrow.engine.errors import FileMissing
-from morrow.engine.format.paths import TablePaths, numbered
+from morrow.engine.format.paths import TablePaths, parse_numbered
 from morrow.engine.format.snapshot import parse_snapshot
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Root
 from morrow.engine.units import NANOS_PER_MILLI
-from morrow.writers.history.unreferenced import remove_unreferenced
+from morrow.writers.history.unreferenced_files import remove_unreferenced
 
 RETIRED = re.compile(r"retired-(?P<kind>snapshot|tag|changelog|schema|branch)-[0-9a-f]{32}")
 BRANCH = "branch"
 CREATING = "creating-"
 """Prefix of the folder in which a branch is built before it gets its name."""
-ABANDONED_MILLIS = 24 * 60 * 60 * 1000
+MIN_ABANDONED_MILLIS = 24 * 60 * 60 * 1000
 """Age after which an unfinished branch counts as abandoned."""
 ROOTS = ("snapshot", "tag", "changelog")
 """Kinds of files that name the other files needed; each lies in the folder of its name."""
 FILES = (*ROOTS, "schema")
 
 
-def retire(metadata: TableMetadata, path: str) -> bool:
+def retire_file(metadata: TableMetadata, path: str) -> bool:
     """Retires the snapshot, tag, changelog, schema or branch at `path`: it is gone when this returns.
 
     Its bytes are kept until `finish_removals` has removed the files that only it needs.
@@ -53,8 +53,8 @@ def retire(metadata: TableMetadata, path: str) -> bool:
     Raises:
         StorageError: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
     """
-    target = tombstone_path(path)
-    if _retired_kind(target.rpartition("/")[2]) == BRANCH:
+    target = make_tombstone_path(path)
+    if _parse_retired_kind(target.rpartition("/")[2]) == BRANCH:
         metadata.store.move_folder(path, target)
         return True
     try:
@@ -64,7 +64,7 @@ def retire(metadata: TableMetadata, path: str) -> bool:
     return True
 
 
-def tombstone_path(path: str) -> str:
+def make_tombstone_path(path: str) -> str:
     """Returns a new path under which to retire the file or folder at `path`, another one each time."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/retired-{name.partition('-')[0]}-{uuid.uuid4().hex}"
@@ -83,63 +83,63 @@ def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | N
         CorruptFile, FileMissing: metadata that cannot be read; retired files stay retired.
         StorageError: a file could not be removed; the next maintenance tries again.
     """
-    files, beside = list(_retired_files(metadata)), metadata.store.list(metadata.paths.branches_dir)
-    branches = list(_retired_branches(metadata, beside))
-    gone = list(_roots(metadata, files))
+    files, beside = list(_find_retired_files(metadata)), metadata.store.list(metadata.paths.branches_dir)
+    branches = list(_find_retired_branches(metadata, beside))
+    gone = list(_read_roots(metadata, files))
     for branch in branches:
-        gone += _roots(branch, [*root_files(branch), *_retired_files(branch)])
+        gone += _read_roots(branch, [*list_root_files(branch), *_find_retired_files(branch)])
     if gone:
         remove_unreferenced(metadata, gone)
     if files:
         metadata.store.delete_many([path for path, _ in files])
     if abandoned_before_millis is None:
-        abandoned_before_millis = time.time_ns() // NANOS_PER_MILLI - ABANDONED_MILLIS
-    abandoned = _abandoned(metadata, beside, abandoned_before_millis)
+        abandoned_before_millis = time.time_ns() // NANOS_PER_MILLI - MIN_ABANDONED_MILLIS
+    abandoned = _find_abandoned(metadata, beside, abandoned_before_millis)
     for folder in [*(branch.paths.branch_root for branch in branches), *abandoned]:
         metadata.store.delete_folder(folder)
 
 
-def _retired_files(metadata: TableMetadata) -> Iterator[tuple[str, str]]:
+def _find_retired_files(metadata: TableMetadata) -> Iterator[tuple[str, str]]:
     """Yields paths and kinds of the retired files of this branch."""
     for kind in FILES:
         folder = f"{metadata.paths.branch_root}/{kind}"
         for status in metadata.store.list(folder):
-            if _retired_kind(status.name) == kind and not status.is_dir:
+            if _parse_retired_kind(status.name) == kind and not status.is_dir:
                 yield f"{folder}/{status.name}", kind
 
 
-def root_files(metadata: TableMetadata) -> list[tuple[str, str]]:
+def list_root_files(metadata: TableMetadata) -> list[tuple[str, str]]:
     """Returns paths and kinds of all snapshots, tags and changelogs of a branch, the newest snapshots first."""
     found: list[tuple[str, str]] = []
     for kind in ROOTS:
         folder = f"{metadata.paths.branch_root}/{kind}"
         listed = (status.name for status in metadata.store.list(folder) if not status.is_dir)
-        names = [n for n in listed if n.startswith("tag-") or numbered(n, f"{kind}-") is not None]
+        names = [n for n in listed if n.startswith("tag-") or parse_numbered(n, f"{kind}-") is not None]
         found += [
             (f"{folder}/{name}", kind) for name in sorted(names, key=lambda name: (len(name), name), reverse=True)
         ]
     return found
 
 
-def _retired_branches(metadata: TableMetadata, listed: Iterable[FileStatus]) -> Iterator[_RetiredBranch]:
+def _find_retired_branches(metadata: TableMetadata, listed: Iterable[FileStatus]) -> Iterator[_RetiredBranch]:
     for status in listed:
-        if _retired_kind(status.name) == BRANCH and status.is_dir:
+        if _parse_retired_kind(status.name) == BRANCH and status.is_dir:
             yield _RetiredBranch(metadata.store, metadata.root, status.name, metadata.allowed_roots)
 
 
-def _abandoned(metadata: TableMetadata, listed: Iterable[FileStatus], before_millis: int) -> Iterator[str]:
+def _find_abandoned(metadata: TableMetadata, listed: Iterable[FileStatus], before_millis: int) -> Iterator[str]:
     """Yields the folders of abandoned unfinished branches."""
     for status in listed:
         if status.name.startswith(CREATING) and status.is_dir and status.modified_millis < before_millis:
             yield f"{metadata.paths.branches_dir}/{status.name}"
 
 
-def _retired_kind(name: str) -> str | None:
+def _parse_retired_kind(name: str) -> str | None:
     found = RETIRED.fullmatch(name)
     return None if found is None else found["kind"]
 
 
-def _roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
+def _read_roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
     """Yields the roots in these files, without those that another process has finished meanwhile."""
     for path, kind in files:
         if kind in ROOTS:

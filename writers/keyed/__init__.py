@@ -1,1 +1,1 @@
-"""The merge trees of keyed tables: a sorted buffer, levels of sorted runs, and compactions that merge them."""
+"""Keyed tables: a sort buffer, levels of sorted runs, and compactions that merge the runs."""

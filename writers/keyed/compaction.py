@@ -1,16 +1,24 @@
-"""Compacts the runs of one bucket that the strategy picks, section by section, rewriting as few rows as possible."""
+"""Compaction of one bucket of a keyed table: picks sorted runs, and merges them section by section.
+
+The choice is universal compaction as in Java Paimon. Runs are ordered newest first: the files of level 0, then the
+levels above. A pick is always a prefix of them, so the compacted runs are newer than all others, and their output goes
+to a level in between. Compaction rewrites as few rows as possible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Protocol
 
-from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.writers.files import delete_files
-from morrow.writers.keyed.keys import key_order_of, trimmed_key
-from morrow.writers.keyed.levels import Levels, Section, sections_of
-from morrow.writers.keyed.picks import Picks
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.options.kinds import LookupCompact
+from morrow.engine.options.write_options import WriteOptions
+from morrow.writers.files.data_files import delete_files
+from morrow.writers.keyed.levels import LevelRun, Levels, Section, make_key_order, split_sections, trim_key
 from morrow.writers.keyed.rewriter import CompactResult, Rewriter
-from morrow.writers.keyed.strategy import CompactUnit, Strategy
 from morrow.writers.target import WriteTarget
 
 
@@ -23,8 +31,8 @@ class Compactor:
         self._target = target
         self._write = target.write
         self._rewriter = rewriter
-        self._picks = Picks(self._write, strategy, rewriter.vectors)
-        self._order = key_order_of(trimmed_key(target), where=target.where)
+        self._picks = FilePicker(self._write, strategy, rewriter.vectors)
+        self._order = make_key_order(trim_key(target), where=target.where)
         self.levels = Levels.of(files, self._write.levels, self._order, where=target.where)
 
     @property
@@ -69,7 +77,7 @@ class Compactor:
         """
         waiting: list[Section] = []
         large = self._write.target_file_size // 10 * 7
-        for section in sections_of(unit.files, self._order):
+        for section in split_sections(unit.files, self._order):
             if len(section) > 1:
                 waiting.append(section)
                 continue
@@ -99,3 +107,244 @@ class Compactor:
         if file.level == unit.output_level:
             return CompactResult()
         return self._rewriter.upgrade(unit.output_level, file)
+
+
+DEAD_ROWS_RATIO = 2
+"""A file is rewritten when more than one in this many of its rows are dead."""
+
+
+class DeadRows(Protocol):
+    """The deletion vectors of a bucket, as far as picks ask for them."""
+
+    def __contains__(self, data_file: object) -> bool: ...
+
+    def dead_rows(self, data_file: str) -> int: ...
+
+
+@dataclass(frozen=True)
+class FilePicker:
+    """Chooses the files of compactions. `vectors` is null in tables without deletion vectors."""
+
+    write: WriteOptions
+    strategy: Strategy
+    vectors: DeadRows | None
+
+    def ordinary(self, levels: Levels) -> CompactUnit | None:
+        """Returns what the strategy picks, or else files most of whose rows are dead; None for nothing to do."""
+        unit = self.strategy.pick(levels.count, levels.level_runs)
+        return self._mostly_dead(levels) if unit is None or unit.changes_nothing else unit
+
+    def full(self, levels: Levels) -> CompactUnit | None:
+        """Returns everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
+        runs, top = levels.level_runs, levels.max_level
+        if not runs:
+            return None
+        if len(runs) > 1 or runs[0].level != top:
+            return CompactUnit.of(top, runs)
+        vectors = self.vectors
+        dead = tuple(file for file in runs[0].files if vectors is not None and file.file_name in vectors)
+        files = runs[0].files if self.write.force_rewrite_all else dead
+        return CompactUnit(top, files, each_alone=True) if files else None
+
+    def _mostly_dead(self, levels: Levels) -> CompactUnit | None:
+        """Returns files of one level that have fewer live rows than dead ones."""
+        vectors = self.vectors
+        if vectors is None:
+            return None
+        for run in levels.level_runs:
+            files = tuple(f for f in run.files if vectors.dead_rows(f.file_name) * DEAD_ROWS_RATIO > f.row_count)
+            if files and run.level > 0:
+                return CompactUnit(run.level, files, each_alone=True)
+        return None
+
+
+Runs = Sequence[LevelRun]
+
+
+@dataclass(frozen=True)
+class CompactUnit:
+    """Files to compact, and their output level. `each_alone`: every file is rewritten by itself."""
+
+    output_level: int
+    files: tuple[DataFileMeta, ...]
+    each_alone: bool = False
+
+    @classmethod
+    def of(cls, output_level: int, runs: Runs) -> CompactUnit:
+        return cls(output_level, tuple(file for run in runs for file in run.files))
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether there is no file, or one that is at its level already."""
+        return not self.files or (len(self.files) == 1 and self.files[0].level == self.output_level)
+
+
+class Strategy(Protocol):
+    """Decides which files a writer compacts after a flush."""
+
+    def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
+        """Returns the files to compact now, of a tree with this number of levels."""
+        ...
+
+
+@dataclass(frozen=True)
+class OffPeak:
+    """Hours of the day (local time, `end` excluded) in which the size ratio is larger by `ratio` percent."""
+
+    start: int
+    end: int
+    ratio: int
+
+    def now(self, hour: int) -> int:
+        """Returns the percentage added to the size ratio at this hour."""
+        if self.start <= self.end:
+            return self.ratio if self.start <= hour < self.end else 0
+        return self.ratio if hour < self.end or self.start <= hour else 0
+
+
+@dataclass
+class EarlyFull:
+    """Full compactions before the sizes of runs require one."""
+
+    interval: timedelta | None = None
+    total_size: int | None = None
+    incremental_size: int | None = None
+    now: Callable[[], datetime] = datetime.now
+    _last: datetime | None = None
+
+    def done(self) -> None:
+        """Records the start of a full compaction."""
+        self._last = self.now()
+
+    def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
+        """Returns all runs when one of the limits is reached."""
+        if len(runs) == 1 or not self._due(levels - 1, runs):
+            return None
+        self.done()
+        return CompactUnit.of(levels - 1, runs)
+
+    def _due(self, max_level: int, runs: Runs) -> bool:
+        if self.interval is not None and (self._last is None or self.now() - self._last > self.interval):
+            return True
+        if self.total_size is not None and sum(run.size for run in runs) < self.total_size:
+            return True
+        if self.incremental_size is None:
+            return False
+        return sum(run.size for run in runs if run.level != max_level) > self.incremental_size
+
+
+@dataclass(frozen=True)
+class UniversalCompaction:
+    """Compacts by size amplification, then by size ratio, then by the number of runs.
+
+    Args:
+        size_amplification: percent by which newer runs may exceed the oldest before all are compacted.
+        size_ratio: percent by which the next run may exceed those picked and still be included.
+        run_trigger: the least number of runs that triggers a compaction.
+    """
+
+    size_amplification: int = 200
+    size_ratio: int = 1
+    run_trigger: int = 5
+    early: EarlyFull | None = None
+    off_peak: OffPeak | None = None
+
+    def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
+        early = self.early.pick(levels, runs) if self.early else None
+        unit = early or self.by_amplification(levels - 1, runs) or self.by_ratio(levels - 1, runs)
+        if unit is None and len(runs) > self.run_trigger:
+            return self.of_ratio(levels - 1, runs, len(runs) - self.run_trigger + 1)
+        return unit
+
+    def by_amplification(self, max_level: int, runs: Runs) -> CompactUnit | None:
+        """Returns all runs when those before the oldest have grown too large against it."""
+        if len(runs) < self.run_trigger:
+            return None
+        newer = sum(run.size for run in runs[:-1])
+        if newer * 100 <= self.size_amplification * runs[-1].size:
+            return None
+        self._full_begins()
+        return CompactUnit.of(max_level, runs)
+
+    def by_ratio(self, max_level: int, runs: Runs) -> CompactUnit | None:
+        """Returns the newest runs up to one that is much larger."""
+        return None if len(runs) < self.run_trigger else self.of_ratio(max_level, runs, 1)
+
+    def of_ratio(self, max_level: int, runs: Runs, count: int, *, force: bool = False) -> CompactUnit | None:
+        """Returns the first `count` runs and the next up to one that is much larger; `force`: even a single run."""
+        ratio = self.size_ratio + (self.off_peak.now(datetime.now().hour) if self.off_peak else 0)
+        size = sum(run.size for run in runs[:count])
+        for run in runs[count:]:
+            if size * (100.0 + ratio) / 100.0 < run.size:
+                break
+            size += run.size
+            count += 1
+        return self.unit(runs, max_level, count) if force or count > 1 else None
+
+    def force_level_zero(self, levels: int, runs: Runs) -> CompactUnit | None:
+        """Returns all files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
+        count = sum(1 for _ in takewhile(lambda run: run.level == 0, runs))
+        return self.of_ratio(levels - 1, runs, count, force=True) if count else None
+
+    def unit(self, runs: Runs, max_level: int, count: int) -> CompactUnit:
+        """Returns the first `count` runs for the level below the next one's; more if that were level 0."""
+        output = max_level if count == len(runs) else max(0, runs[count].level - 1)
+        if output == 0:
+            for run in runs[count:]:
+                count += 1
+                if run.level != 0:
+                    output = run.level
+                    break
+        if count == len(runs):
+            self._full_begins()
+            output = max_level
+        return CompactUnit.of(output, runs[:count])
+
+    def _full_begins(self) -> None:
+        if self.early is not None:
+            self.early.done()
+
+
+@dataclass
+class ForceUpLevelZero:
+    """Universal compaction that otherwise moves all of level 0 up: at once, or after every `interval` picks."""
+
+    universal: UniversalCompaction
+    interval: int | None = None
+    _waited: int = 0
+
+    def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
+        unit = self.universal.pick(levels, runs)
+        if unit is not None:
+            return unit
+        if self.interval is not None:
+            self._waited += 1
+            if self._waited != self.interval:
+                return None
+            self._waited = 0
+        return self.universal.force_level_zero(levels, runs)
+
+
+def make_strategy(write: WriteOptions, *, lookup: bool) -> Strategy:
+    """Returns the strategy that a table's options ask for.
+
+    Args:
+        lookup: whether keys are looked up when they leave level 0, which therefore has to be emptied.
+    """
+    universal = UniversalCompaction(
+        write.size_amplification, write.size_ratio, write.run_trigger, _parse_early_full(write), _parse_off_peak(write)
+    )
+    if lookup:
+        # Empties level 0 at once, or after some picks that found nothing else to do.
+        gentle = write.lookup_compact is LookupCompact.GENTLE
+        return ForceUpLevelZero(universal, write.lookup_compact_interval if gentle else None)
+    return ForceUpLevelZero(universal) if write.force_up_level_zero else universal
+
+
+def _parse_early_full(write: WriteOptions) -> EarlyFull | None:
+    limits = write.optimization_interval, write.total_size_threshold, write.incremental_size_threshold
+    return None if limits == (None, None, None) else EarlyFull(*limits)
+
+
+def _parse_off_peak(write: WriteOptions) -> OffPeak | None:
+    return None if write.off_peak_hours is None else OffPeak(*write.off_peak_hours, write.off_peak_size_ratio)

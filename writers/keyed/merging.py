@@ -11,26 +11,25 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.arrow_buffers import adjoined
+from morrow.engine.format.arrow_buffers import join_slices
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
-from morrow.engine.names import cols, exactly
+from morrow.engine.names import cols, select_exactly
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.rounds import Rounds, by_falling
-from morrow.readers.merges.versions import Versions
-from morrow.writers.keyed.keys import Rows, sorted_rows, trimmed_key
+from morrow.readers.merges.versions import Rounds, Versions, order_by_count
+from morrow.writers.keyed.levels import Rows, sort_rows, trim_key
 from morrow.writers.target import WriteTarget
 
-MOST_CHUNKS = 64
+MAX_CHUNKS = 64
 """The most chunks of a frame that are looked at one by one."""
-SPREAD = 4
+MAX_SPREAD = 4
 """Rows are copied from one piece where that has at most so many times their number."""
 
 RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
-def joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Returns the rows of the frames in one piece, from which rows are copied fastest.
 
     They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once. Slices of
@@ -41,9 +40,9 @@ def joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
     columns = []
     for name in frames[0].columns:
         parts = [frame[name] for frame in frames]
-        whole = adjoined(parts)
+        whole = join_slices(parts)
         columns.append(pl.concat(parts, rechunk=True) if whole is None else whole)
-        frames[:] = [frame.drop(exactly(name)) for frame in frames]
+        frames[:] = [frame.drop(select_exactly(name)) for frame in frames]
     frames.clear()
     return pl.DataFrame(columns)
 
@@ -61,10 +60,10 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
     Raises:
         Unsupported: a retraction that the engine does not support.
     """
-    return _picked(target, rows, in_order=in_order).all()
+    return _pick_versions(target, rows, in_order=in_order).all()
 
 
-def merged_slices(
+def merge_slices(
     target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False, first_number: int | None = None
 ) -> Iterator[pl.DataFrame]:
     """Yields the result of `merge_versions`, `step` rows at a time.
@@ -72,18 +71,18 @@ def merged_slices(
     Args:
         first_number: the ``_SEQUENCE_NUMBER`` of the first row, where those of the others follow one by one.
     """
-    yield from _picked(target, rows, in_order=in_order, first_number=first_number).slices(step)
+    yield from _pick_versions(target, rows, in_order=in_order, first_number=first_number).slices(step)
 
 
-def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
+def sort_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
     """Yields all rows, given in the order of arrival, by key and age, `step` rows at a time."""
-    spec = _spec(target)
-    order, _ = sorted_rows(trimmed_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
-    yield from _Picked(rows, order).slices(step)
+    spec = _require_spec(target)
+    order, _ = sort_rows(trim_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
+    yield from _VersionPick(rows, order).slices(step)
 
 
 @dataclass(frozen=True)
-class _Picked:
+class _VersionPick:
     """Row numbers of a frame, whose rows are not copied yet.
 
     `first_number` is the sequence number of the first row, where those of the others follow one by one.
@@ -134,7 +133,7 @@ class _Picked:
                 pieces.append(self.rows[low:high])
                 shift = height - low
                 height += high - low
-        if height > SPREAD * len(numbers):
+        if height > MAX_SPREAD * len(numbers):
             return self.rows, numbers
         return pl.concat(pieces, rechunk=True), places
 
@@ -142,7 +141,7 @@ class _Picked:
     def _chunk_ends(self) -> Rows:
         """Where the chunks of the frame end; none of a frame of too many."""
         lengths = self.rows.to_series(0).chunk_lengths()
-        return np.cumsum(lengths if len(lengths) <= MOST_CHUNKS else [])
+        return np.cumsum(lengths if len(lengths) <= MAX_CHUNKS else [])
 
     @cached_property
     def _only_kind(self) -> pl.Series | None:
@@ -151,27 +150,29 @@ class _Picked:
         return kinds[:1] if kinds.min() == kinds.max() else None
 
 
-def _picked(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool, first_number: int | None = None) -> _Picked:
-    spec = _spec(target)
+def _pick_versions(
+    target: WriteTarget, rows: pl.DataFrame, *, in_order: bool, first_number: int | None = None
+) -> _VersionPick:
+    spec = _require_spec(target)
     age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
     descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]
-    order, starts = sorted_rows(trimmed_key(target), rows, age, descending)
+    order, starts = sort_rows(trim_key(target), rows, age, descending)
     if spec.folds and len(starts) < len(order):
-        return _folded(target, rows, order, starts)
-    return _Picked(rows, _chosen(spec, rows, order, starts, target.where), first_number)
+        return _fold_versions(target, rows, order, starts)
+    return _VersionPick(rows, _choose_versions(spec, rows, order, starts, target.where), first_number)
 
 
-def _spec(target: WriteTarget) -> MergeSpec:
+def _require_spec(target: WriteTarget) -> MergeSpec:
     assert target.merge is not None
     return target.merge
 
 
-def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
+def _choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
     """Returns one version of every key: the first for first-row, the newest for other engines."""
     first = spec.rule is Rule.FIRST
     several = len(starts) < len(order)
     if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
-        order, starts = _without_retractions(spec, rows, order, starts, where)
+        order, starts = _drop_retractions(spec, rows, order, starts, where)
     if len(starts) == len(order):
         return order
     if first:
@@ -180,9 +181,7 @@ def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, wher
     return order[ends]
 
 
-def _without_retractions(
-    spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str
-) -> tuple[Rows, Rows]:
+def _drop_retractions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> tuple[Rows, Rows]:
     """Returns the order and the starts without the retractions of keys with several versions."""
     counts = np.diff(np.append(starts, len(order)))
     left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
@@ -197,7 +196,7 @@ def _without_retractions(
     return order[~left_out], kept
 
 
-def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _Picked:
+def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _VersionPick:
     """Combines all versions of every key."""
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
@@ -205,20 +204,20 @@ def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) 
     single[order[starts[alone]]] = True
     several = counts[~alone]
     versions = Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], several))
-    spec = _spec(target)
+    spec = _require_spec(target)
     fields = [target.schema.by_name[column.name] for column in spec.columns]
     merged = fold(spec, fields, rows, versions, where=target.where).select(cols(rows.columns))
     if not alone.any():
-        return _Picked(merged, _places_of_folded(several))
+        return _VersionPick(merged, _locate_folded(several))
     both = pl.concat([rows, merged])
     numbers = np.empty(len(starts), np.int64)
     numbers[alone] = order[starts[alone]]
-    numbers[~alone] = rows.height + _places_of_folded(several)
-    return _Picked(both, numbers)
+    numbers[~alone] = rows.height + _locate_folded(several)
+    return _VersionPick(both, numbers)
 
 
-def _places_of_folded(counts: Rows) -> Rows:
+def _locate_folded(counts: Rows) -> Rows:
     """Returns the row of each key in the fold's result, which has keys with more versions first, from their counts."""
     places = np.empty(len(counts), np.int64)
-    places[by_falling(counts)] = np.arange(len(counts))
+    places[order_by_count(counts)] = np.arange(len(counts))
     return places

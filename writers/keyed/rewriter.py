@@ -1,19 +1,39 @@
-"""Compaction of files of a bucket: merges them into files of a higher level, or moves them there unchanged.
+"""Rewrites of sorted runs: merges files into files of a higher level, or moves them there unchanged.
 
-`Rewriter` only merges. Its subclasses in `morrow.writers.keyed.lookup` override `rewrite` and `upgrade` to handle keys
-that arrive at a higher level (changelogs, deletion vectors).
+`Rewriter` only merges. Its subclasses in `morrow.writers.keyed.lookup_rewriters` override `rewrite` and `upgrade` to
+handle keys that arrive at a higher level (changelogs, deletion vectors).
+
+Runs are merged in key order, one range of keys at a time: any number of runs in bounded memory. Each run is read in
+batches. The smallest of the last keys in memory bounds a range of keys that no later batch can add to; the rows below
+it are taken from every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
-from morrow.writers.files import Placement, write_files
+import polars as pl
+
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
+from morrow.engine.names import cols
+from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.keyed.levels import Levels, Section, files_of
-from morrow.writers.keyed.sorted_merge import sorted_merge
+from morrow.writers.keyed.levels import (
+    KeyOrder,
+    Levels,
+    Section,
+    SortedRun,
+    is_below,
+    list_files,
+    make_key_order,
+    trim_key,
+)
+from morrow.writers.keyed.merging import RETRACTS, merge_slices
 from morrow.writers.target import WriteTarget
 
 
@@ -51,8 +71,8 @@ class Rewriter:
         Args:
             drop_deletes: whether retractions are dropped, because no older file can hold their keys.
         """
-        before = files_of(sections)
-        frames = sorted_merge(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
+        before = list_files(sections)
+        frames = merge_sorted(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
         after = write_files(self.target, self.place, frames, level=output_level, source=FileSource.COMPACT)
         self.replaced(before)
         return CompactResult(before, tuple(after))
@@ -66,3 +86,212 @@ class Rewriter:
         if self.vectors is not None:
             for file in files:
                 self.vectors.remove(file.file_name)
+
+
+MAX_WHOLE_BYTES = 384 << 20
+"""The most memory of neighbouring sections that are merged in one piece."""
+RANGE_BYTES = 128 << 20
+"""The memory of the heads of the runs of a larger section."""
+UNPACKED = 3
+"""The approximate upper bound of the ratio of rows' memory to the size of their files."""
+MIN_BATCH_ROWS = 1 << 12
+MAX_BATCH_ROWS = 1 << 20
+"""The most rows of a run that are read at once: a power of two, so that batches end where row groups of a file do."""
+VALUE_BYTES = 12
+"""The approximate memory of a value that is not long."""
+REFILLED = 4
+"""A run is read further when less than one in this many rows of a batch are left."""
+SLICE_ROWS = 1 << 18
+"""Merged rows copied at once."""
+
+
+def merge_sorted(
+    target: WriteTarget,
+    place: Placement,
+    sections: Sequence[Section],
+    *,
+    vectors: DeletionMaintainer | None = None,
+    drop_deletes: bool,
+) -> Iterator[pl.DataFrame]:
+    """Yields the merged rows of the files as sorted version frames by ascending key ranges, a few in memory at once.
+
+    Args:
+        sections: files whose key ranges overlap only within a section, sections in key order.
+        vectors: the deletion vectors of the bucket, whose dead rows are left out.
+        drop_deletes: whether remaining retractions are dropped.
+
+    Raises:
+        CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
+    """
+    files = StoredFiles(target, place, list_files(sections), vectors)
+    order = make_key_order(trim_key(target), where=target.where)
+    for group in _group_sections(sections, len(files.fields)):
+        by_age = _order_by_age(group, order)
+        for parts in _read_key_ranges(files, by_age or _join_runs(group), group):
+            # A single run needs no merge.
+            merged = (
+                parts
+                if len(parts) == 1
+                else merge_slices(target, pl.concat(parts), SLICE_ROWS, in_order=by_age is not None)
+            )
+            yield from (rows.filter(~RETRACTS) for rows in merged) if drop_deletes else merged
+
+
+def read_versions_by_range(
+    target: WriteTarget,
+    place: Placement,
+    sections: Sequence[Section],
+    *,
+    vectors: DeletionMaintainer | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yields all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
+
+    All rows of a key are in one frame, in no particular order. Arguments and errors as for `merge_sorted`.
+    """
+    files = StoredFiles(target, place, list_files(sections), vectors, leveled=True)
+    order = make_key_order(trim_key(target), where=target.where)
+    for group in _group_sections(sections, len(files.fields)):
+        runs = _order_by_age(group, order) or _join_runs(group)
+        yield from map(pl.concat, _read_key_ranges(files, runs, group))
+
+
+def _group_sections(sections: Iterable[Section], columns: int) -> Iterator[list[Section]]:
+    """Yields neighbouring sections together as long as they are small."""
+    group: list[Section] = []
+    for section in sections:
+        if group and not _is_small([*group, section], columns):
+            yield group
+            group = []
+        group.append(section)
+    if group:
+        yield group
+
+
+def _is_small(sections: Sequence[Section], columns: int) -> bool:
+    return _estimate_memory(list_files(sections), columns) <= MAX_WHOLE_BYTES
+
+
+def _estimate_memory(files: Sequence[DataFileMeta], columns: int) -> int:
+    """Returns the approximate memory of the rows of files, in bytes."""
+    return sum(max(file.file_size * UNPACKED, file.row_count * columns * VALUE_BYTES) for file in files)
+
+
+def _order_by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None:
+    """Returns the files as sorted runs, each newer than those before it; None if sequence numbers must be compared."""
+    levels: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for file in list_files(group):
+        levels[file.level].append(file)
+    runs: list[SortedRun] = [(file,) for file in levels.pop(0, ())]
+    runs += [tuple(sorted(run, key=lambda file: order(file.min_key))) for run in levels.values()]
+    runs.sort(key=_find_first_number)
+    disjoint = all(_find_last_number(older) < _find_first_number(newer) for older, newer in pairwise(runs))
+    return runs if disjoint else None
+
+
+def _join_runs(group: Iterable[Section]) -> list[SortedRun]:
+    """Returns the runs of sections; those of sections that do not overlap are joined."""
+    return [run for section in group for run in section]
+
+
+def _find_first_number(run: SortedRun) -> int:
+    return min(file.min_sequence_number for file in run)
+
+
+def _find_last_number(run: SortedRun) -> int:
+    return max(file.max_sequence_number for file in run)
+
+
+def _read_key_ranges(
+    files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
+) -> Iterator[list[pl.DataFrame]]:
+    """Yields the rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
+    if _is_small(group, len(files.fields)):
+        yield files.whole([file for run in runs for file in run])
+        return
+    # Runs of very different lengths get equal shares: the longest then decides how far a range reaches.
+    share = RANGE_BYTES // len(runs)
+    rows = [_choose_batch_rows(run, share, len(files.fields)) for run in runs]
+    batches = [files.batches(run, most) for run, most in zip(runs, rows)]
+    ahead = [max(most // REFILLED, 1) for most in rows]
+    yield from iterate_key_ranges(batches, files.target.schema.trimmed_primary_keys, ahead)
+
+
+def _choose_batch_rows(run: SortedRun, most_bytes: int, columns: int) -> int:
+    rows = most_bytes * sum(file.row_count for file in run) // max(_estimate_memory(run, columns), 1)
+    return min(max(1 << max(rows.bit_length() - 1, 0), MIN_BATCH_ROWS), MAX_BATCH_ROWS)
+
+
+class RunCursor:
+    """The rows of one sorted run from the first that was not taken yet, at least `ahead` of them."""
+
+    def __init__(self, batches: Iterator[pl.DataFrame], key: Sequence[str], ahead: int) -> None:
+        self._batches = batches
+        self._key = key
+        self._ahead = ahead
+        self._head = pl.DataFrame()
+        self.finished = False
+        self._fill()
+
+    def _fill(self) -> None:
+        while not self.finished and self.rows < self._ahead:
+            self.extend()
+
+    def extend(self) -> None:
+        """Reads one more batch behind the rows in memory."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self.finished = True
+            return
+        self._head = pl.concat([self._head, batch]) if self.rows else batch
+
+    @property
+    def rows(self) -> int:
+        return self._head.height
+
+    @property
+    def last_row(self) -> pl.DataFrame:
+        """The key of the last row in memory."""
+        return self._head.tail(1).select(cols(self._key))
+
+    def take(self, bound: tuple[Any, ...] | None) -> pl.DataFrame:
+        """Returns and removes the rows with keys below `bound`; all rows if it is None."""
+        head = self._head
+        count = head.height
+        if bound is not None:
+            count = head.select(is_below(self._key, bound, head.schema).sum()).item()
+        self._head = head[count:]
+        self._fill()
+        return head[:count]
+
+
+def iterate_key_ranges(
+    runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str], ahead: Sequence[int]
+) -> Iterator[list[pl.DataFrame]]:
+    """Yields the rows of sorted runs by ascending ranges of keys: those of each run in a range, in the order of `runs`.
+
+    Args:
+        runs: batches of version frames sorted by `key`; a run may hold a key several times.
+        ahead: the least number of rows of each run in memory: the more, the larger are the ranges.
+    """
+    cursors = [RunCursor(run, key, rows) for run, rows in zip(runs, ahead, strict=True)]
+    while any(cursor.rows for cursor in cursors):
+        unfinished = [cursor for cursor in cursors if not cursor.finished]
+        bound, least = _find_least_end(unfinished, key)
+        parts = [cursor.take(bound) for cursor in cursors if cursor.rows]
+        parts = [part for part in parts if part.height]
+        if parts:
+            yield parts
+        elif least is not None:
+            # All rows of this run in memory have one key, which may continue in the next batch.
+            least.extend()
+
+
+def _find_least_end(
+    unfinished: Sequence[RunCursor], key: Sequence[str]
+) -> tuple[tuple[Any, ...] | None, RunCursor | None]:
+    """Returns the smallest last key in memory, and the run that has it."""
+    if not unfinished:
+        return None, None
+    ends = pl.concat([cursor.last_row for cursor in unfinished])
+    number = int(ends.select(pl.arg_sort_by(cols(key))).item(0, 0))
+    return ends.row(number), unfinished[number]

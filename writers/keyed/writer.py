@@ -1,33 +1,50 @@
-"""The writer of one bucket of a keyed table: buffers rows, flushes them to level 0, compacts, and makes messages."""
+"""The writer of one bucket of a keyed table: buffers rows, flushes them to level 0, compacts, and makes messages.
+
+The sort buffer numbers rows as they arrive and sorts them by key. Writes larger than memory spill sorted runs to
+temporary files.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
 
 from morrow.engine.errors import FileMissing, InvalidArgument
-from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
-from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.options.words import ChangelogProducer
-from morrow.engine.values import replace
-from morrow.writers.buckets.restored import BucketState
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.names import cols
+from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.structs import replace
+from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.files.data_files import (
+    MIN_DESCRIBED_ROWS,
+    Placement,
+    PreparedRows,
+    delete_files,
+    write_files,
+    write_prepared,
+)
 from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
-from morrow.writers.files.write import FEW_ROWS, Prepared, write_prepared
-from morrow.writers.keyed.buffer import SortBuffer
-from morrow.writers.keyed.compaction import Compactor
-from morrow.writers.keyed.lookup import LookupStrategy, rewriter_for
-from morrow.writers.keyed.rewriter import CompactResult
-from morrow.writers.keyed.strategy import strategy_of
+from morrow.writers.keyed.compaction import Compactor, make_strategy
+from morrow.writers.keyed.key_lookup import LookupStrategy
+from morrow.writers.keyed.lookup_rewriters import make_rewriter
+from morrow.writers.keyed.merging import join_frames, merge_slices, sort_slices
+from morrow.writers.keyed.rewriter import CompactResult, iterate_key_ranges
 from morrow.writers.target import WriteTarget
 
 log = logging.getLogger(__name__)
 
-SMALL_BYTES = 1 << 20
+MAX_SMALL_BYTES = 1 << 20
 """The most bytes, in files and in memory, of a bucket of which several are finished at once."""
 
 
@@ -47,7 +64,7 @@ class MergeTreeWriter:
         previous = BucketState() if ignore_previous else state
         self._total_buckets = target.options.bucket if state.total_buckets is None else state.total_buckets
         self._buffer = SortBuffer(target, previous.max_sequence_number + 1)
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedRows | None = None
         vectors = DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
         self._vectors = vectors if target.write.deletion_vectors else None
         self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
@@ -59,8 +76,8 @@ class MergeTreeWriter:
 
     def _new_compactor(self, files: Iterable[DataFileMeta]) -> Compactor:
         target = self._target
-        rewriter = rewriter_for(target, self._place, self._vectors)
-        strategy = strategy_of(target.write, lookup=LookupStrategy.of(target).needed)
+        rewriter = make_rewriter(target, self._place, self._vectors)
+        strategy = make_strategy(target.write, lookup=LookupStrategy.of(target).needed)
         return Compactor(target, files, rewriter, strategy)
 
     @property
@@ -72,7 +89,7 @@ class MergeTreeWriter:
         """Whether the rows of the bucket, written and buffered, are so few that several buckets fit into memory."""
         files = () if self._compactor is None else self._compactor.levels.files
         held = self.buffered_bytes + sum(file.file_size for file in files)
-        return held <= SMALL_BYTES and not self._buffer.is_spilled
+        return held <= MAX_SMALL_BYTES and not self._buffer.is_spilled
 
     @property
     def partition(self) -> bytes:
@@ -83,19 +100,19 @@ class MergeTreeWriter:
 
         Raises: as `merge_versions`.
         """
-        if self._buffer.is_spilled or not 0 < self._buffer.rows < FEW_ROWS:
+        if self._buffer.is_spilled or not 0 < self._buffer.rows < MIN_DESCRIBED_ROWS:
             return None
         merged = list(self._buffer.merged())
         return pl.concat(merged) if merged else None
 
-    def prepare(self, prepared: Prepared) -> None:
+    def prepare(self, prepared: PreparedRows) -> None:
         """Sets how `few_rows` are flushed, unless more rows arrive."""
         self._prepared = prepared
 
     def write(self, rows: pl.DataFrame) -> None:
         """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
         self._prepared = None
-        self._buffer.add(wanted_kinds(self._target, rows))
+        self._buffer.add(drop_ignored_kinds(self._target, rows))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
@@ -256,7 +273,7 @@ class _Done:
         return [*self.new, *self.changelog, *written, *self.compact_changelog]
 
 
-def wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
+def drop_ignored_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the rows without those that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
@@ -274,3 +291,187 @@ def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *,
         return writer.prepare_commit()
     finally:
         writer.close()
+
+
+MAX_RUN_BYTES = 64 << 20
+"""The bytes of rows of a spilled run: while it is sorted, it is in memory twice."""
+BATCH_BYTES = 1 << 20
+"""The bytes of a batch of a spilled run: at least one of every run is in memory while they are merged."""
+MIN_AHEAD_BYTES = 16 << 20
+"""The least memory of all runs together during a merge."""
+MAX_RUNS = 64
+MERGED_RUNS = 32
+"""The adjacent runs merged into one when there are `MAX_RUNS`: those with the fewest rows."""
+SLICE_ROWS = 1 << 17
+"""Rows of a sorted buffer copied at once."""
+
+
+class SortBuffer:
+    """The rows of one bucket that are not in files yet.
+
+    Args:
+        next_number: the sequence number of the first row.
+    """
+
+    def __init__(self, target: WriteTarget, next_number: int) -> None:
+        self._target = target
+        self.next_number = next_number
+        self._names = [*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND]
+        self._frames: list[pl.DataFrame] = []
+        self._runs: list[SpilledRun] = []
+        self._folder: SpillFolder | None = None
+        self._widest = 1.0  # bytes of a row in the run with the widest rows
+        self.bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._frames and not self._runs
+
+    @property
+    def is_spilled(self) -> bool:
+        return bool(self._runs)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in memory."""
+        return sum(frame.height for frame in self._frames)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
+        if not rows.height:
+            return
+        end = self.next_number + rows.height
+        numbers = pl.int_range(self.next_number, end, dtype=pl.Int64, eager=True).alias(SEQUENCE_NUMBER)
+        self.next_number = end
+        frame = rows.with_columns(numbers, pl.col(VALUE_KIND).cast(pl.Int8)).select(cols(self._names))
+        self._frames.append(frame)
+        self.bytes += int(frame.estimated_size())
+
+    def spill(self) -> None:
+        """Moves the rows in memory to temporary files, as sorted runs."""
+        for rows in self._pieces(MAX_RUN_BYTES):
+            width = max(rows.estimated_size() / rows.height, 1)
+            self._widest = max(self._widest, width)
+            self._runs.append(self._spilled(sort_slices(self._target, rows, max(int(BATCH_BYTES / width), 1))))
+            if len(self._runs) >= MAX_RUNS:
+                self._merge_runs()
+
+    def _spilled(self, batches: Iterator[pl.DataFrame]) -> SpilledRun:
+        if self._folder is None:
+            self._folder = SpillFolder()
+        return self._folder.write(batches)
+
+    def _merge_runs(self) -> None:
+        """Joins adjacent runs into one, which keeps every version and the position that gives their age."""
+        rows = [run.rows for run in self._runs]
+        windows = range(len(rows) - MERGED_RUNS + 1)
+        first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
+        chosen = slice(first, first + MERGED_RUNS)
+        merged, step = self._runs[chosen], max(int(BATCH_BYTES / self._widest), 1)
+        ranges = map(pl.concat, self._ranges(merged))
+        self._runs[chosen] = [
+            self._spilled(batch for part in ranges for batch in sort_slices(self._target, part, step))
+        ]
+        for run in merged:
+            run.path.unlink()
+
+    def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
+        """Yields the rows in memory, some at a time in the order of arrival; each piece is released in turn."""
+        frames, self._frames, self.bytes = self._frames, [], 0
+        frames.reverse()
+        while frames:
+            piece = [frames.pop()]
+            size = piece[0].estimated_size()
+            while frames and size + frames[-1].estimated_size() <= most_bytes:
+                piece.append(frames.pop())
+                size += piece[-1].estimated_size()
+            rows = join_frames(piece)
+            step = max(int(rows.height * most_bytes // max(size, 1)), 1)
+            for start in range(0, rows.height, step):
+                yield rows[start : start + step]
+
+    def versions(self) -> Iterator[pl.DataFrame]:
+        """Yields all rows by key and age, unmerged, as version frames."""
+        if not self._runs:
+            yield from sort_slices(self._target, self._in_memory(), SLICE_ROWS)
+            return
+        self.spill()
+        for parts in self._ranges(self._runs):
+            yield from sort_slices(self._target, pl.concat(parts), SLICE_ROWS)
+
+    def merged(self) -> Iterator[pl.DataFrame]:
+        """Yields one row per key by the table's merge engine, retractions included, as sorted version frames."""
+        if not self._runs:
+            rows = self._in_memory()
+            first = self.next_number - rows.height
+            yield from merge_slices(self._target, rows, SLICE_ROWS, in_order=True, first_number=first)
+            return
+        self.spill()
+        for parts in self._ranges(self._runs):
+            yield from merge_slices(self._target, pl.concat(parts), SLICE_ROWS, in_order=True)
+
+    def _in_memory(self) -> pl.DataFrame:
+        self._frames = [join_frames(self._frames)]
+        return self._frames[0]
+
+    def _ranges(self, runs: Sequence[SpilledRun]) -> Iterator[list[pl.DataFrame]]:
+        """Yields the rows of each run in one range of keys after another."""
+        ahead = max(int(MIN_AHEAD_BYTES / self._widest / len(runs)), 1)
+        batches = [run.batches() for run in runs]
+        return iterate_key_ranges(batches, self._target.schema.trimmed_primary_keys, [ahead] * len(batches))
+
+    def clear(self) -> None:
+        """Drops all rows and removes the temporary files."""
+        self._frames, self._runs, self.bytes = [], [], 0
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+
+CODEC = "lz4"
+
+
+@dataclass(frozen=True)
+class SpilledRun:
+    """One sorted run in an Arrow IPC file of many small batches, oldest version of a key first."""
+
+    path: Path
+    rows: int
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """Yields the rows, with one batch in memory at a time."""
+        with pa.OSFile(str(self.path)) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                frame = pl.from_arrow(reader.get_batch(number))
+                assert isinstance(frame, pl.DataFrame)
+                yield frame
+
+
+class SpillFolder:
+    """A temporary folder with the spilled runs of one writer; `close` removes it."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="morrow-spill-")
+        self._runs = 0
+
+    def write(self, batches: Iterable[pl.DataFrame]) -> SpilledRun:
+        """Writes one run. Raises `StorageError` on failure."""
+        path = Path(self._folder.name) / f"{self._runs}.arrow"
+        self._runs += 1
+        rows = 0
+        writer: pa.ipc.RecordBatchFileWriter | None = None
+        options = pa.ipc.IpcWriteOptions(compression=CODEC)
+        with translate_system_errors(self._folder.name), pa.OSFile(str(path), "wb") as sink:
+            for frame in batches:
+                rows += frame.height
+                for batch in frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches():
+                    if writer is None:
+                        writer = pa.ipc.new_file(sink, batch.schema, options=options)
+                    writer.write_batch(batch)
+            if writer is not None:
+                writer.close()
+        return SpilledRun(path, rows)
+
+    def close(self) -> None:
+        self._folder.cleanup()

@@ -1,1 +1,1 @@
-"""Operations on tables, each in one commit: append, upsert, delete, update, merge, overwrite, compact."""
+"""Operations on tables, each in one commit: append, delete, update, merge, overwrite, compact."""

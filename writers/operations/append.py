@@ -1,23 +1,36 @@
-"""Appends and upserts of rows."""
+"""Appends and upserts of rows, and columns that are added to the table for them.
+
+Columns that the rows have and the table lacks become columns of the table before the rows are written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Literal, TypeAlias
 
-from morrow.engine.errors import CommitConflict, InvalidArgument
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.values import replace
-from morrow.writers.buckets import BucketMode, bucket_mode
-from morrow.writers.commit.tally import Operation, recorded
-from morrow.writers.operations.growing import READ_AGAIN, SchemaMode, grown
-from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import Overtaken, WriteSession
-from morrow.writers.rows import NULL, Kinds, Missing
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.columns import read_columns
+from morrow.engine.schema.evolution import commit_changes
+from morrow.engine.schema.schema_changes import AddColumn
+from morrow.engine.structs import replace
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.ingest.conversion import NULL, Kinds, Missing
+from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.operations.write_session import OvertakenError, WriteSession
 from morrow.writers.target import WriteTarget
 
 
-@recorded(Operation.WRITE)
-def append(
+@record_operation(Operation.WRITE)
+def append_rows(
     target: WriteTarget,
     data: object,
     kinds: Kinds = None,
@@ -30,29 +43,29 @@ def append(
 
     Raises: as `WriteSession.write`, `WriteSession.commit` and `growing.grown`.
     """
-    target, data = grown(target, data, kinds, schema_mode)
+    target, data = add_missing_columns(target, data, kinds, schema_mode)
     begun = iter([target.begun])  # tried again, it looks again
     target = replace(target, begun=None)
 
     def once() -> Snapshot | None:
-        return _append(target, next(begun, None), data, kinds, properties, missing)
+        return _write_rows(target, next(begun, None), data, kinds, properties, missing)
 
     if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams are read once
         return once()
-    return retried(target, once, after=_settled_by_rewriting(target))
+    return retry_on_conflict(target, once, after=_find_retried_conflicts(target))
 
 
-def _settled_by_rewriting(target: WriteTarget) -> type[CommitConflict]:
+def _find_retried_conflicts(target: WriteTarget) -> type[CommitConflict]:
     """Returns the conflicts that are settled by writing the rows again.
 
     Those are all where buckets depend on earlier commits: two writers may put one key into two buckets, or two
     partitions, and the later commit is refused. Elsewhere a commit settles what it can by itself.
     """
-    depends = bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-    return CommitConflict if depends else Overtaken
+    depends = determine_bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
+    return CommitConflict if depends else OvertakenError
 
 
-def _append(
+def _write_rows(
     target: WriteTarget,
     begun: Snapshot | None,
     data: object,
@@ -68,7 +81,7 @@ def _append(
         session.abort()
 
 
-def upsert(
+def upsert_rows(
     target: WriteTarget,
     data: object,
     kinds: Kinds = None,
@@ -77,11 +90,71 @@ def upsert(
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
-    """Appends rows to a keyed table; see `append`.
+    """Appends rows to a keyed table; see `append_rows`.
 
     Raises:
         InvalidArgument: the table has no primary key.
     """
     if not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; use Table.append or Table.merge")
-    return append(target, data, kinds, properties, missing=missing, schema_mode=schema_mode)
+    return append_rows(target, data, kinds, properties, missing=missing, schema_mode=schema_mode)
+
+
+SchemaMode: TypeAlias = Literal["merge"] | None
+"""What a write does with columns that the table lacks: None: it is refused; ``merge``: they are added."""
+
+READ_AGAIN = (pl.DataFrame, pa.Table, Mapping, list)
+"""Data that can be read more than once."""
+
+
+def add_missing_columns(
+    target: WriteTarget, data: object, kinds: Kinds, mode: SchemaMode
+) -> tuple[WriteTarget, object]:
+    """Adds the columns that the table lacks, nullable and last; returns the target with them, and the rows to write.
+
+    A write that fails afterwards leaves the columns: they are null in all rows. No rows add no columns.
+
+    Raises:
+        InvalidArgument: another mode; a column of a type that Paimon does not have, or without any value to tell it.
+        Unsupported, CommitConflict: as changes of the schema.
+    """
+    if mode is None:
+        return target, data
+    if mode != "merge":
+        raise InvalidArgument(f"schema_mode is None or 'merge', not {mode!r}")
+    source = open_source(data, target.schema.fields)
+    new = [name for name in source.names if name not in target.schema.by_name and name != kinds]
+    first = next(source.pieces, None)
+    if new and first is not None:
+        add_columns(target.metadata, _read_schema(first, new))
+        target = WriteTarget.of(target.metadata, target.commit_user)
+    if first is None:
+        return target, Source(tuple(name for name in source.names if name not in new), iter(()))
+    return target, data if isinstance(data, READ_AGAIN) else Source(source.names, chain((first,), source.pieces))
+
+
+def add_columns(metadata: TableMetadata, columns: pa.Schema) -> None:
+    """Adds columns to a table, nullable and last. Raises as `add_missing_columns`."""
+    _check_types(columns)
+    made = read_columns(columns).columns
+    _add(metadata, [AddColumn((each.name,), each.type.with_nullable(True), each.comment) for each in made])
+
+
+def _read_schema(piece: Piece, names: list[str]) -> pa.Schema:
+    whole = piece.schema if isinstance(piece, pa.Table) else piece.head(0).to_arrow().schema
+    return pa.schema([whole.field(name) for name in names])
+
+
+def _check_types(schema: pa.Schema) -> None:
+    empty = [field.name for field in schema if pa.types.is_null(field.type)]
+    if empty:
+        raise InvalidArgument(f"column {empty[0]!r} has no value that tells its type; leave it out, or give it a type")
+
+
+def _add(metadata: TableMetadata, changes: list[AddColumn]) -> None:
+    try:
+        commit_changes(metadata, changes)
+    except AlreadyExists:  # somebody else has added some meanwhile; values that do not fit are refused when written
+        for change in changes:
+            with suppress(AlreadyExists):
+                commit_changes(metadata, [change])

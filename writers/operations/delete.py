@@ -11,31 +11,30 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import ROW, cols, unnamed
-from morrow.engine.options.words import ChangelogProducer
+from morrow.engine.names import ROW, clear_pattern_name, cols
+from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
-from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
+from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit import tally
+from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, recorded
-from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.committing import commit_once
-from morrow.writers.operations.new_versions import check_deletable, check_deletions
-from morrow.writers.operations.partitions import matching_partitions
-from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.scanning import checked, of_kind, rows_where
-from morrow.writers.operations.serial import check_alone, serially
-from morrow.writers.operations.session import WriteSession
-from morrow.writers.rows import incoming
+from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.commits import commit_once
+from morrow.writers.operations.isolation import check_alone, check_rows, read_rows_where, run_serially, set_row_kind
+from morrow.writers.operations.partition_filters import find_matching_partitions
+from morrow.writers.operations.update import check_deletable, check_deletions
+from morrow.writers.operations.write_session import WriteSession
 from morrow.writers.target import WriteTarget
 
-MOST_LISTED = 1_000
+MAX_LISTED_KEYS = 1_000
 """Keys up to which a scan filters by their list; for more keys it filters by their bounds."""
 
 
-@recorded(Operation.DELETE)
+@record_operation(Operation.DELETE)
 def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | None:
     """Deletes the rows for which the condition is true.
 
@@ -49,24 +48,26 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     if condition is None:
         raise InvalidArgument("delete: give a condition or keys; Table.truncate removes all rows")
     filter = parse_filter(condition, target.schema.fields)
-    if of_partitions(target, filter):
-        return serially(target, filter, partial(_drop_matching, target))
+    if is_of_partitions(target, filter):
+        return run_serially(target, filter, partial(_drop_matching, target))
     if not target.keyed:
-        return serially(target, filter, partial(_delete_rows, target))
+        return run_serially(target, filter, partial(_delete_rows, target))
     check_deletable(target)
-    columns = columns_of_deletion(target)
-    return serially(
-        target, filter, lambda premise: _retract(target, rows_where(target, premise.read, filter, columns), premise)
+    columns = list_deletion_columns(target)
+    return run_serially(
+        target,
+        filter,
+        lambda premise: _retract(target, read_rows_where(target, premise.read, filter, columns), premise),
     )
 
 
 def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
     tally.count(deleted=0)
     messages = delete_where(target, premise.read, premise.filter, lambda rows: tally.count(deleted=rows))
-    return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
+    return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
-@recorded(Operation.DELETE)
+@record_operation(Operation.DELETE)
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     """Deletes the rows with these primary keys; keys that are not in the table are left out.
 
@@ -81,23 +82,23 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
         raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
     check_deletable(target)
     names = target.schema.primary_keys
-    wanted = [frame.drop(VALUE_KIND) for frame in incoming(target, keys, columns=names)]
+    wanted = [frame.drop(VALUE_KIND) for frame in convert_rows(target, keys, columns=names)]
     if not wanted:
         return None
     unique = pl.concat(wanted).unique(maintain_order=True)
-    filter = _holding(unique)
-    if needs_key_alone(target):
+    filter = _build_key_filter(unique)
+    if needs_only_key(target):
         check_alone(target, target.metadata.latest_snapshot(), filter)
-        return retried(target, lambda: _retract(target, iter([unique.to_arrow()])))
-    return serially(target, filter, lambda premise: _retract(target, _rows_of(target, unique, premise), premise))
+        return retry_on_conflict(target, lambda: _retract(target, iter([unique.to_arrow()])))
+    return run_serially(target, filter, lambda premise: _retract(target, _read_rows(target, unique, premise), premise))
 
 
-def needs_key_alone(target: WriteTarget) -> bool:
+def needs_only_key(target: WriteTarget) -> bool:
     """Return whether a ``-D`` row needs the primary key alone, so that no row has to be read."""
-    return columns_of_deletion(target) == target.schema.primary_keys
+    return list_deletion_columns(target) == target.schema.primary_keys
 
 
-def columns_of_deletion(target: WriteTarget) -> tuple[str, ...] | None:
+def list_deletion_columns(target: WriteTarget) -> tuple[str, ...] | None:
     """Return the columns that a ``-D`` row needs: those that identify the row, or None: all.
 
     Merge engines that combine versions should not get them: a deleted row starts anew from its ``-D``, and a row
@@ -116,17 +117,17 @@ def columns_of_deletion(target: WriteTarget) -> tuple[str, ...] | None:
     return keys if enough else None
 
 
-def _holding(keys: pl.DataFrame) -> Filter:
+def _build_key_filter(keys: pl.DataFrame) -> Filter:
     """Returns a filter that is true for the rows with these keys, and for few others."""
-    bounds = conjunction(*(part for name in keys.columns for part in bounds_of(keys[name])))
+    bounds = combine_predicates(*(part for name in keys.columns for part in build_bounds(keys[name])))
     return Filter(bounds, (), frozenset(keys.columns), str(bounds)) if bounds != ALWAYS else NO_FILTER
 
 
-def _rows_of(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
+def _read_rows(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
     """Yields the rows with these keys."""
-    for rows in rows_where(target, premise.read, premise.filter, columns_of_deletion(target)):
+    for rows in read_rows_where(target, premise.read, premise.filter, list_deletion_columns(target)):
         found = (
-            checked(target, rows)
+            check_rows(target, rows)
             .with_row_index(ROW)
             .join(keys, on=cols(keys.columns), how="semi", maintain_order="left")
         )
@@ -134,15 +135,15 @@ def _rows_of(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Itera
             yield rows.take(found[ROW].to_arrow())
 
 
-def bounds_of(column: pl.Series) -> Sequence[Predicate]:
+def build_bounds(column: pl.Series) -> Sequence[Predicate]:
     """Returns predicates that hold for the values, for a scan: their list if few, their least and greatest if many."""
     dtype = column.dtype
     if not (dtype.is_integer() or dtype in (pl.String, pl.Date)):
         return ()
-    distinct = unnamed(column).drop_nulls().unique()
+    distinct = clear_pattern_name(column).drop_nulls().unique()
     if not len(distinct):
         return (Or(()),)
-    if len(distinct) <= MOST_LISTED:
+    if len(distinct) <= MAX_LISTED_KEYS:
         return (Leaf(column.name, Op.IN, tuple(distinct.sort().to_list())),)
     low, high = distinct.min(), distinct.max()
     return (Leaf(column.name, Op.GE, (low,)), Leaf(column.name, Op.LE, (high,)))  # type: ignore[arg-type]  # of the dtypes above
@@ -154,14 +155,14 @@ def _retract(target: WriteTarget, parts: Iterator[pa.Table], premise: Premise | 
     try:
         for rows in parts:
             check_deletions(target, rows)
-            session.write(of_kind(target, rows, "-D"), "-D")
+            session.write(set_row_kind(target, rows, "-D"), "-D")
             tally.count(deleted=rows.num_rows)
         return session.commit(premise=premise)
     finally:
         session.abort()
 
 
-def of_partitions(target: WriteTarget, filter: Filter) -> bool:
+def is_of_partitions(target: WriteTarget, filter: Filter) -> bool:
     """Returns whether a deletion drops partitions: it reads their columns alone, and no changelog is forced."""
     columns = filter.columns
     forced = target.write.delete_rows_for_changelog
@@ -169,8 +170,8 @@ def of_partitions(target: WriteTarget, filter: Filter) -> bool:
 
 
 def _drop_matching(target: WriteTarget, premise: Premise) -> Snapshot | None:
-    partitions = [] if premise.read is None else matching_partitions(target, premise.read, premise.filter)
-    return maintained(target).overwrite((), partitions=partitions, premise=premise) if partitions else None
+    partitions = [] if premise.read is None else find_matching_partitions(target, premise.read, premise.filter)
+    return commit_with_maintenance(target).overwrite((), partitions=partitions, premise=premise) if partitions else None
 
 
 def is_condition(given: object) -> bool:

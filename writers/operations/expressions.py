@@ -20,17 +20,14 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
-from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.telling import did_you_mean, the_columns
-from morrow.readers.expressions.duckdb_names import rows_apart
-from morrow.readers.expressions.library import run_query
-from morrow.readers.expressions.sql import SESSION
-from morrow.readers.merges.sql.types import type_name
-from morrow.writers.rows.lossless import lossless
-from morrow.writers.rows.sources import column_of
-from morrow.writers.rows.validation import check_frame
+from morrow.engine.plan.filter.sql_parsing import check_calls, describe_problem, run_with_stack
+from morrow.engine.redaction import format_columns, suggest_name
+from morrow.readers.expressions.duckdb_queries import run_query
+from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns
+from morrow.writers.ingest.casts import cast_lossless
+from morrow.writers.ingest.sources import build_column
+from morrow.writers.ingest.validation import check_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,7 +38,7 @@ Value: TypeAlias = object
 Columns: TypeAlias = Mapping[str, Sequence[str] | None]
 """The columns that an expression may read: of a row, or of each side of a join."""
 
-LEAST_PATH = 2
+MIN_PATH_PARTS = 2
 """Parts of the name of a column of a join: its side, and its name."""
 
 NUMBERS = (
@@ -70,7 +67,7 @@ class Expression:
         return isinstance(self.value, str)
 
 
-def checked(what: str, value: Value, columns: Columns) -> Expression:
+def check_expression(what: str, value: Value, columns: Columns) -> Expression:
     """Returns an expression over these columns.
 
     Raises:
@@ -78,26 +75,26 @@ def checked(what: str, value: Value, columns: Columns) -> Expression:
         ColumnNotFound: it reads a missing column.
     """
     if isinstance(value, str):
-        for path in _paths(what, value):
+        for path in _find_paths(what, value):
             _check_path(what, path, columns)
     elif isinstance(value, pl.Expr):
         known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}
         for name in value.meta.root_names():
             if name not in known:
-                hint = did_you_mean(name, known)
-                raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}{the_columns(sorted(known))}")
+                hint = suggest_name(name, known)
+                raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}{format_columns(sorted(known))}")
     return Expression(what, value)
 
 
-def _paths(what: str, text: str) -> list[tuple[str, ...]]:
-    return with_room(lambda: _paths_of(what, text), text, what)
+def _find_paths(what: str, text: str) -> list[tuple[str, ...]]:
+    return run_with_stack(lambda: _parse_paths(what, text), text, what)
 
 
-def _paths_of(what: str, text: str) -> list[tuple[str, ...]]:
+def _parse_paths(what: str, text: str) -> list[tuple[str, ...]]:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
     except SqlglotError as error:
-        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse{problem_of(error)}") from None
+        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse{describe_problem(error)}") from None
     if type(tree).__name__ in STATEMENTS:
         raise InvalidArgument(f"{what}: one expression is expected, not statements: {text!r}")
     check_calls(tree, what)
@@ -114,15 +111,15 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
     names = {name.casefold(): below for name, below in columns.items()}
     if path[0].casefold() not in names:
         raise ColumnNotFound(
-            f"{what}: there is no column {'.'.join(path)!r}; {did_you_mean(path[0], columns)}"
-            f"{the_columns(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
+            f"{what}: there is no column {'.'.join(path)!r}; {suggest_name(path[0], columns)}"
+            f"{format_columns(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
             f"polars.lit({path[0]!r})"
         )
     below = names[path[0].casefold()]
     _check_case(what, path[0], columns)
-    if below is not None and len(path) >= LEAST_PATH:
+    if below is not None and len(path) >= MIN_PATH_PARTS:
         _check_case(what, path[1], below)
-    if below is not None and (len(path) < LEAST_PATH or path[1].casefold() not in {n.casefold() for n in below}):
+    if below is not None and (len(path) < MIN_PATH_PARTS or path[1].casefold() not in {n.casefold() for n in below}):
         raise ColumnNotFound(f"{what}: there is no column {'.'.join(path)!r}; {path[0]} has {', '.join(below)}")
 
 
@@ -136,14 +133,14 @@ def _check_case(what: str, name: str, names: Iterable[str]) -> None:
         )
 
 
-def condition(expression: Expression, rows: pa.Table) -> pl.Series:
+def evaluate_condition(expression: Expression, rows: pa.Table) -> pl.Series:
     """Returns one Boolean per row: whether a condition is true (not null)."""
     if expression.is_sql:
         # DuckDB evaluates the condition of a CASE like that of a WHERE, part by part.
         (mask,) = _run([f"CASE WHEN ({expression.value}\n) THEN TRUE ELSE FALSE END"], rows, [expression])
         return pl.Series(mask)
     if isinstance(expression.value, pl.Expr):
-        mask = _polars(expression, rows)
+        mask = _evaluate_polars(expression, rows)
         if mask.dtype != pl.Boolean:
             raise InvalidArgument(f"{expression.what}: {expression.value} is {mask.dtype}, not a boolean")
         return mask.fill_null(False)
@@ -152,7 +149,7 @@ def condition(expression: Expression, rows: pa.Table) -> pl.Series:
     )
 
 
-def values(
+def evaluate_expressions(
     expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table
 ) -> dict[str, pa.ChunkedArray]:
     """Returns the value of each expression for each row, in the Arrow type of its column.
@@ -163,23 +160,23 @@ def values(
     made: dict[str, pa.ChunkedArray] = {}
     sql = {name: one for name, one in expressions.items() if one.is_sql}
     if sql:
-        texts = _assigned({name: str(one.value) for name, one in sql.items()}, fields, rows, list(sql.values()))
+        texts = _cast_assignments({name: str(one.value) for name, one in sql.items()}, fields, rows, list(sql.values()))
         made |= dict(zip(sql, _run(texts, rows, list(sql.values()))))
     for name, one in expressions.items():
         if isinstance(one.value, pl.Expr):
-            computed = _polars(one, rows)
+            computed = _evaluate_polars(one, rows)
             check_frame(computed.to_frame(name), 0)
             made[name] = computed.to_arrow(compat_level=pl.CompatLevel.newest())
         elif not one.is_sql:
-            made[name] = pa.repeat(constant(one, fields[name]), rows.num_rows)
-    return {name: lossless(made[name], fields[name], 0) for name in expressions}
+            made[name] = pa.repeat(evaluate_constant(one, fields[name]), rows.num_rows)
+    return {name: cast_lossless(made[name], fields[name], 0) for name in expressions}
 
 
-def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
+def evaluate_constant(expression: Expression, field: t.DataField) -> pa.Scalar:
     """Returns a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
     value, kind = expression.value, field.type
     try:
-        made = column_of(kind, [value])
+        made = build_column(kind, [value])
     except (
         pa.ArrowInvalid,
         pa.ArrowTypeError,
@@ -190,21 +187,21 @@ def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
     ) as error:
         raise InvalidArgument(f"{expression.what}: {value!r} does not fit {kind}: {error}") from error
     try:
-        return lossless(made, field, 0)[0]
+        return cast_lossless(made, field, 0)[0]
     except InvalidArgument as error:
         raise InvalidArgument(f"{expression.what}: {value!r} does not fit {kind}: {error}") from None
 
 
-def _assigned(
+def _cast_assignments(
     texts: Mapping[str, str], fields: Mapping[str, t.DataField], rows: pa.Table, expressions: Sequence[Expression]
 ) -> list[str]:
     """Returns the SQL of each value, with the cast for the assignment to its column."""
-    types = _types([f"({text}\n)" for text in texts.values()], rows, expressions)
+    types = _find_types([f"({text}\n)" for text in texts.values()], rows, expressions)
     casts = []
     for (name, text), given in zip(texts.items(), types):
         kind = fields[name].type
         is_null = text.strip().casefold() == "null"
-        casts.append(f"CAST(({text}\n) AS {type_name(kind)})" if is_null or is_cast(given, kind) else f"({text}\n)")
+        casts.append(f"CAST(({text}\n) AS {name_type(kind)})" if is_null or is_cast(given, kind) else f"({text}\n)")
     return casts
 
 
@@ -214,41 +211,41 @@ def is_cast(given: str, kind: t.DataType) -> bool:
     return name in ("NULL", '"NULL"') or any(isinstance(kind, kinds) and name in names for kinds, names in CASTS)
 
 
-def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:
-    cursor = session().cursor()
+def _find_types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:
+    cursor = open_session().cursor()
     try:
-        cursor.register("rows", rows_apart(rows.schema.empty_table()))
+        cursor.register("rows", rename_row_columns(rows.schema.empty_table()))
         relation = cursor.sql(f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM rows")
         return [str(kind).partition("(")[0] for kind in relation.types]
-    except duckdb_error() as error:
-        raise _unusable(expressions, error) from error
+    except import_duckdb_error() as error:
+        raise _make_sql_error(expressions, error) from error
     finally:
         cursor.close()
 
 
 def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
-    cursor = session().cursor()
+    cursor = open_session().cursor()
 
     def run() -> pa.Table:
-        cursor.register("rows", rows_apart(rows))
+        cursor.register("rows", rename_row_columns(rows))
         selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
         return cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table()
 
     try:
         return list(run_query(cursor, run).columns)
-    except duckdb_error() as error:
-        raise _unusable(expressions, error) from error
+    except import_duckdb_error() as error:
+        raise _make_sql_error(expressions, error) from error
     finally:
         cursor.close()
 
 
-def _unusable(expressions: Sequence[Expression], error: Exception) -> InvalidArgument:
+def _make_sql_error(expressions: Sequence[Expression], error: Exception) -> InvalidArgument:
     texts = "; ".join(f"{one.what} = {one.value!r}" for one in expressions)
     return InvalidArgument(f"DuckDB cannot compute {texts}: {str(error).splitlines()[0]}")
 
 
-def _polars(expression: Expression, rows: pa.Table) -> pl.Series:
-    frame = _flat(rows)
+def _evaluate_polars(expression: Expression, rows: pa.Table) -> pl.Series:
+    frame = _flatten_rows(rows)
     assert isinstance(expression.value, pl.Expr)
     try:
         made = frame.select(expression.value.alias("value"))["value"]
@@ -258,7 +255,7 @@ def _polars(expression: Expression, rows: pa.Table) -> pl.Series:
     return made.new_from_index(0, frame.height) if len(made) == 1 != frame.height else made
 
 
-def _flat(rows: pa.Table) -> pl.DataFrame:
+def _flatten_rows(rows: pa.Table) -> pl.DataFrame:
     """Returns rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
     columns = []
     is_join = rows.schema.metadata == JOIN
@@ -272,7 +269,7 @@ def _flat(rows: pa.Table) -> pl.DataFrame:
 
 
 @cache
-def session() -> duckdb.DuckDBPyConnection:
+def open_session() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(":memory:", config=SESSION)
@@ -281,7 +278,7 @@ def session() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def duckdb_error() -> type[Exception]:
+def import_duckdb_error() -> type[Exception]:
     import duckdb
 
     return duckdb.Error

@@ -1,9 +1,12 @@
-"""Rows written to format tables: files in folders of partitions, which become visible when all of them are written."""
+"""Rows written to format tables: files in folders of partitions, visible when all of them are written.
+
+CSV, JSON and text files are written as Java writes them: each value as its text.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -11,33 +14,36 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStatus
-from morrow.engine.options.declared.catalogs import (
+from morrow.engine.names import col
+from morrow.engine.options.declarations import Options
+from morrow.engine.options.declared import files
+from morrow.engine.options.declared.connectors import (
     FORMAT_TABLE_FILE_COMPRESSION,
     FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE,
 )
-from morrow.engine.options.declared.commits import DYNAMIC_PARTITION_OVERWRITE
+from morrow.engine.options.declared.maintenance import DYNAMIC_PARTITION_OVERWRITE
 from morrow.engine.options.declared.table import PARTITION_DEFAULT_NAME
-from morrow.engine.options.writing import parse_write_options
+from morrow.engine.options.write_options import parse_write_options
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderFile, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.readers.execution.folder_frames import Partition, partitions
-from morrow.readers.files.source import member_types
-from morrow.writers.files.encoders import EncoderOptions, encoder
-from morrow.writers.files.layout import FileLayout
-from morrow.writers.files.text_files import TEXT_ENCODERS
-from morrow.writers.operations.partitions import AnyOf, partition_filter
-from morrow.writers.rows.incoming import incoming
+from morrow.engine.structs import replace
+from morrow.readers.casts.java_strings import format_reals
+from morrow.readers.execution.format_tables import Partition, find_partitions
+from morrow.readers.files.source import list_member_types
+from morrow.writers.files.encoders import EncoderOptions, FileLayout, make_encoder
+from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter
 from morrow.writers.target import WriteTarget
 
 CODECS = {"parquet": "snappy", "orc": "zstd"}
 """The codec of a format where no option names one, as in Java; text is not compressed."""
-MOST_BYTES = 128 << 20
+MAX_FILE_BYTES = 128 << 20
 """The most bytes of rows in memory that a file is made of."""
 TIMES_DIFFER = ("parquet",)
 STAGING = ".morrow-"
@@ -46,7 +52,7 @@ Encode = Callable[[pl.DataFrame], bytes]
 
 
 @dataclass(frozen=True)
-class Replaced:
+class Replacement:
     """What an overwrite removes: the partitions of the rows (`dynamic`), or all that `filter`, on keys, keeps.
 
     The rows have to lie in partitions that the filter keeps.
@@ -64,7 +70,7 @@ class NewFile(msgspec.Struct, frozen=True):
     rows: int
 
 
-def write_rows(table: FolderTable, data: object, replaced: Replaced | None = None) -> int:
+def write_rows(table: FolderTable, data: object, replaced: Replacement | None = None) -> int:
     """Writes rows to new files of a format table, and removes those that they replace; returns the number of rows.
 
     Raises:
@@ -72,25 +78,27 @@ def write_rows(table: FolderTable, data: object, replaced: Replaced | None = Non
             that are replaced. Unsupported: the format.
         StorageError: the store fails; files that were written are removed, or stay hidden.
     """
-    with published(table, replaced) as (staging, written):
-        written += write_files(table, data, staging)
+    with publish_files(table, replaced) as (staging, written):
+        written += write_format_files(table, data, staging)
     return sum(each.rows for each in written)
 
 
-def replacing(table: FolderTable, partition: AnyOf, condition: FilterLike, *, dynamic: bool | None = None) -> Replaced:
+def plan_replace(
+    table: FolderTable, partition: AnyOf, condition: FilterLike, *, dynamic: bool | None = None
+) -> Replacement:
     """Returns what an overwrite of partitions replaces; see `FormatTable.overwrite`.
 
     Raises:
         InvalidArgument: a column that is no partition key, a value or condition that does not fit.
     """
-    filter = partition_filter(target_of(table, partitioned=True), partition, condition, "overwrite")
+    filter = build_partition_filter(make_target(table, partitioned=True), partition, condition, "overwrite")
     chosen = table.given.get(DYNAMIC_PARTITION_OVERWRITE) if dynamic is None else dynamic
-    return Replaced(filter, bool(table.schema.partition_keys) and condition is None and chosen)
+    return Replacement(filter, bool(table.schema.partition_keys) and condition is None and chosen)
 
 
-def empty_partitions(table: FolderTable, wanted: AnyOf) -> None:
-    """Removes the files of partitions of these values, all files for None. Raises as `replacing`; `StorageError`."""
-    with published(table, replacing(table, wanted, None, dynamic=False)):
+def delete_partition_files(table: FolderTable, wanted: AnyOf) -> None:
+    """Removes the files of partitions of these values, all files for None. Raises as `plan_replace`; `StorageError`."""
+    with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
         pass
 
 
@@ -99,14 +107,14 @@ def check_writable(table: FolderTable) -> None:
     if table.kind != FORMAT_TABLE:
         raise Unsupported(f"writing a table of the type {table.kind}", where=table.where)
     _check_times(table)
-    _encoder(table)
+    _make_encoder(table)
 
 
-def write_files(table: FolderTable, data: object, staging: str) -> list[NewFile]:
+def write_format_files(table: FolderTable, data: object, staging: str) -> list[NewFile]:
     """Writes rows to files in the folder `staging` of a table, which readers leave out. Raises as `write_rows`."""
     check_writable(table)
-    encode, written = _encoder(table), []
-    for folder, frame in _by_folder(table, incoming(target_of(table), data)):
+    encode, written = _make_encoder(table), []
+    for folder, frame in _split_by_folder(table, convert_rows(make_target(table), data)):
         new = NewFile(folder, f"data-{uuid.uuid4()}-0.{table.format}", frame.height)
         place = _place(table, staging, folder)
         table.store.make_folder(place)
@@ -116,7 +124,7 @@ def write_files(table: FolderTable, data: object, staging: str) -> list[NewFile]
 
 
 @contextmanager
-def published(table: FolderTable, replaced: Replaced | None) -> Iterator[tuple[str, list[NewFile]]]:
+def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[tuple[str, list[NewFile]]]:
     """Yields the name of a new folder for hidden files, and a list for those that are written to it.
 
     At the end these become visible, and the files that they replace are removed; after an error, the hidden ones.
@@ -130,7 +138,7 @@ def published(table: FolderTable, replaced: Replaced | None) -> Iterator[tuple[s
     shown: list[str] = []
     try:
         yield staging, written
-        gone = [] if replaced is None else _gone(table, before, written, replaced)
+        gone = [] if replaced is None else _find_removed_files(table, before, written, replaced)
         for each in written:
             place = _place(table, each.folder)
             table.store.make_folder(place)
@@ -146,24 +154,24 @@ def published(table: FolderTable, replaced: Replaced | None) -> Iterator[tuple[s
     table.store.delete_many([each.path for each in gone])
 
 
-def _gone(
-    table: FolderTable, before: Sequence[FolderFile], written: Sequence[NewFile], replaced: Replaced
+def _find_removed_files(
+    table: FolderTable, before: Sequence[FolderFile], written: Sequence[NewFile], replaced: Replacement
 ) -> list[FolderFile]:
     """Returns the files that an overwrite removes. Raises `InvalidArgument` for rows outside of what it replaces."""
     folders = {each.folder: table.partition_in(each.folder.split("/") if each.folder else [], "") for each in written}
     status = FileStatus("", 0, 0, is_dir=False)
     new = [FolderFile("", folder, status, texts) for folder, texts in folders.items()]
-    inside = {file.relative for each in partitions(table, replaced.filter, new) for file in each.files}
+    inside = {file.relative for each in find_partitions(table, replaced.filter, new) for file in each.files}
     for outside in folders.keys() - inside:
         raise InvalidArgument(f"{table.where}: the data has rows of {outside!r}, which is not among what it replaces")
-    kept = partitions(table, replaced.filter, before)
+    kept = find_partitions(table, replaced.filter, before)
     if not replaced.dynamic:
         return [file for each in kept for file in each.files]
-    touched = {_values_of(each) for each in partitions(table, NO_FILTER, new)}
-    return [file for each in kept if _values_of(each) in touched for file in each.files]
+    touched = {_format_values(each) for each in find_partitions(table, NO_FILTER, new)}
+    return [file for each in kept if _format_values(each) in touched for file in each.files]
 
 
-def _values_of(partition: Partition) -> str:
+def _format_values(partition: Partition) -> str:
     """Returns the values as text, by which NaN is NaN."""
     return repr(partition.constants.row(0))
 
@@ -176,18 +184,18 @@ def _check_times(table: FolderTable) -> None:
     """Raises `Unsupported` for Parquet timestamps in a table of Hive's: its readers do not agree on their unit."""
     if table.is_hives and table.format in TIMES_DIFFER:
         for each in table.stored_fields:
-            if any(isinstance(kind, TIMESTAMPS) for kind in _kinds(each.type)):
+            if any(isinstance(kind, TIMESTAMPS) for kind in _walk_types(each.type)):
                 what = f"writing the {table.format} column {each.name!r} of type {each.type} for Hive"
                 raise Unsupported(what, where=table.where, hint="its readers differ in the unit; choose ORC, or text")
 
 
-def _kinds(kind: DataType) -> Iterator[DataType]:
+def _walk_types(kind: DataType) -> Iterator[DataType]:
     yield kind
-    for inner in member_types(kind):
-        yield from _kinds(inner)
+    for inner in list_member_types(kind):
+        yield from _walk_types(inner)
 
 
-def target_of(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
+def make_target(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
     """Returns what rows are checked against: a table with these columns, and its partition keys if `partitioned`."""
     keys = table.schema.partition_keys if partitioned else ()
     schema = replace(table.schema, options={}, partition_keys=keys, primary_keys=())
@@ -196,14 +204,14 @@ def target_of(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
     return WriteTarget(metadata, schema, metadata.options(schema), options)
 
 
-def _encoder(table: FolderTable) -> Encode:
+def _make_encoder(table: FolderTable) -> Encode:
     codec = table.given.get(FORMAT_TABLE_FILE_COMPRESSION) or CODECS.get(table.format, "none")
     if table.format in TEXT_ENCODERS:
         if codec.lower() != "none":
             raise Unsupported(f"the codec {codec!r} in files of {table.format}", where=table.where, hint="use 'none'")
         return TEXT_ENCODERS[table.format](table.stored_fields, table.given, table.where)
     write = parse_write_options({}, keyed=False, where=table.where)
-    made = encoder(table.format, FileLayout(table.stored_fields), EncoderOptions(codec, write, table.where))
+    made = make_encoder(table.format, FileLayout(table.stored_fields), EncoderOptions(codec, write, table.where))
 
     def encoded(frame: pl.DataFrame) -> bytes:
         block = made.block(frame)
@@ -212,22 +220,22 @@ def _encoder(table: FolderTable) -> Encode:
     return encoded
 
 
-def _by_folder(table: FolderTable, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[str, pl.DataFrame]]:
+def _split_by_folder(table: FolderTable, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yields the rows of one file each, with the folder of their partition."""
     waiting: dict[str, list[pl.DataFrame]] = {}
     size: dict[str, int] = {}
     for frame in frames:
-        for folder, part in _parts(table, frame):
+        for folder, part in _split_by_partition(table, frame):
             waiting.setdefault(folder, []).append(part)
             size[folder] = size.get(folder, 0) + int(part.estimated_size())
-            if size[folder] >= MOST_BYTES:
+            if size[folder] >= MAX_FILE_BYTES:
                 yield folder, pl.concat(waiting.pop(folder))
                 del size[folder]
     for folder, parts in waiting.items():
         yield folder, pl.concat(parts)
 
 
-def _parts(table: FolderTable, frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+def _split_by_partition(table: FolderTable, frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     keys = list(table.schema.partition_keys)
     if not keys:
         if frame.height:
@@ -243,3 +251,109 @@ def _parts(table: FolderTable, frame: pl.DataFrame) -> Iterator[tuple[str, pl.Da
         if only_values:
             folders = [folder.partition("=")[2] for folder in folders]
         yield "/".join(folders), part[names]
+
+
+QUOTED = '"'
+TIMESTAMP = "%Y-%m-%d %H:%M:%S%.f"
+Fields = Sequence[t.DataField]
+
+
+def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
+    """Returns what makes a CSV file. Raises `Unsupported` for a type or an option that it does not write."""
+    _check(fields, where)
+    delimiter, null = given.get(files.CSV_FIELD_DELIMITER), given.get(files.CSV_NULL_LITERAL)
+    line, quote = given.get(files.CSV_LINE_DELIMITER), given.get(files.CSV_QUOTE_CHARACTER)
+    escape = given.get(files.CSV_ESCAPE_CHARACTER)
+    if line != "\n" or len(quote) != 1 or len(escape) != 1 or quote == "\0" or escape == "\0" or len(delimiter) != 1:
+        raise Unsupported("writing CSV without quotes, escapes or lines", where=where, hint="keep those of Paimon")
+    special = [delimiter, quote, escape]
+    if any(each in null for each in (*special, "\n", "\r")):
+        raise Unsupported(f"writing CSV with the null literal {null!r}", where=where, hint="set csv.null-literal")
+
+    def encode(frame: pl.DataFrame) -> bytes:
+        texts = [_to_text(frame.get_column(each.name), each.type) for each in fields]
+        for series in texts:
+            _refuse(series, series == null, f"the text {null!r} would be read as null; set csv.null-literal", where)
+            _refuse(series, series.str.contains(r"[\r\n]"), "CSV holds no line breaks; choose JSON or Parquet", where)
+        written = []
+        for name in map(str, range(len(texts))):
+            value = col(name)
+            escaped = value.str.replace_all(escape, escape * 2, literal=True)
+            escaped = escaped.str.replace_all(quote, escape + quote, literal=True)
+            # Java takes a line of blanks for nulls.
+            needs = value.str.contains_any(special) | ((value != "") & (value.str.strip_chars() == ""))
+            quoted = pl.concat_str([pl.lit(quote), escaped, pl.lit(quote)])
+            written.append(pl.when(needs).then(quoted).otherwise(value).fill_null(null).alias(name))
+        rows = pl.DataFrame({str(at): series for at, series in enumerate(texts)}).select(
+            pl.concat_str(written, separator=delimiter)
+        )
+        lines = rows.to_series().to_list()
+        if given.get(files.CSV_INCLUDE_HEADER):
+            lines.insert(0, delimiter.join(each.name for each in fields))
+        return "".join(f"{each}\n" for each in lines).encode()
+
+    return encode
+
+
+def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
+    """Returns what makes a JSON file: an object a line. Raises `Unsupported` for a type that it does not write."""
+    _check(fields, where)
+    line = given.get(files.JSON_LINE_DELIMITER)
+
+    def encode(frame: pl.DataFrame) -> bytes:
+        texts = {each.name: _to_text(frame.get_column(each.name), each.type) for each in fields}
+        rows = pl.DataFrame({"row": pl.DataFrame(texts).to_struct("row")})
+        lines = rows.select(col("row").struct.json_encode()).to_series().to_list()
+        return "".join(f"{each}{line}" for each in lines).encode()
+
+    return encode
+
+
+def make_text_encoder(fields: Fields, given: Options, where: str) -> Encode:
+    """Returns what makes a text file: its one column as lines. Raises `Unsupported` for other columns."""
+    del given
+    if len(fields) != 1 or not isinstance(fields[0].type, t.VarCharType):
+        raise Unsupported("a text file of other columns than one STRING", where=where)
+
+    def encode(frame: pl.DataFrame) -> bytes:
+        series = frame.get_column(fields[0].name)
+        _refuse(series, series.is_null(), "a text file holds no null", where)
+        _refuse(series, series.str.contains(r"[\r\n]"), "a line of text holds no line breaks", where)
+        return "".join(f"{each}\n" for each in series.to_list()).encode()
+
+    return encode
+
+
+TEXT_ENCODERS: Mapping[str, Callable[[Fields, Options, str], Encode]] = {
+    "csv": make_csv_encoder,
+    "json": make_json_encoder,
+    "text": make_text_encoder,
+}
+
+
+def _check(fields: Fields, where: str) -> None:
+    for each in fields:
+        if type(each.type) not in _TEXTS:
+            raise Unsupported(f"the type {each.type} in a text format", where=where, hint="choose Parquet or ORC")
+
+
+def _to_text(series: pl.Series, kind: t.DataType) -> pl.Series:
+    return _TEXTS[type(kind)](series, kind)
+
+
+def _refuse(series: pl.Series, found: pl.Series, why: str, where: str) -> None:
+    if found.any():
+        raise InvalidArgument(f"{where}, column {series.name!r}: {why}")
+
+
+def _to_plain_text(series: pl.Series, _: t.DataType) -> pl.Series:
+    return series.cast(pl.String)
+
+
+_TEXTS: dict[type[t.DataType], Callable[[pl.Series, t.DataType], pl.Series]] = {
+    **dict.fromkeys((t.CharType, t.VarCharType, t.BooleanType, t.DecimalType, t.DateType), _to_plain_text),
+    **dict.fromkeys((t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType), _to_plain_text),
+    **dict.fromkeys((t.FloatType, t.DoubleType), format_reals),
+    **dict.fromkeys((t.BinaryType, t.VarBinaryType), lambda series, _: series.bin.encode("base64")),
+    t.TimestampType: lambda series, _: series.dt.strftime(TIMESTAMP),
+}

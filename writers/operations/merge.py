@@ -1,7 +1,9 @@
 """MERGE INTO: rows of a source are matched with those of the table, then updated, deleted or inserted by clauses.
 
-The table is read in batches; each is joined with the source, which is held in memory. For every matched pair, and for
-every row of either side without a match, the first clause whose condition is true applies.
+The clauses are checked against the columns of both sides, and compiled. The table is read in batches; each is joined
+with the source, which is held in memory. For every matched pair, and for every row of either side without a match, the
+first clause whose condition is true applies. The changes are row kinds in keyed tables, and row-level changes in append
+tables.
 """
 
 from __future__ import annotations
@@ -9,40 +11,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import POSITION, ROW, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.predicate import ALWAYS, conjunction
-from morrow.engine.values import replace
+from morrow.engine.plan.predicate import ALWAYS, combine_predicates
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.expressions.duckdb_queries import run_query
+from morrow.readers.expressions.sql import quote_identifier, rename_row_columns
+from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.commit import tally
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, recorded
-from morrow.writers.operations.delete import bounds_of
-from morrow.writers.operations.expressions import JOIN, Value, condition, values
-from morrow.writers.operations.joining import matches
-from morrow.writers.operations.merge_clauses import (
-    DELETE,
-    INSERT,
-    MATCHED,
-    SOURCE,
-    TARGET,
-    UNMATCHED,
-    UNMATCHED_BY_SOURCE,
-    UPDATE,
-    Clause,
-    Prepared,
-    Step,
-    prepared,
+from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.sources import is_of_pandas, open_source
+from morrow.writers.ingest.validation import to_plain
+from morrow.writers.operations.commits import commit_once
+from morrow.writers.operations.delete import build_bounds
+from morrow.writers.operations.expressions import (
+    JOIN,
+    Expression,
+    Value,
+    check_expression,
+    evaluate_condition,
+    evaluate_expressions,
+    import_duckdb_error,
+    open_session,
 )
-from morrow.writers.operations.merge_sink import MergeSink, sink_for
-from morrow.writers.operations.new_versions import check_deletions, check_updatable, new_versions
-from morrow.writers.operations.serial import serially
+from morrow.writers.operations.isolation import check_rows, read_rows_where, run_serially, set_row_kind
+from morrow.writers.operations.update import build_new_versions, check_deletable, check_deletions, check_updatable
+from morrow.writers.operations.write_session import WriteSession
 from morrow.writers.target import WriteTarget
 
 
@@ -90,7 +98,7 @@ class Merge:
     def _with(self, clause: Clause) -> Merge:
         return replace(self, clauses=(*self.clauses, clause))
 
-    @recorded(Operation.MERGE)
+    @record_operation(Operation.MERGE)
     def execute(self) -> Snapshot | None:
         """Runs the merge in one commit.
 
@@ -103,54 +111,54 @@ class Merge:
             Unsupported: a change that the table's merge engine does not support.
             CommitConflict: others changed the table each time its rows were read; nothing was changed.
         """
-        return _run(prepared(self.target, self.source, self.on, self.clauses))
+        return _run(compile_merge(self.target, self.source, self.on, self.clauses))
 
 
-def _run(merge: Prepared) -> Snapshot | None:
+def _run(merge: CompiledMerge) -> Snapshot | None:
     if merge.target.keyed:
         check_updatable(merge.target, (), "a merge")
-    return serially(merge.target, _reading(merge), partial(_attempt, merge))
+    return run_serially(merge.target, _build_filter(merge), partial(_try_merge, merge))
 
 
-def _attempt(merge: Prepared, premise: Premise) -> Snapshot | None:
+def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
     target, source = merge.target, merge.source
     matched = np.zeros(source.num_rows, bool)
     tally.count(inserted=0, updated=0, deleted=0)
-    with sink_for(target, premise) as sink:
+    with make_sink(target, premise) as sink:
         for rows, take in sink.read():
-            _of_batch(merge, rows, take, matched, sink)
+            _merge_batch(merge, rows, take, matched, sink)
         fresh = source.filter(pa.array(~matched))
-        for step, chosen in _chosen(merge.of(UNMATCHED), {SOURCE: fresh}):
-            new = _new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
+        for step, chosen in _choose_rows(merge.of(UNMATCHED), {SOURCE: fresh}):
+            new = _build_new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
             sink.insert(new)
             tally.count(inserted=new.num_rows)
         return sink.commit()
 
 
-def _reading(merge: Prepared) -> Filter:
+def _build_filter(merge: CompiledMerge) -> Filter:
     """Returns the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
     if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
         return NO_FILTER
-    columns = (_key_column(merge, name) for name in merge.on)
-    bounds = conjunction(*(part for column in columns if column is not None for part in bounds_of(column)))
+    columns = (_find_key_column(merge, name) for name in merge.on)
+    bounds = combine_predicates(*(part for column in columns if column is not None for part in build_bounds(column)))
     return NO_FILTER if bounds == ALWAYS else Filter(bounds, (), frozenset(merge.on), str(bounds))
 
 
-def _key_column(merge: Prepared, name: str) -> pl.Series | None:
+def _find_key_column(merge: CompiledMerge, name: str) -> pl.Series | None:
     column = pl.Series(name, pl.from_arrow(merge.source.column(name)))
     wanted = pl.Series(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
     return column if column.dtype == wanted else None
 
 
-def _of_batch(
-    merge: Prepared,
+def _merge_batch(
+    merge: CompiledMerge,
     rows: pa.Table,
     take: Callable[[pa.Array], object],
     matched: npt.NDArray[np.bool_],
     sink: MergeSink,
 ) -> None:
     """Applies the clauses to a batch of the table's rows."""
-    here, there = matches(rows, merge.source, merge.on)
+    here, there = find_matches(rows, merge.source, merge.on)
     matched[there] = True
     steps = merge.of(MATCHED)
     if steps and len(np.unique(here)) < len(here):
@@ -162,22 +170,22 @@ def _of_batch(
         )
     if steps and len(here):
         sides = {TARGET: rows.take(pa.array(here)), SOURCE: merge.source.take(pa.array(there))}
-        _act(merge, steps, sides, here, take, sink)
+        _apply_clauses(merge, steps, sides, here, take, sink)
     steps = merge.of(UNMATCHED_BY_SOURCE)
     if steps:
         alone = np.setdiff1d(np.arange(rows.num_rows), here)
-        _act(merge, steps, {TARGET: rows.take(pa.array(alone))}, alone, take, sink)
+        _apply_clauses(merge, steps, {TARGET: rows.take(pa.array(alone))}, alone, take, sink)
 
 
-def _act(
-    merge: Prepared,
+def _apply_clauses(
+    merge: CompiledMerge,
     steps: Sequence[Step],
     sides: Mapping[str, pa.Table],
     numbers: npt.NDArray[np.int64],
     take: Callable[[pa.Array], object],
     sink: MergeSink,
 ) -> None:
-    for step, chosen in _chosen(steps, sides):
+    for step, chosen in _choose_rows(steps, sides):
         part = {side: table.take(chosen) for side, table in sides.items()}
         found = take(pa.array(numbers[chosen.to_numpy()]))
         if step.action == DELETE:
@@ -185,46 +193,287 @@ def _act(
             sink.delete(part[TARGET], found)
             tally.count(deleted=part[TARGET].num_rows)
         else:
-            sink.update(_new_rows(merge.target, step, part, part[TARGET]), found)
+            sink.update(_build_new_rows(merge.target, step, part, part[TARGET]), found)
             tally.count(updated=part[TARGET].num_rows)
 
 
-def _chosen(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[Step, pa.Array]]:
+def _choose_rows(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[Step, pa.Array]]:
     """Yields each clause with the numbers of the rows to which it is the first to apply."""
     height = next(iter(sides.values())).num_rows
     left = np.ones(height, bool)
-    joined = _joined(sides) if any(step.condition is not None for step in steps) else None
+    joined = _join_sides(sides) if any(step.condition is not None for step in steps) else None
     for step in steps:
         mine = left.copy()
         if step.condition is not None and joined is not None and height:
-            mine &= condition(step.condition, joined).to_numpy()
+            mine &= evaluate_condition(step.condition, joined).to_numpy()
         left &= ~mine
         if mine.any():
             yield step, pa.array(np.flatnonzero(mine))
 
 
-def _new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
+def _build_new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
     """Returns the rows that a clause produces: the columns that it sets, and the others of the old row."""
-    made = values(step.values, target.schema.by_name, _joined(sides))
+    made = evaluate_expressions(step.values, target.schema.by_name, _join_sides(sides))
     if old is None:
         height = next(iter(sides.values())).num_rows
-        return pa.table({**_unknown(target, made, height), **made})
+        return pa.table({**_fill_nulls(target, made, height), **made})
     names = old.column_names
     new = pa.Table.from_arrays([made.get(name, old.column(name)) for name in names], names=names)
-    return new_versions(target, old, new, step.values.keys())
+    return build_new_versions(target, old, new, step.values.keys())
 
 
-def _unknown(target: WriteTarget, given: Iterable[str], height: int) -> dict[str, pa.Array]:
+def _fill_nulls(target: WriteTarget, given: Iterable[str], height: int) -> dict[str, pa.Array]:
     """Returns nulls for the columns that an insert does not set, except those with a default value."""
     absent = (f for f in target.schema.fields if f.name not in given and f.default_value is None and f.type.nullable)
     return {f.name: pa.nulls(height, f.type.arrow()) for f in absent}
 
 
-def _joined(sides: Mapping[str, pa.Table]) -> pa.Table:
+def _join_sides(sides: Mapping[str, pa.Table]) -> pa.Table:
     """Returns the rows of a join as a table with a struct column for each side."""
-    return pa.table({side: _struct(table) for side, table in sides.items()}).replace_schema_metadata(JOIN)
+    return pa.table({side: _to_struct(table) for side, table in sides.items()}).replace_schema_metadata(JOIN)
 
 
-def _struct(table: pa.Table) -> pa.Array:
+def _to_struct(table: pa.Table) -> pa.Array:
     arrays = [pa.concat_arrays(c.chunks) if c.num_chunks else pa.array([], c.type) for c in table.columns]
     return pa.StructArray.from_arrays(arrays, names=table.column_names)
+
+
+MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+TARGET, SOURCE = "target", "source"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A clause ``WHEN <when> [AND <condition>] THEN <action>``; `assignments` None: all columns of the source."""
+
+    when: str
+    action: str
+    assignments: Mapping[str, Value] | None = None
+    condition: Value | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A clause, compiled: its condition, and the value of each column that it sets."""
+
+    when: str
+    action: str
+    condition: Expression | None
+    values: Mapping[str, Expression]
+
+
+@dataclass(frozen=True)
+class CompiledMerge:
+    """A merge that was checked: its source in memory, what it is matched on, its clauses."""
+
+    target: WriteTarget
+    source: pa.Table
+    on: str | tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def of(self, when: str) -> list[Step]:
+        """Returns the clauses for these rows, in order."""
+        return [step for step in self.steps if step.when == when]
+
+
+def compile_merge(
+    target: WriteTarget, given: object, matched_on: str | Sequence[str], clauses: Sequence[Clause]
+) -> CompiledMerge:
+    """Checks a merge and compiles its clauses; raises as `Merge.execute`."""
+    if not clauses:
+        raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
+    source = _read_source(target, given)
+    sides = {TARGET: list(target.schema.by_name), SOURCE: source.column_names}
+    on: str | tuple[str, ...]
+    if isinstance(matched_on, str) and matched_on not in target.schema.by_name:
+        check_expression("merge on", matched_on, sides)
+        on = matched_on
+    else:
+        on = (matched_on,) if isinstance(matched_on, str) else tuple(matched_on)
+        for name in on:
+            target.schema.column(name)
+            if name not in source.column_names:
+                raise ColumnNotFound(f"merge on {name!r}: the source has only {', '.join(source.column_names)}")
+        if not on:
+            raise InvalidArgument("merge: give the columns or the condition to match on")
+    return CompiledMerge(target, source, on, tuple(_compile_step(target, clause, sides, on) for clause in clauses))
+
+
+def _read_source(target: WriteTarget, data: object) -> pa.Table:
+    # Of pandas, floats stand for integers with nulls, and times for dates, where the table has such columns.
+    source = open_source(data, target.schema.fields if is_of_pandas(data) else ())
+    pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
+    if not pieces:
+        return pa.table({name: pa.nulls(0) for name in source.names})
+    whole = pa.concat_tables(pieces)
+    # Joins and Arrow's `take` do not know all layouts.
+    return pa.table({name: _to_plain(column, name) for name, column in zip(whole.column_names, whole.columns)})
+
+
+def _to_plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    try:
+        return pa.chunked_array([to_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"merge, column {name!r} of the source: {column.type} ({error})") from error
+
+
+def _compile_step(
+    target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]], on: str | tuple[str, ...]
+) -> Step:
+    visible = {
+        MATCHED: sides,
+        UNMATCHED: {SOURCE: sides[SOURCE]},
+        UNMATCHED_BY_SOURCE: {TARGET: sides[TARGET]},
+    }[clause.when]
+    what = f"when {clause.when} {clause.action}"
+    only_if = None if clause.condition is None else check_expression(what, clause.condition, visible)
+    if clause.action == DELETE:
+        check_deletable(target)
+        return Step(clause.when, clause.action, only_if, {})
+    assignments = clause.assignments
+    if assignments is None:
+        assignments = {name: col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
+        if clause.action == UPDATE and not isinstance(on, str):
+            assignments = {name: value for name, value in assignments.items() if name not in on}
+    for name in assignments:
+        target.schema.column(name)
+    compiled = {name: check_expression(f"{what}, {name}", value, visible) for name, value in assignments.items()}
+    if clause.action == UPDATE:
+        check_updatable(target, compiled, "a merge that updates")
+    return Step(clause.when, clause.action, only_if, compiled)
+
+
+Batch = tuple[pa.Table, Callable[[pa.Array], object]]
+"""Rows of the table, and a function from row numbers to a handle of those rows."""
+
+
+class MergeSink(Protocol):
+    """A reader of a table's rows and writer of their changes. A context manager: without a commit no file stays."""
+
+    def read(self) -> Iterator[Batch]: ...
+    def insert(self, rows: pa.Table) -> None: ...
+    def update(self, rows: pa.Table, found: object) -> None: ...
+    def delete(self, rows: pa.Table, found: object) -> None: ...
+    def commit(self) -> Snapshot | None: ...
+    def __enter__(self) -> MergeSink: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_sink(target: WriteTarget, premise: Premise) -> MergeSink:
+    """Returns the sink of a table: it reads the rows of the premise, and commits under it."""
+    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
+
+
+class _KeyedSink:
+    def __init__(self, target: WriteTarget, premise: Premise) -> None:
+        self._target, self._premise = target, premise
+        self._session = WriteSession(target)
+
+    def read(self) -> Iterator[Batch]:
+        for rows in read_rows_where(self._target, self._premise.read, self._premise.filter):
+            yield rows, lambda _numbers: None
+
+    def insert(self, rows: pa.Table) -> None:
+        self._write(rows, "+I")
+
+    def update(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002 - the key finds them
+        self._write(rows, "+U")
+
+    def delete(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002
+        self._write(rows, "-D")
+
+    def commit(self) -> Snapshot | None:
+        return self._session.commit(premise=self._premise)
+
+    def __enter__(self) -> _KeyedSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.abort()
+
+    def _write(self, rows: pa.Table, kind: str) -> None:
+        self._session.write(set_row_kind(self._target, rows, kind), kind)
+
+
+class _AppendSink:
+    def __init__(self, target: WriteTarget, premise: Premise) -> None:
+        self._target, self._premise = target, premise
+        self._changes = RowChanges(target, premise.read)
+
+    def read(self) -> Iterator[Batch]:
+        fields = self._target.schema.fields
+        for found in self._changes.matching(self._premise.filter, tuple(f.name for f in fields)):
+            rows = to_arrow_table(found.rows.drop(POSITION), fields)
+            yield rows, partial(_take_rows, found)
+
+    def insert(self, rows: pa.Table) -> None:
+        self._changes.append(check_rows(self._target, rows))
+
+    def update(self, rows: pa.Table, found: object) -> None:
+        self.delete(rows, found)
+        self.insert(rows)
+
+    def delete(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002 - positions find them
+        assert isinstance(found, MatchingRows)
+        self._changes.delete(found)
+
+    def commit(self) -> Snapshot | None:
+        messages = self._changes.messages()
+        return commit_once(
+            commit_with_maintenance(self._target), messages, BATCH_COMMIT_IDENTIFIER, premise=self._premise
+        )
+
+    def __enter__(self) -> _AppendSink:
+        self._changes.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._changes.close()
+
+
+def _take_rows(found: MatchingRows, numbers: pa.Array) -> MatchingRows:
+    return replace(found, rows=found.rows[np.asarray(numbers)])
+
+
+Rows = npt.NDArray[np.int64]
+
+
+def find_matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tuple[Rows, Rows]:
+    """Returns the pairs of row numbers for which a SQL condition is true, or whose rows are equal in these columns.
+
+    Nulls equal nothing. Pairs are in the order of the target's rows.
+
+    Raises:
+        InvalidArgument: DuckDB cannot compute the condition, or compare the columns.
+    """
+    if not target.num_rows or not source.num_rows:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if isinstance(on, tuple):  # by number: DuckDB takes names that differ in case only for one
+        names = [f"c{i}" for i in range(len(on))]
+        target, source = (table.select(on).rename_columns(names) for table in (target, source))
+        condition = " AND ".join(f"target.{name} = source.{name}" for name in names)
+    else:
+        condition = on
+    cursor = open_session().cursor()
+
+    def run() -> pa.Table:
+        row = find_free_name(ROW, [*target.column_names, *source.column_names])
+        cursor.register("target", _add_row_numbers(rename_row_columns(target), row))
+        cursor.register("source", _add_row_numbers(rename_row_columns(source), row))
+        numbers = f"target.{quote_identifier(row)} AS here, source.{quote_identifier(row)} AS there"
+        return cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL").to_arrow_table()
+
+    try:
+        pairs = run_query(cursor, run)
+    except import_duckdb_error() as error:
+        raise InvalidArgument(f"merge on {on!r}: {str(error).splitlines()[0]}") from error
+    finally:
+        cursor.close()
+    return pairs["here"].to_numpy(), pairs["there"].to_numpy()
+
+
+def _add_row_numbers(table: pa.Table, name: str) -> pa.Table:
+    return table.append_column(name, pa.array(np.arange(table.num_rows)))

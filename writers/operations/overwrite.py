@@ -12,39 +12,38 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.telling import shown
-from morrow.writers.buckets import BucketMode, bucket_mode
-from morrow.writers.buckets.key_places import KeyPlaces
-from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.commit.overwriting import Partitions
+from morrow.engine.redaction import clean_text
+from morrow.writers.buckets.cross_partition import KeyPlaces
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.messages import CommitMessage, Partitions
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, recorded
-from morrow.writers.files import Placement
-from morrow.writers.files.stored import StoredFiles
-from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.committing import cleaned_up
-from morrow.writers.operations.expressions import Expression, constant
-from morrow.writers.operations.growing import SchemaMode, grown
-from morrow.writers.operations.partitions import (
+from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.data_files import Placement
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
+from morrow.writers.ingest.sources import Source, open_source
+from morrow.writers.operations.append import SchemaMode, add_missing_columns
+from morrow.writers.operations.commits import clean_up_on_failure
+from morrow.writers.operations.expressions import Expression, evaluate_constant
+from morrow.writers.operations.partition_filters import (
     PartitionSpec,
-    is_in,
-    matching,
-    matching_partitions,
-    partition_filter,
-    partition_spec,
+    build_partition_filter,
+    filter_partitions,
+    find_matching_partitions,
+    is_in_partition,
+    parse_partition_spec,
 )
-from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.rows import NULL, Kinds, Missing, incoming
-from morrow.writers.rows.sources import Source, source_of
 from morrow.writers.target import WriteTarget
 
-KEY_ROWS = 1 << 18
+MAX_KEY_ROWS = 1 << 18
 """Rows of a file whose keys are read at a time."""
 
 
-@recorded(Operation.OVERWRITE)
-def overwrite(
+@record_operation(Operation.OVERWRITE)
+def overwrite_rows(
     target: WriteTarget,
     data: object,
     partition: Mapping[str, object] | None,
@@ -65,7 +64,7 @@ def overwrite(
         replace_where: a condition on partition columns: replaces the partitions for which it is true.
 
     Raises:
-        InvalidArgument: rows of another partition than `partition` or `replace_where` say. Others as `incoming` and
+        InvalidArgument: rows of another partition than `partition` or `replace_where` say. Others as `convert_rows` and
             `growing.grown`.
     """
     condition = None
@@ -74,25 +73,25 @@ def overwrite(
             raise InvalidArgument(
                 "replace_where says which partitions are overwritten; leave partition and dynamic out"
             )
-        condition = partition_filter(target, None, replace_where, "replace_where")
-    target, data = grown(target, data, kinds, schema_mode)
-    spec = partition_spec(target, partition or {})
+        condition = build_partition_filter(target, None, replace_where, "replace_where")
+    target, data = add_missing_columns(target, data, kinds, schema_mode)
+    spec = parse_partition_spec(target, partition or {})
     if dynamic is None:
         dynamic = target.write.dynamic_partition_overwrite
-    source = _with_partition(target, source_of(data, target.schema.fields), spec)
+    source = _add_partition_columns(target, open_source(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
-    commits = maintained(target)
+    commits = commit_with_maintenance(target)
     try:
-        writer.write_frames(incoming(target, source, kinds=kinds, missing=missing))
+        writer.write_frames(convert_rows(target, source, kinds=kinds, missing=missing))
         messages = writer.prepare_commit()
     finally:
         writer.close()
 
     def commit(*, partitions: Partitions, premise: Premise | None = None) -> Snapshot | None:
-        premise = keys_stay(target, messages, partitions, premise)
+        premise = build_key_premise(target, messages, partitions, premise)
         return commits.overwrite(messages, partitions=partitions, premise=premise)
 
-    with cleaned_up(commits, messages):
+    with clean_up_on_failure(commits, messages):
         if condition is not None:
             return replace_matching(target, messages, condition, commit)
         if target.partition_fields and dynamic:
@@ -114,7 +113,7 @@ def replace_matching(
         CommitConflict: others made such partitions, or changed them, each time.
     """
     written = pl.Series(list(dict.fromkeys(message.partition for message in messages)), dtype=pl.Binary)
-    inside = set(matching(target, written, condition))
+    inside = set(filter_partitions(target, written, condition))
     outside = next((partition for partition in written if partition not in inside), None)
     if outside is not None:
         values = dict(zip(target.schema.partition_keys, target.partition_values(outside)))
@@ -122,14 +121,14 @@ def replace_matching(
 
     def once() -> Snapshot | None:
         newest = target.metadata.latest_snapshot()
-        there = [] if newest is None else matching_partitions(target, newest, condition)
+        there = [] if newest is None else find_matching_partitions(target, newest, condition)
         partitions = list(dict.fromkeys([*there, *written]))
         return commit(partitions=partitions, premise=Premise(newest, condition)) if partitions else None
 
-    return retried(target, once)
+    return retry_on_conflict(target, once)
 
 
-@recorded(Operation.TRUNCATE)
+@record_operation(Operation.TRUNCATE)
 def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
     """Removes all rows of partitions with these values in (some of) their columns.
 
@@ -137,17 +136,17 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
         InvalidArgument: no values, a value that does not fit, or a table without partitions.
         ColumnNotFound: a column that is no partition key.
     """
-    specs = [partition_spec(target, one) for one in partitions]
-    return maintained(target).drop_partitions(specs)
+    specs = [parse_partition_spec(target, one) for one in partitions]
+    return commit_with_maintenance(target).drop_partitions(specs)
 
 
-@recorded(Operation.TRUNCATE)
-def truncate(target: WriteTarget) -> Snapshot | None:
+@record_operation(Operation.TRUNCATE)
+def truncate_table(target: WriteTarget) -> Snapshot | None:
     """Removes all rows."""
-    return maintained(target).truncate()
+    return commit_with_maintenance(target).truncate()
 
 
-def keys_stay(
+def build_key_premise(
     target: WriteTarget, messages: Sequence[CommitMessage], partitions: Partitions, premise: Premise | None
 ) -> Premise | None:
     """Returns the premise of an overwrite, `premise` where a key belongs to one partition alone.
@@ -157,8 +156,8 @@ def keys_stay(
     Raises:
         InvalidArgument: one has: the key would be in two partitions.
     """
-    moves = bucket_mode(target) is BucketMode.CROSS_PARTITION
-    keys = list(_keys_of(target, messages)) if moves and partitions != "all" else []
+    moves = determine_bucket_mode(target) is BucketMode.CROSS_PARTITION
+    keys = list(_read_keys(target, messages)) if moves and partitions != "all" else []
     if not keys:
         return premise
     newest = target.metadata.latest_snapshot() if premise is None else premise.read
@@ -168,30 +167,36 @@ def keys_stay(
     specs = [one for one in partitions if isinstance(one, Mapping)]
     for code, partition in enumerate(places.partitions):
         here = np.flatnonzero(codes == code)
-        if len(here) and partition not in partitions and not any(is_in(target, partition, one) for one in specs):
+        if (
+            len(here)
+            and partition not in partitions
+            and not any(is_in_partition(target, partition, one) for one in specs)
+        ):
             values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
             raise InvalidArgument(
-                f"{target.where}: the key {shown(str(unique.row(int(here[0]), named=True)))} is in the partition "
-                f"{shown(str(values))}, which stays, and would be in two; delete it there, or overwrite that one, too"
+                f"{target.where}: the key {clean_text(str(unique.row(int(here[0]), named=True)))} is in the partition "
+                f"{clean_text(str(values))}, which stays, and would be in two; delete it there, or overwrite that "
+                "one, too"
             )
     return Premise(newest)
 
 
-def _keys_of(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator[pl.DataFrame]:
+def _read_keys(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator[pl.DataFrame]:
     """Yields the keys of written rows that are not committed yet."""
     for message in messages:
         stored = StoredFiles(target, Placement.of(message), message.new_files)
-        for rows in stored.batches(message.new_files, KEY_ROWS):
+        for rows in stored.batches(message.new_files, MAX_KEY_ROWS):
             yield rows.select(cols(target.schema.primary_keys)).unique()
 
 
-def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:
+def _add_partition_columns(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:
     """Adds the partition columns that the source lacks."""
     lacking = [name for name in spec if name not in source.names]
     if not lacking or not source.names:
         return source
     scalars = {
-        name: constant(Expression(f"partition {name}", spec[name]), target.schema.by_name[name]) for name in lacking
+        name: evaluate_constant(Expression(f"partition {name}", spec[name]), target.schema.by_name[name])
+        for name in lacking
     }
 
     def completed(piece: pa.Table) -> pa.Table:
@@ -205,7 +210,7 @@ def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) ->
 
 def _check_partitions(target: WriteTarget, partitions: Iterable[bytes], spec: PartitionSpec) -> None:
     for partition in partitions:
-        if not is_in(target, partition, spec):
+        if not is_in_partition(target, partition, spec):
             values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
             raise InvalidArgument(
                 f"{target.where}: the data has rows of the partition {values}, which is not in {dict(spec)}"

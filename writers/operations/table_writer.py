@@ -1,35 +1,36 @@
-"""The writer of a table: checks rows, routes them to the writers of their buckets, and bounds memory."""
+"""The writer of a table: checks rows, routes them to the writers of their buckets, and bounds memory.
+
+At the end the files of the buckets are written and described, several at a time if they are small.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, SnapshotExpired
-from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.manifest_entries import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.ahead import ahead
-from morrow.engine.plan.manifests import manifests_of
+from morrow.engine.io.prefetch import start_request
+from morrow.engine.plan.manifests import list_manifests
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
-from morrow.writers.buckets.bucket_writer import BucketWriter
-from morrow.writers.buckets.postponed import PartitionBucketsRouter, with_buckets
-from morrow.writers.buckets.restored import BucketState, restored
-from morrow.writers.commit import TableCommit
-from morrow.writers.commit.expired_base import reading
+from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode, make_router
+from morrow.writers.buckets.routers import PartitionBucketsRouter, Router, set_bucket_count
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.commit.routes import version_of
-from morrow.writers.files import Placement
-from morrow.writers.history.expiry.partition_times import partition_check
+from morrow.writers.commit.premise import guard_read, identify_version
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import FileKind, Placement
+from morrow.writers.history.partition_expiry import make_partition_check
+from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
 from morrow.writers.keyed.writer import MergeTreeWriter
-from morrow.writers.operations.finishing import finish
-from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.target import WriteTarget
 
 
@@ -49,8 +50,8 @@ class TableWriter:
         self._begun = base
         self._reading: Callable[[], object] | None = None
         self._overwrite = overwrite
-        self._mode = bucket_mode(target)
-        self._check_partition = partition_check(target)
+        self._mode = determine_bucket_mode(target)
+        self._check_partition = make_partition_check(target)
         self._base: _Base | None = None
         self._continued: Snapshot | None = None
         self._writers: dict[Placement, BucketWriter] = {}
@@ -60,14 +61,14 @@ class TableWriter:
         self._goes_on = False
 
     def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
-        """Takes rows and returns their number; see `writers.rows.incoming` for what is accepted and raised.
+        """Takes rows and returns their number; see `writers.ingest.conversion` for what is accepted and raised.
 
         After an error the writer can only be aborted (`abort`).
         """
-        return self.write_frames(incoming(self.target, data, kinds=kinds, missing=missing))
+        return self.write_frames(convert_rows(self.target, data, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
-        """Takes rows that are checked already: frames as `writers.rows.incoming` returns them.
+        """Takes rows that are checked already: frames as `writers.ingest.conversion` returns them.
 
         Raises:
             CommitConflict: others have changed the table, and the snapshot that writing goes on from has expired.
@@ -99,7 +100,7 @@ class TableWriter:
         """Returns the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
         messages: list[CommitMessage] = []
         try:
-            finish(self.target, list(self._writers.values()), messages, wait_compaction=wait_compaction)
+            finish_buckets(self.target, list(self._writers.values()), messages, wait_compaction=wait_compaction)
             indexes = self._base.router.index_files() if self._base is not None else {}
         except BaseException:
             # Writers that have handed over their files no longer track them.
@@ -132,7 +133,7 @@ class TableWriter:
     @property
     def _routed_on(self) -> str | None:
         given = self.places_keys and not self._overwrite
-        return version_of(self._continued or self.base) if given else None
+        return identify_version(self._continued or self.base) if given else None
 
     @property
     def places_keys(self) -> bool:
@@ -161,9 +162,11 @@ class TableWriter:
             snapshot, self._begun = self._begun or self.target.metadata.latest_snapshot(), None
             if snapshot is not None and self._mode is BucketMode.UNAWARE and not self.target.store.is_local:
                 # The commit will need them: they are read while rows are written.
-                self._reading = ahead(self.target.store, partial(manifests_of, self.target.metadata, snapshot))
-            with reading(self.target.metadata, snapshot):
-                self._base = _Base(snapshot, router_for(self.target, snapshot, overwrite=self._overwrite))
+                self._reading = start_request(
+                    self.target.store, partial(list_manifests, self.target.metadata, snapshot)
+                )
+            with guard_read(self.target.metadata, snapshot):
+                self._base = _Base(snapshot, make_router(self.target, snapshot, overwrite=self._overwrite))
         return self._base
 
     @contextmanager
@@ -172,7 +175,7 @@ class TableWriter:
         try:
             yield
         except (FileMissing, SnapshotExpired):
-            with reading(self.target.metadata, self.base):
+            with guard_read(self.target.metadata, self.base):
                 raise
 
     def _open(self, places: Sequence[Placement]) -> None:
@@ -187,7 +190,7 @@ class TableWriter:
         # After its own commit, a writer may open buckets that were changed since: its base may even have expired.
         goes_on = bool(self._writers) or self._goes_on
         snapshot = self.target.metadata.latest_snapshot() if goes_on and not alone else self.base
-        states = restored(self.target, None if alone else snapshot, new)
+        states = restore_buckets(self.target, None if alone else snapshot, new)
         for place in new:
             state = states[place]
             self._check_total(place, state)
@@ -206,7 +209,7 @@ class TableWriter:
                 f"{self.target.where}: a partition got {state.total_buckets} buckets while rows were written to "
                 f"{count}; these rows were not committed: write them with a new writer"
             )
-        return with_buckets(self.target, count)
+        return set_bucket_count(self.target, count)
 
     def _check_total(self, place: Placement, state: BucketState) -> None:
         """Checks the number of buckets of a partition, which stays the same until the partition is overwritten."""
@@ -269,21 +272,130 @@ class _MakesWriter(Protocol):
     def __call__(self, target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter: ...
 
 
-def _fixed(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+def _make_fixed_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
     return MergeTreeWriter(target, place, state) if target.keyed else AppendWriter(target, place, state)
 
 
-def _postponed(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
-    from morrow.writers.keyed.postpone import PostponeWriter
+def _make_postponed_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+    from morrow.writers.keyed.postpone_bucket import PostponeWriter
 
     return PostponeWriter(target, place, state)
 
 
 _WRITERS: dict[BucketMode, _MakesWriter] = {
     BucketMode.UNAWARE: AppendWriter,
-    BucketMode.FIXED: _fixed,
+    BucketMode.FIXED: _make_fixed_writer,
     BucketMode.DYNAMIC: MergeTreeWriter,
     BucketMode.CROSS_PARTITION: MergeTreeWriter,
-    BucketMode.POSTPONE: _postponed,
+    BucketMode.POSTPONE: _make_postponed_writer,
     BucketMode.PARTITION_BUCKETS: MergeTreeWriter,
 }
+
+MIN_PARALLEL_BUCKETS, FLUSHES = 8, 8
+"""The least number of buckets, small ones if keyed, whose files are finished in parallel, and how many at once."""
+MAX_WRITERS = 512
+"""The most writers whose files are described together, and the most that wait to be finished with that done.
+
+Polars takes as long to find the bounds of ten rows as of ten thousand, and a file of few rows needs a dozen such
+figures: one query finds them for the small files of many buckets.
+"""
+MAX_DESCRIBED_BYTES = 16 << 20
+"""The most bytes of rows that are described together: they are copied."""
+
+Describing: TypeAlias = AppendWriter | MergeTreeWriter
+
+
+def finish_buckets(
+    target: WriteTarget, writers: Sequence[BucketWriter], messages: list[CommitMessage], *, wait_compaction: bool
+) -> None:
+    """Adds the message of each writer to the list, also those of the writers before and beside a failing one."""
+    describing = _select_parallel(writers)
+    if describing is None:
+        for writer in writers:
+            messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see above
+        return
+    done: list[Future[CommitMessage]] = []
+    try:
+        # Small files cost little besides the wait until they are durable.
+        with ThreadPoolExecutor(FLUSHES) as pool:
+            try:
+                for group in _group_writers(describing):
+                    wait(done[:-MAX_WRITERS], return_when=FIRST_EXCEPTION)
+                    if any(future.done() and future.exception() for future in done):
+                        break
+                    _describe_together(target, group)
+                    done += [pool.submit(each.prepare_commit, wait_compaction=wait_compaction) for each in group]
+                wait(done, return_when=FIRST_EXCEPTION)
+            finally:
+                for future in done:
+                    future.cancel()
+    finally:
+        messages += [each.result() for each in done if not each.cancelled() and each.exception() is None]
+    for future in done:
+        if not future.cancelled():
+            future.result()
+
+
+def _select_parallel(writers: Sequence[BucketWriter]) -> list[Describing] | None:
+    """Returns the writers if several of them may be finished at once: appending ones, or small ones with keys."""
+    appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
+    small = [writer for writer in writers if isinstance(writer, MergeTreeWriter) and writer.is_small]
+    alike: list[Describing] = [*(appending or small)]
+    return alike if len(alike) == len(writers) >= MIN_PARALLEL_BUCKETS else None
+
+
+def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
+    """Yields the writers in groups that are worth describing together and small enough for it."""
+    group, held = list[Describing](), 0
+    for writer in writers:
+        if group and (len(group) >= MAX_WRITERS or held + writer.buffered_bytes > MAX_DESCRIBED_BYTES):
+            yield group
+            group, held = [], 0
+        group.append(writer)
+        held += writer.buffered_bytes
+    if group:
+        yield group
+
+
+def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> None:
+    """Prepares the next file of each of these writers whose rows are few.
+
+    Raises:
+        InvalidArgument: rows of any of them that cannot be written. Unsupported: versions that cannot be merged.
+    """
+    target.find_folders([writer.partition for writer in writers])
+    few = [(writer, rows) for writer in writers if (rows := writer.few_rows()) is not None]
+    if len(few) < 2:
+        return
+    kind = FileKind.of(target, 0, changelog=False)
+    for (writer, _), described in zip(few, kind.describe_each([rows for _, rows in few]), strict=True):
+        writer.prepare((kind, described))
+
+
+class BucketWriter(Protocol):
+    """Writes the rows of one bucket to files. Not safe for use by several threads at once."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory held by rows that are not in files yet."""
+        ...
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Takes rows in their order: the table's columns, in keyed tables followed by ``_VALUE_KIND`` (Int8)."""
+        ...
+
+    def spill(self) -> None:
+        """Frees the memory of the buffer: its rows go to temporary files or to data files."""
+        ...
+
+    def compact(self, full: bool) -> None:
+        """Writes the buffered rows and compacts: with `full` into one sorted run, else as the options say."""
+        ...
+
+    def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
+        """Writes the buffered rows, compacts as the options say, and returns the changes since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Drops buffers and temporary files, and deletes data files that no prepared message names."""
+        ...

@@ -1,82 +1,334 @@
-"""Updates of columns in the rows that match a condition."""
+"""Updates of columns in the rows that match a condition.
+
+An update of a keyed table writes new versions of rows, which the merge engine folds into the old ones. A version is
+written so that its merge gives the updated row, and an update that no version can express is refused: to
+partial-update a null means "leave it as it is", an aggregate function adds to the old value, and a version with a
+smaller sequence is an older one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
+from morrow.engine.names import col, reserve_name
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.masks.ordering import to_sortable
 from morrow.writers.append.row_level import update_where
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit import tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, recorded
-from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.committing import commit_once
-from morrow.writers.operations.expressions import Expression, Value, checked, values
-from morrow.writers.operations.new_versions import check_updatable, new_versions
-from morrow.writers.operations.scanning import checked as checked_rows
-from morrow.writers.operations.scanning import of_kind, rows_where
-from morrow.writers.operations.serial import serially
-from morrow.writers.operations.session import WriteSession
+from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.operations.commits import commit_once
+from morrow.writers.operations.expressions import Expression, Value, check_expression, evaluate_expressions
+from morrow.writers.operations.isolation import check_rows as checked_rows
+from morrow.writers.operations.isolation import read_rows_where, run_serially, set_row_kind
+from morrow.writers.operations.write_session import WriteSession
 from morrow.writers.target import WriteTarget
 
 
-@recorded(Operation.UPDATE)
-def update(target: WriteTarget, assignments: Mapping[str, Value], condition: FilterLike) -> Snapshot | None:
+@record_operation(Operation.UPDATE)
+def update_rows(target: WriteTarget, assignments: Mapping[str, Value], condition: FilterLike) -> Snapshot | None:
     """Updates columns in the rows for which the condition is true (None: in all rows).
 
     Raises:
         ColumnNotFound, InvalidArgument: a column that is missing or belongs to the primary key, an expression that
             cannot be computed, values that do not fit their column.
-        Unsupported: the merge engine updates no rows, or would produce other rows; see `new_versions`.
+        Unsupported: the merge engine updates no rows, or would produce other rows; see `build_new_versions`.
         CommitConflict: others changed these rows each time they were read.
     """
     if not isinstance(assignments, Mapping) or not assignments:
         raise InvalidArgument("update: give the columns to set, such as {'amount': 'amount * 2'}")
     fields = target.schema.fields
     names = dict.fromkeys(f.name for f in fields)
-    expressions = {name: checked(f"set {name}", value, names) for name, value in assignments.items()}
+    expressions = {name: check_expression(f"set {name}", value, names) for name, value in assignments.items()}
     for name in expressions:
         target.schema.column(name)
     check_updatable(target, expressions, "an update")
     filter = parse_filter(condition, fields)
-    how = _upsert if target.keyed else _replace
-    return serially(target, filter, partial(how, target, expressions))
+    how = _upsert_rows if target.keyed else _replace_rows
+    return run_serially(target, filter, partial(how, target, expressions))
 
 
-def _replace(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
+def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
     tally.count(updated=0)
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
         tally.count(updated=rows.height)
-        return checked_rows(target, assigned(target, expressions, to_arrow_table(rows, target.schema.fields)))
+        return checked_rows(target, assign_values(target, expressions, to_arrow_table(rows, target.schema.fields)))
 
     messages = update_where(target, premise.read, assign, premise.filter)
-    return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
+    return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
-def _upsert(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
+def _upsert_rows(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
     tally.count(updated=0)
     session = WriteSession(target)
     try:
-        for rows in rows_where(target, premise.read, premise.filter):
-            new = new_versions(target, rows, assigned(target, expressions, rows), expressions.keys())
-            session.write(of_kind(target, new, "+U"), "+U")
+        for rows in read_rows_where(target, premise.read, premise.filter):
+            new = build_new_versions(target, rows, assign_values(target, expressions, rows), expressions.keys())
+            session.write(set_row_kind(target, new, "+U"), "+U")
             tally.count(updated=new.num_rows)
         return session.commit(premise=premise)
     finally:
         session.abort()
 
 
-def assigned(target: WriteTarget, expressions: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
+def assign_values(target: WriteTarget, expressions: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
     """Returns the rows with the new values; every expression reads the old ones."""
-    new = values(expressions, target.schema.by_name, rows)
+    new = evaluate_expressions(expressions, target.schema.by_name, rows)
     columns = [new.get(name, rows.column(name)) for name in rows.column_names]
     return pa.Table.from_arrays(columns, names=rows.column_names)
+
+
+REPLACING = ("last_value", "last_non_null_value")
+"""Aggregate functions that replace the old value by the new one."""
+KEEPS_NULL = "last_value"
+"""The function that treats null as a value."""
+
+
+OVERWRITE = "overwrite the table with the rows that are wanted"
+"""The advice for changes that no new version of a row can make."""
+
+
+def instead_of_update(target: WriteTarget) -> str:
+    """Return what to do instead of updating a key: tables of some merge engines delete no rows."""
+    is_deletable = not target.options.ignore_delete and (target.merge is None or target.merge.undeletable is None)
+    return "delete the row and insert another" if is_deletable else OVERWRITE
+
+
+def check_deletable(target: WriteTarget) -> None:
+    """Raises `Unsupported` when a ``-D`` row would not remove the row of its key."""
+    if target.merge is None:
+        return
+    if target.options.ignore_delete:
+        raise Unsupported("deleting rows of a table with ignore-delete", where=target.where)
+    if target.merge.undeletable is not None:
+        raise Unsupported(
+            f"deleting rows of a table with the merge engine {target.merge.engine}",
+            where=target.where,
+            hint=target.merge.undeletable,
+        )
+
+
+def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str) -> None:
+    """Checks that these columns can be updated.
+
+    Raises:
+        Unsupported: a new version of a row would not replace its values. InvalidArgument: a column of the primary key.
+    """
+    if target.options.data_evolution:
+        raise Unsupported(f"{operation} of a table with data-evolution.enabled", where=target.where)
+    if target.merge is None:
+        return
+    if not target.merge.updatable:
+        raise Unsupported(
+            f"{operation} of a table with the merge engine {target.merge.engine}",
+            where=target.where,
+            hint="write new rows with Table.upsert, or overwrite",
+        )
+    columns = tuple(columns)
+    keys = [name for name in columns if name in target.schema.primary_keys]
+    if keys:
+        raise InvalidArgument(
+            f"{target.where}: {keys[0]!r} is part of the primary key, which cannot be updated; "
+            f"{instead_of_update(target)}"
+        )
+    check_assignable(target, set(columns), operation)
+
+
+def check_assignable(target: WriteTarget, columns: Collection[str], operation: str) -> None:
+    """Raises `Unsupported` for columns that an update of this table cannot set, whatever the values."""
+    spec = target.merge
+    if spec is None or not spec.folds:
+        return
+    for column in spec.columns:
+        if column.name in columns and column.call is not None and column.call.function not in REPLACING:
+            raise Unsupported(
+                f"{operation} of the column {column.name!r}, whose values the function {column.call.function} combines",
+                where=target.where,
+                hint="write the value to combine with Table.upsert, or overwrite the rows",
+            )
+    moved = [name for name in target.schema.partition_keys if name in columns]
+    if moved and target.schema.cross_partition:
+        raise make_partition_error(target, moved[0], operation)
+
+
+def has_moving_rows(target: WriteTarget) -> bool:
+    """Return whether a new version of a row removes the row of its key from another partition."""
+    folds = target.merge is not None and target.merge.folds
+    return determine_bucket_mode(target) is BucketMode.CROSS_PARTITION and not folds
+
+
+def make_partition_error(target: WriteTarget, column: str, operation: str) -> Unsupported:
+    """Return the error for an update of a partition column that would leave the old row in its partition."""
+    return Unsupported(
+        f"{operation} of the partition column {column!r}, which would not move the row,",
+        where=target.where,
+        hint=instead_of_update(target),
+    )
+
+
+def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Returns the versions to write so that the rows `old` become `new`.
+
+    Args:
+        columns: the columns that are set; the others are the same in both.
+
+    Raises:
+        Unsupported: the table's merge engine would produce other rows.
+    """
+    spec = target.merge
+    if spec is None or not old.num_rows:
+        return new
+    _check_sequence(target, spec.sequence, old, new, columns, descending=spec.descending)
+    if not has_moving_rows(target):
+        for name in target.schema.partition_keys:
+            if name in columns and bool(_to_series(old, name).ne_missing(_to_series(new, name)).any()):
+                raise make_partition_error(target, name, "an update")
+    if not spec.folds:
+        return new
+    for column in spec.columns:
+        if column.name in columns:
+            _check_folded(target, spec, column, old, new)
+    for group in spec.groups:
+        _check_sequence(target, group.sequence, old, new, columns)
+        _check_kept(target, group, old, new)
+    return _neutralize_columns(target, spec, new, columns)
+
+
+def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
+    """Raises `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
+    removing = find_removing_groups(target)
+    if not removing or not all(name in rows.column_names for group in removing for name in group.sequence):
+        return
+    unordered = [_is_unordered(rows, group) for group in removing]
+    left = unordered[0]
+    for other in unordered[1:]:
+        left = left & other
+    if left.any():
+        raise make_not_deleted_error(target)
+
+
+def find_removing_groups(target: WriteTarget) -> list[SequenceGroup]:
+    """Returns the sequence groups of which a ``-D`` with a sequence removes the row."""
+    return [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
+
+
+def make_not_deleted_error(target: WriteTarget) -> Unsupported:
+    """Returns the error for a row that a ``-D`` would leave, since no group that removes has a sequence for it."""
+    return Unsupported(
+        f"deleting a row whose sequence {' and '.join(map(str, find_removing_groups(target)))} is null: it would stay",
+        where=target.where,
+        hint="upsert a value of the sequence first",
+    )
+
+
+def _check_folded(target: WriteTarget, spec: MergeSpec, column: ColumnMerge, old: pa.Table, new: pa.Table) -> None:
+    before, after = _to_series(old, column.name), _to_series(new, column.name)
+    takes_null = column.group is not None and (column.call is None or column.call.function == KEEPS_NULL)
+    if not takes_null and bool((before.is_not_null() & after.is_null()).any()):
+        raise Unsupported(
+            f"an update that makes {column.name!r} null in a table with the merge engine {spec.engine}, where a null "
+            "leaves the value as it is",
+            where=target.where,
+            hint="overwrite the rows, or put the column into a sequence group, where nulls count",
+        )
+    if column.group is None:
+        return
+    group = spec.groups[column.group]
+    if column.name in group.sequence:
+        return
+    changed = before.to_frame("before").with_columns(after=after).select(pl.col("before").ne_missing(pl.col("after")))
+    if bool((_is_unordered(new, group) & changed.to_series()).any()):
+        raise Unsupported(
+            f"an update of {column.name!r} where its sequence group {group} is null: such a version is left out",
+            where=target.where,
+            hint=f"set {group.sequence[0]!r} as well",
+        )
+
+
+def _check_kept(target: WriteTarget, group: SequenceGroup, old: pa.Table, new: pa.Table) -> None:
+    """Raises `Unsupported` for rows with null sequences whose old version has protected values: they would be lost."""
+    unordered = _is_unordered(new, group)
+    for name in group.protected:
+        if bool((unordered & _to_series(old, name).is_not_null()).any()):
+            raise Unsupported(
+                f"an update of a row whose sequence group {group} is null: the value of {name!r} would be lost",
+                where=target.where,
+                hint=f"set {group.sequence[0]!r} as well",
+            )
+
+
+def _check_sequence(
+    target: WriteTarget,
+    sequence: Sequence[str],
+    old: pa.Table,
+    new: pa.Table,
+    columns: Collection[str],
+    *,
+    descending: bool = False,
+) -> None:
+    """Raises `Unsupported` for versions older than those they should replace."""
+    if not any(name in columns for name in sequence):
+        return
+    names = [(reserve_name("before", i), reserve_name("after", i)) for i in range(len(sequence))]
+    frame = pl.DataFrame(
+        [
+            to_sortable(_to_series(table, name)).alias(alias)
+            for name, aliases in zip(sequence, names)
+            for table, alias in zip((old, new), aliases)
+        ]
+    )
+    older: pl.Expr = pl.lit(False)
+    same: pl.Expr = pl.lit(True)
+    for before, after in names:
+        first, second = (before, after) if descending else (after, before)
+        # A null is the oldest.
+        less = (col(first) < col(second)).fill_null(col(after).is_null() & col(before).is_not_null())
+        older = older | (same & less)
+        same = same & col(before).eq_missing(col(after))
+    if bool(frame.select(older.any()).item()):
+        raise Unsupported(
+            f"an update that sets back the sequence ({', '.join(sequence)}): the row would stay as it is",
+            where=target.where,
+            # A row inserted after a delete would be older than the delete.
+            hint=OVERWRITE,
+        )
+
+
+def _neutralize_columns(target: WriteTarget, spec: MergeSpec, new: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Returns the versions with null in columns whose unchanged value a function would add once more."""
+    for column in spec.columns:
+        if column.call is None or column.call.function in REPLACING or column.name in columns:
+            continue
+        field = target.schema.by_name[column.name]
+        if not field.type.nullable:
+            raise Unsupported(
+                f"an update of a table whose column {column.name!r} is NOT NULL and folded by {column.call.function}",
+                where=target.where,
+                hint="make the column nullable, or overwrite the rows",
+            )
+        new = new.set_column(
+            new.column_names.index(column.name), column.name, pa.nulls(new.num_rows, field.type.arrow())
+        )
+    return new
+
+
+def _is_unordered(rows: pa.Table, group: SequenceGroup) -> pl.Series:
+    """Returns for each row whether all sequence columns of a group are null."""
+    frame = pl.DataFrame([_to_series(rows, name).is_null().alias(str(i)) for i, name in enumerate(group.sequence)])
+    return frame.select(pl.all_horizontal(pl.all())).to_series()
+
+
+def _to_series(rows: pa.Table, name: str) -> pl.Series:
+    return pl.Series("", pl.from_arrow(rows.column(name)))

@@ -1,36 +1,54 @@
-"""The catalog of Hive's metastore, as Java Paimon's: tables that Hive sees, schemas and rows in folders.
+"""The catalog of Hive's metastore, as in Java Paimon: tables that Hive sees, files in folders.
 
 A commit is a file that is created once; with ``lock.enabled``, as by default in object stores, under the metastore's
 lock of the table.
+
+The metastore holds a copy of a table's schema, and the list of partitions of tables with
+``metastore.partitioned-table``: commits add them, and drop empty ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+import polars as pl
+
+from morrow.engine.catalog import databases
+from morrow.engine.catalog.databases import check_empty, refuse, refuse_renaming
 from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types
-from morrow.engine.catalog.hive.databases import HiveDatabases
-from morrow.engine.catalog.hive.folders import HiveFolders, format_of
-from morrow.engine.catalog.hive.locks import Locks
-from morrow.engine.catalog.hive.options import HiveOptions, hive_options
-from morrow.engine.catalog.hive.owner import HiveTable
+from morrow.engine.catalog.hive.client import (
+    Locks,
+    Metastore,
+    ObjectExists,
+    ObjectMissing,
+    find_user,
+    load_thrift_types,
+)
+from morrow.engine.catalog.hive.options import HiveOptions, read_hive_options
 from morrow.engine.catalog.hive.tables import (
+    LOCATION,
     VIRTUAL_VIEW,
-    Kept,
+    HiveFolders,
+    HiveViews,
+    MetastoreTables,
+    find_location,
+    format_of,
+    has_partitions,
     is_external,
     is_paimon,
-    location_of,
 )
-from morrow.engine.catalog.hive.views import HiveViews
-from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
+from morrow.engine.catalog.partition_statistics import partition_specs, partition_statistics
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import (
     AlreadyExists,
+    DatabaseNotFound,
     InvalidArgument,
     MorrowError,
     StorageError,
@@ -38,36 +56,156 @@ from morrow.engine.errors import (
     UnclearOutcome,
     Unsupported,
 )
+from morrow.engine.format.partition_path import escape_path_name
+from morrow.engine.format.paths import DATABASE_SUFFIX, MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.locked import locked
-from morrow.engine.io.resolve import resolve, unescaped
+from morrow.engine.format.snapshot import OVERWRITE, Snapshot
+from morrow.engine.io.resolve import resolve, unescape_location
 from morrow.engine.io.store import FileStore
-from morrow.engine.options.declared.catalogs import METASTORE_TAG_TO_PARTITION
+from morrow.engine.io.wrapped_stores import confine, lock_creation
+from morrow.engine.options.declarations import Options
+from morrow.engine.options.declared.connectors import METASTORE_TAG_TO_PARTITION
+from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY
+from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.owner import Owned
-from morrow.engine.schema.committing import create_first_schema
-from morrow.engine.telling import did_you_mean
-from morrow.engine.values import replace
+from morrow.engine.plan.owner import Owned, TableOwner
+from morrow.engine.redaction import get_logger, suggest_name
+from morrow.engine.schema.evolution import create_first_schema
+from morrow.engine.structs import replace
+
+RESERVED = {LOCATION: "say where a database lies by its location"}
+"""Parameters of databases that users do not set."""
+
+
+class HiveDatabases:
+    """The methods of a Hive catalog for databases."""
+
+    metastore: Metastore
+    kept: MetastoreTables
+    choices: HiveOptions
+    title: Any
+    tables: Callable[[str], list[str]]
+    views: Callable[[str], list[str]]
+    drop_table: Callable[..., None]
+    check_name: Callable[[str, str], None]
+    resolved: Callable[[str], Any]
+
+    def databases(self) -> list[str]:
+        return sorted(self.metastore.call("get_all_databases"))
+
+    def has_database(self, name: str) -> bool:
+        try:
+            self.metastore.call("get_database", name)
+        except ObjectMissing:
+            return False
+        return True
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self.check_name("database", name)
+        given = dict(properties or {})
+        refuse(self.title, given, RESERVED)
+        location = given.pop(databases.LOCATION, f"{self.choices.location}/{name}{DATABASE_SUFFIX}")
+        comment, owner = given.pop(databases.COMMENT, None), given.pop(databases.OWNER, find_user())
+        made = load_thrift_types().Database(name, comment, location, given, ownerName=owner, ownerType=1)
+        if self.kept.location_in_properties:
+            made.locationUri, made.parameters = None, {**given, LOCATION: location}
+        if self.has_database(name):
+            if not ignore_if_exists:
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
+            return
+        if self.kept.location_in_properties:
+            store, root = self.resolved(location)
+            store.make_folder(root)
+        try:
+            self.metastore.call("create_database", made)
+        except ObjectExists:
+            if not ignore_if_exists:
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        return {**self._kept_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
+
+    def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        gone = frozenset(removed)
+        refuse(self.title, (*properties, *gone), {**RESERVED, databases.LOCATION: "make another database there"})
+        before, changed = self._database(name), self._database(name)
+        kept = {**self._kept_properties(before), **properties}
+        kept = {key: value for key, value in kept.items() if key not in gone}
+        hidden = {key: value for key, value in (before.parameters or {}).items() if key in RESERVED}
+        changed.description = kept.pop(databases.COMMENT, None)
+        changed.ownerName = kept.pop(databases.OWNER, None)
+        changed.parameters = {**kept, **hidden}
+        self.metastore.call("alter_database", name, changed)
+        there = self._kept_properties(self._database(name))
+        for key in (*properties, *gone):
+            if (there.get(key) or None) != (properties.get(key) or None):  # metastores of Hive 2 keep the first comment
+                self.metastore.call("alter_database", name, before)
+                what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
+                raise Unsupported(what, where=self.title, hint="give it when the database is created")
+
+    def _kept_properties(self, found: Any) -> dict[str, str]:
+        told = {key: value for key, value in (found.parameters or {}).items() if key not in RESERVED}
+        own = {databases.COMMENT: found.description, databases.OWNER: found.ownerName}
+        return {**told, **{key: value for key, value in own.items() if value is not None}}
+
+    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
+        if ignore_if_not_exists and not self.has_database(name):
+            return
+        tables, views = self.tables(name), self.views(name)
+        if not cascade:
+            check_empty(self.title, name, tables, views)
+        location = self.location_of_database(name)
+        for table in tables:
+            self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
+        for view in views:
+            self.metastore.call("drop_table", name, view, False)
+        self.metastore.call("drop_database", name, True, False)
+        if self.kept.location_in_properties:
+            store, root = self.resolved(location)
+            confine(store, (root.rpartition("/")[0],)).delete_folder(root)
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        self._database(name)
+        self.check_name("database", new_name)
+        refuse_renaming(self, new_name)
+
+    def location_of_database(self, name: str) -> str:
+        """Returns the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""
+        found = self._database(name)
+        location = (found.parameters or {}).get(LOCATION) or found.locationUri
+        return str(location).rstrip("/") if location else f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
+
+    def _database(self, name: str) -> Any:
+        try:
+            return self.metastore.call("get_database", name)
+        except ObjectMissing:
+            names = self.databases()
+            known, hint = ", ".join(names) or "none", suggest_name(name, names)
+            text = f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}"
+            raise DatabaseNotFound(text) from None
+
 
 BATCH = 300
 """The most tables of one call."""
 
 
-def opened(settings: Settings) -> HiveCatalog:
+def open_catalog(settings: Settings) -> HiveCatalog:
     """Returns the catalog of these settings.
 
     Raises:
         InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
         Unsupported: what Morrow's client does not do, such as Kerberos. StorageError: the metastore does not answer.
     """
-    options = hive_options(settings)
+    options = read_hive_options(settings)
     metastore = Metastore(options.uris, options.timeout, tells_user=options.tells_user, wire=options.wire)
     is_hive_3 = metastore.knows("get_catalogs")
     store = resolve(options.warehouse, settings.storage_options(options.warehouse), settings.verify)[0]
     locks = None
     if options.locks if options.locks is not None else not (store.is_local or options.warehouse.startswith("hdfs:")):
         locks = Locks(metastore, options.lock_timeout, options.longest_sleep)
-    kept = Kept(options.all_properties, options.location_in_properties, is_hive_3)
+    kept = MetastoreTables(options.all_properties, options.location_in_properties, is_hive_3)
     return HiveCatalog(metastore, locks, kept, options, settings)
 
 
@@ -77,7 +215,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     metastore: Metastore
     locks: Locks | None
-    kept: Kept
+    kept: MetastoreTables
     choices: HiveOptions
     settings: Settings
 
@@ -148,7 +286,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             self._files_around(place).check_removal(place)
         try:
             self.metastore.call("drop_table", database, table, False)
-        except Gone:
+        except ObjectMissing:
             if not ignore_if_not_exists:
                 raise self.missing(database, table) from None
         if not is_external(found):
@@ -181,7 +319,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         """Returns what the metastore has under a name, be it a table, a view or a table of Hive's; None for nothing."""
         try:
             return self.metastore.call("get_table", database, table)
-        except Gone:
+        except ObjectMissing:
             return None
 
     def check_name(self, what: str, name: str) -> None:
@@ -201,18 +339,18 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             if key not in removed
         }
         self.kept.describe(found, schema)
-        context = thrift_types().EnvironmentContext(self.choices.of_changes)
+        context = load_thrift_types().EnvironmentContext(self.choices.of_changes)
         self.metastore.call("alter_table_with_environment_context", database, table, found, context)
 
     def add_table(self, made: Any, location: str) -> None:
         name = f"{made.dbName}.{made.tableName}"
         try:
             self.metastore.call("create_table", made)
-        except Taken:
+        except ObjectExists:
             raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already") from None
         except UnclearOutcome:
             there = self.kept_table(made.dbName, made.tableName)
-            if there is None or unescaped(location_of(there) or "") != unescaped(location):
+            if there is None or unescape_location(find_location(there) or "") != unescape_location(location):
                 raise
 
     def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
@@ -226,7 +364,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     def missing(self, database: str, table: str) -> TableNotFound:
         tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", did_you_mean(table, tables)
+        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
         return TableNotFound(
             f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
         )
@@ -237,7 +375,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         return self._at(name, location, owns)
 
     def location_of_table(self, name: str, found: Any) -> str:
-        location = location_of(found)
+        location = find_location(found)
         if not location:
             raise StorageError(f"{self.title}: the metastore does not say where {name} lies")
         return location
@@ -245,13 +383,13 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def _at(self, name: str, location: str, owns: Owned = Owned.NOTHING) -> TableMetadata:
         store, root = self.resolved(location)
         if self.locks is not None:
-            store = locked(store, partial(_held, self.locks, *table_name(name)))
+            store = lock_creation(store, partial(_hold_lock, self.locks, *table_name(name)))
         place = TableMetadata(store, root, allowed_roots=self.settings.allowed_roots)
         return replace(place, owner=HiveTable(self, place, name.lower(), owns))
 
     def resolved(self, location: str) -> tuple[FileStore, str]:
         """Returns the store and the folder of a location of the metastore."""
-        place = unescaped(location)
+        place = unescape_location(location)
         return resolve(place, self.settings.storage_options(place), self.settings.verify)
 
     def _files_around(self, place: TableMetadata) -> FilesystemCatalog:
@@ -265,6 +403,121 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
 
 @contextmanager
-def _held(locks: Locks, database: str, table: str) -> Iterator[Callable[[], None]]:
+def _hold_lock(locks: Locks, database: str, table: str) -> Iterator[Callable[[], None]]:
     with locks.hold(database.lower(), table.lower()):
         yield partial(locks.check, database.lower(), table.lower())
+
+
+log = get_logger(__name__)
+
+
+class TableKeeper(Protocol):
+    """What a catalog does for its tables' owners."""
+
+    @property
+    def metastore(self) -> Metastore: ...
+
+    @property
+    def kept(self) -> MetastoreTables: ...
+
+    def lock_of(self, database: str, table: str) -> AbstractContextManager[object]:
+        """Returns the lock of a table, where the catalog takes locks."""
+
+    def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
+        """Notes a new schema in the metastore."""
+
+
+@dataclass(frozen=True)
+class HiveTable(TableOwner):
+    """What the metastore does about one table. It `owns` the tags that it shows as partitions: only Java makes them."""
+
+    catalog: TableKeeper
+    place: TableMetadata
+    """The files of the table, without an owner."""
+    name: str
+    owns: Owned = Owned.NOTHING
+
+    def lock(self, branch: str) -> AbstractContextManager[object]:
+        database, table = table_name(self.name)
+        return self.catalog.lock_of(
+            database, table if branch == MAIN_BRANCH else f"{table}{MARK}{BRANCH_PREFIX}{branch}"
+        )
+
+    def schema_changed(self, branch: str, schema: TableSchema) -> None:
+        """Notes the schema in the metastore; where that refuses it, as of types, the schema is taken back."""
+        if branch != MAIN_BRANCH:
+            return
+        try:
+            self.catalog.synchronize(self.name, self.place.schema(schema.id - 1), schema)
+        except MorrowError:
+            self.place.store.delete(self.place.paths.schema(schema.id))
+            raise
+
+    def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
+        """Tells the partitions; the snapshot is there, so a failure is only a warning."""
+        if branch != MAIN_BRANCH or not has_partitions(self.place.schema(snapshot.schema_id)):
+            return
+        database, table = table_name(self.name)
+        try:
+            tell_partitions(self.catalog.metastore, self.catalog.kept, database, table, self.place, snapshot)
+        except (ObjectMissing, MorrowError) as error:
+            log.warning("%s: snapshot %d is committed, its partitions are not told: %s", self.name, snapshot.id, error)
+
+
+PARTITION_BATCH = 500
+"""The most partitions of one call."""
+
+
+def tell_partitions(
+    metastore: Metastore, kept: MetastoreTables, database: str, table: str, metadata: TableMetadata, snapshot: Snapshot
+) -> None:
+    """Adds the partitions that a snapshot adds files to, and drops those that an overwrite leaves without files.
+
+    Raises:
+        StorageError: the metastore does not do it.
+    """
+    schema = metadata.schema(snapshot.schema_id)
+    changed = partition_statistics(metadata, snapshot)
+    added = [each["spec"] for each in changed if each["fileCount"] > 0]
+    if added:
+        there = metastore.call("get_table", database, table)
+        for begin in range(0, len(added), PARTITION_BATCH):
+            parts = [_partition(kept, there, schema, spec) for spec in added[begin : begin + PARTITION_BATCH]]
+            request = load_thrift_types().AddPartitionsRequest(
+                database, table, parts, ifNotExists=True, needResult=False
+            )
+            metastore.call("add_partitions_req", request)
+    fewer = [each["spec"] for each in changed if each["fileCount"] < 0]
+    if fewer and snapshot.commit_kind == OVERWRITE:
+        living = _find_live_partitions(metadata, snapshot, schema)
+        for spec in fewer:
+            values = [spec[key] for key in schema.partition_keys]
+            if tuple(values) not in living:
+                try:
+                    metastore.call("drop_partition", database, table, values, False)
+                except ObjectMissing:
+                    continue
+
+
+def _partition(kept: MetastoreTables, table: Any, schema: TableSchema, spec: Mapping[str, str]) -> Any:
+    now = int(time.time())
+    made = load_thrift_types().Partition(
+        values=[spec[key] for key in schema.partition_keys],
+        dbName=table.dbName,
+        tableName=table.tableName,
+        createTime=now,
+        lastAccessTime=now,
+        sd=copy(table.sd),
+        parameters={},
+    )
+    folders = [f"{escape_path_name(key)}={escape_path_name(spec[key])}" for key in schema.partition_keys]
+    below = Options(schema.options).get(DATA_FILE_PATH_DIRECTORY)
+    kept.place_partition(made, "/".join(filter(None, (find_location(table), below, *folders))))
+    return made
+
+
+def _find_live_partitions(metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema) -> set[tuple[str, ...]]:
+    """Returns the values of the partitions that have files."""
+    rows = read_live_entries(metadata, snapshot, schema).frame.select(pl.col("_PARTITION").unique())["_PARTITION"]
+    specs = partition_specs(metadata, schema, rows.to_list())
+    return {tuple(spec[key] for key in schema.partition_keys) for spec in specs}

@@ -1,27 +1,216 @@
-"""The metastore by its thrift interface: connections that are kept, and its refusals as errors of Morrow.
+"""Connections to the metastore by its thrift interface, and the metastore's locks.
 
 The messages are those of Hive 2 and 3; `pymetastore` brings the classes that thrift generates of them.
+
+The locks are exclusive ones of a table, which Java Paimon takes too, requested until they are acquired. TLS, framed
+transport and thrift's protocol are chosen as ``hive-site.xml`` says.
+
+The certificates that are trusted come as PEM, or from a trust store of Java's kind JKS, which is
+
+    FEEDFEED, version, count            each four bytes, big-endian
+    tag, alias, milliseconds            for each entry: four bytes, text, eight bytes
+    tag 1: bytes, count, certificates   a key with its chain
+    tag 2: certificate                  one that is trusted: (from version 2 on) text X.509, bytes
+    SHA-1                               of the password as UTF-16, "Mighty Aphrodite", and all of the above
+
+where text is a length of two bytes and as many bytes, and bytes are a length of four and as many.
 """
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
+import select
+import socket
+import ssl
+import struct
 import threading
-from contextlib import suppress
-from functools import cache
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, cast
 
-from morrow.engine.catalog.hive.wire import Wire
-from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
-from morrow.engine.extras import needing
-from morrow.engine.io.hadoop_options import USER
-from morrow.engine.telling import shown
+from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
+from morrow.engine.io.storage_options import HADOOP_USER
+from morrow.engine.plugins import require_extra
+from morrow.engine.redaction import clean_text, get_logger
+
+JKS = b"\xfe\xed\xfe\xed"
+SALT = b"Mighty Aphrodite"
+DIGEST_SIZE = 20
+TYPED_VERSION = 2
+KEY, TRUSTED = 1, 2
+PEM_BEGIN, PEM_END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+ASN1_SEQUENCE = b"\x30"
+"""The first byte of a PKCS #12 file."""
+
+
+@dataclass(frozen=True)
+class Wire:
+    """`trusted`: certificates (DER) by which servers are known, the machine's own where it is empty."""
+
+    tls: bool = False
+    framed: bool = False
+    compact: bool = False
+    trusted: bytes = field(default=b"", repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_context"}
+
+    def transport(self, host: str, port: int, seconds: float) -> Any:
+        """Returns a connection of thrift's that is yet to be opened."""
+        from thrift.transport import TTransport
+        from thrift.transport.TSocket import TSocket
+
+        connection = _load_tls_socket()(host, port, self._context) if self.tls else TSocket(host, port)
+        connection.setTimeout(seconds * 1000)
+        return (TTransport.TFramedTransport if self.framed else TTransport.TBufferedTransport)(connection)
+
+    def protocol(self, transport: Any) -> Any:
+        """Returns the protocol that is spoken over a connection."""
+        if self.compact:
+            from thrift.protocol.TCompactProtocol import TCompactProtocol
+
+            return TCompactProtocol(transport)
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+
+        return TBinaryProtocol(transport)
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        return _make_context(self.trusted)
+
+
+@cache
+def _load_tls_socket() -> Any:
+    from thrift.transport.TSocket import TSocket
+    from thrift.transport.TTransport import TTransportException
+
+    class Socket(TSocket):  # type: ignore[misc]  # thrift has no types
+        """A socket by TLS. Thrift's own tells no reason, and does not notice that the server ended an idle one."""
+
+        def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
+            super().__init__(host, port)
+            self._context = context
+
+        def open(self) -> None:
+            super().open()
+            plain: Any = self.handle
+            try:
+                self.handle: Any = self._context.wrap_socket(plain, server_hostname=self.host)
+            except OSError as error:
+                self.close()
+                raise TTransportException(TTransportException.NOT_OPEN, f"TLS: {error}") from error
+
+        def isOpen(self) -> bool:  # noqa: N802  # thrift's name
+            return self.handle is not None and not select.select([self.handle], [], [], 0)[0]
+
+    return Socket
+
+
+def read_trust_store(path: str, password: str) -> bytes:
+    """Returns the certificates (DER) of a trust store; none without a path.
+
+    Raises:
+        InvalidArgument: it cannot be read, is damaged, or has another password. Unsupported: of another kind.
+    """
+    if not path:
+        return b""
+    try:
+        data = Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"the trust store {path}: {error.strerror}") from error
+    if data.startswith(JKS):
+        found = _parse_jks(path, data, password)
+    elif data.startswith(ASN1_SEQUENCE):
+        hint = f"write its certificates as PEM: keytool -list -rfc -keystore {path} > trusted.pem"
+        raise Unsupported(f"the trust store {path}, which is no PEM and of another kind than JKS,", hint=hint)
+    else:
+        found = _parse_pem(data)
+    if not found:
+        raise InvalidArgument(f"the trust store {path} holds no certificate; it is PEM, or of Java's kind JKS")
+    try:
+        _make_context(found)
+    except ssl.SSLError as error:
+        raise InvalidArgument(f"the trust store {path} is damaged: {error}") from error
+    return found
+
+
+def _make_context(certificates: bytes) -> ssl.SSLContext:
+    if not certificates:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=certificates)
+    return context
+
+
+def _parse_pem(data: bytes) -> bytes:
+    parts = data.decode("latin-1").split(PEM_BEGIN)[1:]
+    try:
+        return b"".join(ssl.PEM_cert_to_DER_cert(f"{PEM_BEGIN}{part.partition(PEM_END)[0]}{PEM_END}") for part in parts)
+    except ValueError:
+        return b""
+
+
+def _parse_jks(path: str, data: bytes, password: str) -> bytes:
+    body, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
+    if password:
+        seen = hashlib.sha1(password.encode("utf-16-be") + SALT + body, usedforsecurity=False).digest()
+        if seen != digest:
+            raise InvalidArgument(f"the trust store {path} has another password, or is damaged")
+    try:
+        return _Entries(body).certificates()
+    except (struct.error, IndexError) as error:
+        raise InvalidArgument(f"the trust store {path} is damaged: it ends within an entry") from error
+
+
+class _Entries:
+    """The entries of a JKS file, read one after the other."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body, self._at = body, len(JKS)
+
+    def certificates(self) -> bytes:
+        version, count = self._numbers(">II")
+        found = []
+        for _ in range(count):
+            (tag,) = self._numbers(">I")
+            self._bytes(">H")  # the alias
+            self._numbers(">Q")
+            chain = 1
+            if tag == KEY:
+                self._bytes(">I")
+                (chain,) = self._numbers(">I")
+            for _ in range(chain):
+                if version >= TYPED_VERSION:
+                    self._bytes(">H")
+                certificate = self._bytes(">I")
+                if tag == TRUSTED:
+                    found.append(certificate)
+        return b"".join(found)
+
+    def _numbers(self, form: str) -> tuple[int, ...]:
+        numbers = struct.unpack_from(form, self._body, self._at)
+        self._at += struct.calcsize(form)
+        return numbers
+
+    def _bytes(self, form: str) -> bytes:
+        (size,) = self._numbers(form)
+        found = self._body[self._at : self._at + size]
+        if len(found) != size:
+            raise IndexError(size)
+        self._at += size
+        return found
+
 
 SCHEME = "thrift://"
 PLAIN = Wire()
 DEFAULT_PORT = 9083
-MOST_IDLE = 4
+MAX_IDLE = 4
 """The most connections that are kept while nobody uses them."""
 NOT_THERE = (
     *("NoSuchObjectException", "UnknownTableException", "UnknownDBException"),
@@ -29,16 +218,16 @@ NOT_THERE = (
 )
 UNKNOWN_METHOD = 1
 REFUSED = ("InvalidObjectException", "InvalidOperationException", "InvalidInputException")
-MOST_TEXT = 300
+MAX_MESSAGE_CHARS = 300
 CHANGES = ("create", "drop", "alter", "add", "lock", "unlock")
 """How the names of calls begin that must not be repeated when their answer is lost."""
 
 
-class Gone(Exception):
+class ObjectMissing(Exception):
     """The metastore has no such object."""
 
 
-class Taken(Exception):
+class ObjectExists(Exception):
     """The metastore has an object of this name."""
 
 
@@ -51,7 +240,7 @@ class Metastore:
 
     def __init__(self, uris: str, timeout: float, *, tells_user: bool = True, wire: Wire = PLAIN) -> None:
         self.where, self._wire = uris, wire
-        self._addresses = addresses(uris)
+        self._addresses = parse_addresses(uris)
         self._timeout, self._tells_user = timeout, tells_user
         self._idle: list[tuple[Any, Any]] = []
         self._lock, self._process = threading.Lock(), os.getpid()
@@ -76,11 +265,11 @@ class Metastore:
             transport, client = self._connected()
             try:
                 answer = getattr(client, name)(*arguments)
-            except (_transport_error(), OSError) as error:
+            except (_load_transport_error(), OSError) as error:
                 transport.close()
                 if is_last:
                     raise self._lost(name, error, is_change=not repeats) from error
-            except _thrift_error() as error:
+            except _load_thrift_error() as error:
                 self._keep(transport, client)
                 raise self._refusal(name, error) from None
             except BaseException:
@@ -112,7 +301,7 @@ class Metastore:
             found[0].close()
 
     def _connect(self) -> tuple[Any, Any]:
-        with needing("Hive's metastore", "pymetastore", "hive"):
+        with require_extra("Hive's metastore", "pymetastore", "hive"):
             from pymetastore.hive_metastore.ThriftHiveMetastore import Client
 
         problem: Exception | None = None
@@ -122,52 +311,56 @@ class Metastore:
                 transport.open()
                 client = Client(self._wire.protocol(transport))
                 if self._tells_user:
-                    name = user()
+                    name = find_user()
                     client.set_ugi(name, [name])
-            except (_transport_error(), OSError) as error:
+            except (_load_transport_error(), OSError) as error:
                 problem = error
                 transport.close()
                 continue
-            except _thrift_error() as error:
+            except _load_thrift_error() as error:
                 transport.close()
                 raise self._refusal("set_ugi", error) from None
             return transport, client
-        raise StorageError(f"{self.where}: the metastore does not answer: {_line(problem)}; check the option uri")
+        raise StorageError(
+            f"{self.where}: the metastore does not answer: {_shorten_error(problem)}; check the option uri"
+        )
 
     def _keep(self, transport: Any, client: Any) -> None:
         with self._lock:
-            if len(self._idle) < MOST_IDLE:
+            if len(self._idle) < MAX_IDLE:
                 self._idle.append((transport, client))
                 return
         transport.close()
 
     def _lost(self, name: str, error: Exception, *, is_change: bool) -> StorageError:
         if is_change:
-            return UnclearOutcome(f"{self.where}: {name}: no answer ({_line(error)}); whether it was done is not known")
-        return StorageError(f"{self.where}: {name}: no answer ({_line(error)})")
+            return UnclearOutcome(
+                f"{self.where}: {name}: no answer ({_shorten_error(error)}); whether it was done is not known"
+            )
+        return StorageError(f"{self.where}: {name}: no answer ({_shorten_error(error)})")
 
     def _refusal(self, name: str, error: Exception) -> Exception:
         kind = type(error).__name__
         if kind == "TApplicationException" and getattr(error, "type", None) == UNKNOWN_METHOD:
             return UnknownMethod(f"{self.where}: the metastore does not know {name}")
         if kind in NOT_THERE:
-            return Gone(_line(error))
+            return ObjectMissing(_shorten_error(error))
         if kind == "AlreadyExistsException":
-            return Taken(_line(error))
+            return ObjectExists(_shorten_error(error))
         if kind in REFUSED:
-            return InvalidArgument(f"{self.where}: Hive's metastore refuses {name}: {_line(error)}")
-        return StorageError(f"{self.where}: {name} fails in Hive's metastore: {_line(error)}")
+            return InvalidArgument(f"{self.where}: Hive's metastore refuses {name}: {_shorten_error(error)}")
+        return StorageError(f"{self.where}: {name} fails in Hive's metastore: {_shorten_error(error)}")
 
 
 @cache
-def thrift_types() -> Any:
+def load_thrift_types() -> Any:
     """Returns the module of the metastore's messages. Raises `Unsupported` where it is not installed."""
-    with needing("Hive's metastore", "pymetastore", "hive"):
+    with require_extra("Hive's metastore", "pymetastore", "hive"):
         from pymetastore.hive_metastore import ttypes
     return ttypes
 
 
-def addresses(uris: str) -> tuple[tuple[str, int], ...]:
+def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
     """Returns host and port of each server of ``thrift://a:9083,thrift://b``. Raises `InvalidArgument`."""
     found = []
     for uri in filter(None, (each.strip() for each in uris.split(","))):
@@ -182,27 +375,122 @@ def addresses(uris: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def user() -> str:
+def find_user() -> str:
     """Returns the name by which Hadoop's services know this process."""
-    name = os.environ.get(USER)
+    name = os.environ.get(HADOOP_USER)
     if not name:
         with suppress(OSError, KeyError):  # a user without a name
             name = getpass.getuser()
     return name or "morrow"
 
 
-def _transport_error() -> type[Exception]:
+def _load_transport_error() -> type[Exception]:
     from thrift.transport.TTransport import TTransportException
 
     return cast("type[Exception]", TTransportException)
 
 
-def _thrift_error() -> type[Exception]:
+def _load_thrift_error() -> type[Exception]:
     from thrift.Thrift import TException
 
     return cast("type[Exception]", TException)
 
 
-def _line(error: Exception | None) -> str:
+def _shorten_error(error: Exception | None) -> str:
     text = str(getattr(error, "message", None) or error or "")
-    return " ".join(shown(text).split())[:MOST_TEXT] or type(error).__name__
+    return " ".join(clean_text(text).split())[:MAX_MESSAGE_CHARS] or type(error).__name__
+
+
+SHORTEST_SLEEP = 0.05
+
+log = get_logger(__name__)
+
+
+class Locks:
+    """The locks of one metastore. A thread that holds one may take it again."""
+
+    def __init__(self, metastore: Metastore, timeout: float, longest_sleep: float) -> None:
+        self._metastore, self._timeout, self._longest_sleep = metastore, timeout, longest_sleep
+        self._own = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_own"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._own = threading.local()
+
+    @contextmanager
+    def hold(self, database: str, table: str) -> Iterator[None]:
+        """Holds the lock of a table within the block.
+
+        Raises:
+            StorageError: others have it for longer than ``lock-acquire-timeout``, or the metastore does not answer.
+        """
+        held = self._held()
+        if (database, table) in held:
+            yield
+            return
+        held[database, table] = self._acquired(database, table)
+        try:
+            yield
+        finally:
+            self._released(held.pop((database, table)))
+
+    def check(self, database: str, table: str) -> None:
+        """Raises `StorageError` where the metastore has taken the lock of a table away from this thread."""
+        number = self._held().get((database, table))
+        if number is not None:
+            try:
+                if self._state(number) == load_thrift_types().LockState.ACQUIRED:
+                    return
+            except (ObjectMissing, StorageError) as error:
+                raise self._lost(database, table) from error
+        raise self._lost(database, table)
+
+    def _lost(self, database: str, table: str) -> StorageError:
+        return StorageError(
+            f"{self._metastore.where}: the lock of {database}.{table} was lost before the commit; nothing was "
+            "committed: the metastore ends locks after its hive.txn.timeout"
+        )
+
+    def _held(self) -> dict[tuple[str, str], int]:
+        if not hasattr(self._own, "held"):
+            self._own.held = {}
+        found: dict[tuple[str, str], int] = self._own.held
+        return found
+
+    def _acquired(self, database: str, table: str) -> int:
+        types = load_thrift_types()
+        # The kind of operation is left out, as Java does: old servers do not know it.
+        component = types.LockComponent(
+            types.LockType.EXCLUSIVE, types.LockLevel.TABLE, database, table, operationType=None
+        )
+        begin, sleep = time.monotonic(), SHORTEST_SLEEP
+        request = types.LockRequest([component], user=find_user(), hostname=socket.gethostname())
+        answer = self._metastore.call("lock", request)
+        number, state = int(answer.lockid), answer.state
+        try:
+            while state == types.LockState.WAITING and time.monotonic() - begin < self._timeout:
+                sleep = min(2 * sleep, self._longest_sleep)
+                time.sleep(sleep)
+                state = self._state(number)
+        except BaseException:
+            self._released(number)
+            raise
+        if state == types.LockState.ACQUIRED:
+            return number
+        self._released(number)
+        raise StorageError(
+            f"{self._metastore.where}: the lock of {database}.{table} was not to be had for "
+            f"{time.monotonic() - begin:.0f} s; SHOW LOCKS in Hive says who holds it"
+        )
+
+    def _state(self, number: int) -> Any:
+        return self._metastore.call("check_lock", load_thrift_types().CheckLockRequest(number)).state
+
+    def _released(self, number: int) -> None:
+        try:
+            self._metastore.call("unlock", load_thrift_types().UnlockRequest(number))
+        except (ObjectMissing, StorageError, UnclearOutcome) as error:
+            log.warning("the lock %d of the metastore ends by itself: %s", number, error)

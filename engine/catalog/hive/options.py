@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from morrow.engine.catalog.hive.wire import Wire, trusted_of
+from morrow.engine.catalog.hive.client import Wire, read_trust_store
 from morrow.engine.catalog.settings import (
     LOCK_ACQUIRE_TIMEOUT,
     LOCK_CHECK_MAX_SLEEP,
@@ -21,8 +21,8 @@ from morrow.engine.catalog.settings import (
     Settings,
 )
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.declaring import TUNING, honoured, idle
-from morrow.engine.options.kinds import BOOL, LONG, TEXT, words
+from morrow.engine.options.declarations import TUNING, declare_honoured, declare_idle
+from morrow.engine.options.kinds import BOOL, LONG, TEXT, make_choice
 
 METASTORE = "hive"
 SITE = "hive-site.xml"
@@ -30,34 +30,42 @@ CONF_DIR = "HIVE_CONF_DIR"
 """The environment variable that Java reads, too."""
 SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
-HIVE_CONF_DIR = honoured("hive-conf-dir", TEXT, "", f"Folder of {SITE}; by default that of {CONF_DIR}")
-LOCATION_IN_PROPERTIES = honoured("location-in-properties", BOOL, False, "Keeps locations in properties")
-TABLE_TYPE = honoured("table.type", words("managed", "external"), "managed", "Kind of new tables in the metastore")
-FORMAT_TABLES = honoured("format-table.enabled", BOOL, True, "Shows tables of Hive's own as format tables")
-ALTER_TABLE_CASCADE = honoured("alter-table-cascade", BOOL, True, "Changes of columns reach partitions")
-SKIP_STATS = honoured("hive.skip-update-stats", BOOL, False, "Has Hive leave statistics alone when a table changes")
-URIS = honoured("hive.metastore.uris", TEXT, "", "Address of the metastore, where uri is not set")
-WAREHOUSE_DIR = honoured("hive.metastore.warehouse.dir", TEXT, "", "Warehouse, where warehouse is not set")
-TIMEOUT = honoured("hive.metastore.client.socket.timeout", TEXT, "600s", "Longest wait for an answer")
-SET_UGI = honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metastore who asks")
-SASL = honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
-MODE = honoured(
+HIVE_CONF_DIR = declare_honoured("hive-conf-dir", TEXT, "", f"Folder of {SITE}; by default that of {CONF_DIR}")
+LOCATION_IN_PROPERTIES = declare_honoured("location-in-properties", BOOL, False, "Keeps locations in properties")
+TABLE_TYPE = declare_honoured(
+    "table.type", make_choice("managed", "external"), "managed", "Kind of new tables in the metastore"
+)
+FORMAT_TABLES = declare_honoured("format-table.enabled", BOOL, True, "Shows tables of Hive's own as format tables")
+ALTER_TABLE_CASCADE = declare_honoured("alter-table-cascade", BOOL, True, "Changes of columns reach partitions")
+SKIP_STATS = declare_honoured(
+    "hive.skip-update-stats", BOOL, False, "Has Hive leave statistics alone when a table changes"
+)
+URIS = declare_honoured("hive.metastore.uris", TEXT, "", "Address of the metastore, where uri is not set")
+WAREHOUSE_DIR = declare_honoured("hive.metastore.warehouse.dir", TEXT, "", "Warehouse, where warehouse is not set")
+TIMEOUT = declare_honoured("hive.metastore.client.socket.timeout", TEXT, "600s", "Longest wait for an answer")
+SET_UGI = declare_honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metastore who asks")
+SASL = declare_honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
+MODE = declare_honoured(
     "hive.metastore.client.thrift.transport.mode", TEXT, "binary", "HTTP, which Morrow's client does not do"
 )
-SSL = honoured("hive.metastore.use.SSL", BOOL, False, "Talks to the metastore by TLS")
-TRUSTSTORE = honoured("hive.metastore.truststore.path", TEXT, "", "Certificates that are trusted: PEM, or Java's JKS")
-PASSWORD = honoured("hive.metastore.truststore.password", TEXT, "", "Password of the trust store")
-FRAMED = honoured("hive.metastore.thrift.framed.transport.enabled", BOOL, False, "Talks in frames")
-COMPACT = honoured("hive.metastore.thrift.compact.protocol.enabled", BOOL, False, "Talks in thrift's compact protocol")
+SSL = declare_honoured("hive.metastore.use.SSL", BOOL, False, "Talks to the metastore by TLS")
+TRUSTSTORE = declare_honoured(
+    "hive.metastore.truststore.path", TEXT, "", "Certificates that are trusted: PEM, or Java's JKS"
+)
+PASSWORD = declare_honoured("hive.metastore.truststore.password", TEXT, "", "Password of the trust store")
+FRAMED = declare_honoured("hive.metastore.thrift.framed.transport.enabled", BOOL, False, "Talks in frames")
+COMPACT = declare_honoured(
+    "hive.metastore.thrift.compact.protocol.enabled", BOOL, False, "Talks in thrift's compact protocol"
+)
 DECLARED = (
     *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, FORMAT_TABLES, ALTER_TABLE_CASCADE, SKIP_STATS),
     *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT),
-    idle(
+    declare_idle(
         "a trust store tells its kind itself", "hive.metastore.truststore.type", TEXT, None, "Kind of the trust store"
     ),
-    idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
-    idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
-    idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
+    declare_idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
+    declare_idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
+    declare_idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
 )
 OF_SITE = (URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT)
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -85,17 +93,17 @@ class HiveOptions:
     @property
     def location(self) -> str:
         """The warehouse as Hadoop writes it: a folder of this machine is ``file:/...``."""
-        return as_hadoop(self.warehouse)
+        return to_hadoop_location(self.warehouse)
 
 
-def as_hadoop(location: str) -> str:
+def to_hadoop_location(location: str) -> str:
     """Returns a folder or URL as Hadoop writes it: a folder of this machine is ``file:/...``."""
     if SCHEME.match(location):
         return location.rstrip("/")
     return f"file:{Path(location).expanduser().absolute()}".rstrip("/")
 
 
-def hive_options(settings: Settings) -> HiveOptions:
+def read_hive_options(settings: Settings) -> HiveOptions:
     """Returns the options, with those of ``hive-site.xml`` below.
 
     Raises:
@@ -103,7 +111,7 @@ def hive_options(settings: Settings) -> HiveOptions:
         Unsupported: Kerberos, HTTP, a lock or a trust store of another kind.
     """
     settings.checked(DECLARED)
-    of_site = _site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
+    of_site = _read_site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
     known = {option.key for option in OF_SITE}
     given = settings.updated({**{k: v for k, v in of_site.items() if k in known}, **settings.raw}).given
     if given.get(SASL):
@@ -123,7 +131,7 @@ def hive_options(settings: Settings) -> HiveOptions:
     return HiveOptions(
         uris,
         warehouse,
-        _seconds(given.get(TIMEOUT)),
+        _parse_seconds(given.get(TIMEOUT)),
         given.get(SET_UGI),
         given.get(LOCK_ENABLED),
         given.get(LOCK_ACQUIRE_TIMEOUT).total_seconds(),
@@ -136,7 +144,7 @@ def hive_options(settings: Settings) -> HiveOptions:
             given.get(SSL),
             given.get(FRAMED),
             given.get(COMPACT),
-            trusted_of(given.get(TRUSTSTORE), given.get(PASSWORD)) if given.get(SSL) else b"",
+            read_trust_store(given.get(TRUSTSTORE), given.get(PASSWORD)) if given.get(SSL) else b"",
         ),
         {
             **({"CASCADE": "true"} if given.get(ALTER_TABLE_CASCADE) else {}),
@@ -145,7 +153,7 @@ def hive_options(settings: Settings) -> HiveOptions:
     )
 
 
-def _site(folder: str) -> dict[str, str]:
+def _read_site(folder: str) -> dict[str, str]:
     """Returns the properties of the ``hive-site.xml`` in a folder, none without a folder."""
     if not folder:
         return {}
@@ -158,7 +166,7 @@ def _site(folder: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     match = DURATION.fullmatch(text.lower())
     if match is None or match[2] not in UNITS:
         raise InvalidArgument(f"the option {TIMEOUT} is a time such as 600s, not {text!r}")

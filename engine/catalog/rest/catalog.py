@@ -1,54 +1,271 @@
-"""The REST catalog: databases and tables of a server (views: `views`); rows are read from the files of tables."""
+"""The REST catalog: databases, tables, views and functions of a server."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
 from morrow.engine.catalog.names import checked_name, table_name
-from morrow.engine.catalog.rest.client import HEADER, Client, Refusal
-from morrow.engine.catalog.rest.databases import RestDatabases, asked
-from morrow.engine.catalog.rest.folders import RestFolders
-from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts, told_schema
-from morrow.engine.catalog.rest.signing import OPTIONS
-from morrow.engine.catalog.rest.table import RestTable, told
-from morrow.engine.catalog.rest.views import DATABASE, DATABASES, RestViews
-from morrow.engine.catalog.settings import WAREHOUSE, Settings
-from morrow.engine.errors import (
-    AlreadyExists,
-    DatabaseNotFound,
-    StorageError,
-    TableNotFound,
-    Unsupported,
+from morrow.engine.catalog.protocol import Function, View, parse_function, view_from_json, view_to_json
+from morrow.engine.catalog.rest.client import HEADER, OPTIONS, Client, Refusal
+from morrow.engine.catalog.rest.table import (
+    RestTable,
+    find_table_type,
+    read_schema,
+    to_error,
+    to_identifier,
+    to_schema_json,
+    to_texts,
 )
+from morrow.engine.catalog.settings import WAREHOUSE, Settings
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, StorageError, TableNotFound, Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.renewed import renewed
-from morrow.engine.io.resolve import resolve, unescaped
+from morrow.engine.format.types import from_json_field
+from morrow.engine.io.resolve import resolve, unescape_location
 from morrow.engine.io.store import FileStore
-from morrow.engine.options.declaring import honoured, idle
+from morrow.engine.io.temporary_credentials import make_renewed_store
+from morrow.engine.options.declarations import declare_honoured, declare_idle
 from morrow.engine.options.kinds import BOOL, TEXT
+from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import did_you_mean, remember
+from morrow.engine.redaction import register_secrets, suggest_name
 
-PREFIX = honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
-DATA_TOKEN = honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
-OSS_ENDPOINT = honoured("dlf.oss-endpoint", TEXT, "", "Address of OSS in place of that in lent credentials")
+TOLD = (LOCATION, OWNER, "createdBy", "createdAt", "updatedBy", "updatedAt")
+"""Members of an answer beside its options, which clients show as properties."""
+
+
+class RestDatabases:
+    """The methods of a REST catalog for databases."""
+
+    client: Client
+    title: Any
+    tables: Callable[[str], list[str]]
+    views: Callable[[str], list[str]]
+    drop_table: Callable[..., None]
+    _no_database: Callable[[str], DatabaseNotFound]
+
+    def databases(self) -> list[str]:
+        with translate_refusals(self.client):
+            return sorted(self.client.pages(DATABASES, DATABASES))
+
+    def has_database(self, name: str) -> bool:
+        try:
+            self.client.get(DATABASES, name)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                return False
+            raise to_error(self.client, refusal) from None
+        return True
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        body = {"name": checked_name("database", name), "options": dict(properties or {})}
+        try:
+            self.client.post(DATABASES, body=body)
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (ignore_if_exists or refusal.unclear):
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        try:
+            answer = self.client.get(DATABASES, name)
+        except Refusal as refusal:
+            raise self._without(name, refusal) from None
+        beside = {key: str(answer[key]) for key in TOLD if answer.get(key) is not None}
+        return {**to_texts(answer.get("options")), **beside}
+
+    def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        body = {"removals": list(removed), "updates": dict(properties)}
+        try:
+            self.client.post(DATABASES, name, body=body)
+        except Refusal as refusal:
+            raise self._without(name, refusal) from None
+
+    def _without(self, name: str, refusal: Refusal) -> Exception:
+        return self._no_database(name) if refusal.code == 404 else to_error(self.client, refusal)
+
+    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
+        if ignore_if_not_exists and not self.has_database(name):
+            return
+        tables, views = self.tables(name), self.views(name)
+        if not cascade:
+            check_empty(self.title, name, tables, views)
+        for table in tables:
+            self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
+        with translate_refusals(self.client, gone=True):
+            self.client.delete(DATABASES, name)
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        if not self.has_database(name):
+            raise self._no_database(name)
+        refuse_renaming(self, new_name)
+
+
+@contextmanager
+def translate_refusals(client: Client, *, gone: bool = False) -> Iterator[None]:
+    """Turns refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
+    try:
+        yield
+    except Refusal as refusal:
+        if not (gone and refusal.code == 404 and refusal.unclear):
+            raise to_error(client, refusal) from None
+
+
+class RestFolders:
+    """The methods of a REST catalog for tables that are folders of files."""
+
+    title: Any
+    post_table: Callable[[str, TableSchema], None]
+    _answer: Callable[[str, str], dict[str, Any]]
+    _stored: Callable[[str, str, str], tuple[FileStore, str]]
+
+    def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
+        """Creates a format table, as the options of its schema say. Raises as `create_table`."""
+        self.post_table(name, schema)
+        found = self.folder_table(name)
+        if found is None:
+            raise StorageError(f"{self.title}, {name}: the server made a table of Paimon's own of a format table")
+        return found
+
+    def folder_table(self, name: str) -> FolderTable | None:
+        """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
+        database, table = table_name(name)
+        answer = self._answer(database, table)
+        where = f"{self.title}, {name}"
+        schema = read_schema(answer, where)
+        kind = find_table_type(schema)
+        if kind not in (FORMAT_TABLE, OBJECT_TABLE):
+            return None
+        location = answer.get("path")
+        if not isinstance(location, str) or not location:
+            raise StorageError(f"{where}: the server does not say where the table lies")
+        fields = tuple(from_json_field(each, where=where) for each in schema.get("fields") or ())
+        keys, options = tuple(map(str, schema.get("partitionKeys") or ())), to_texts(schema.get("options"))
+        made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
+        return FolderTable(*self._stored(database, table, location), kind, made, where)
+
+
+DATABASES, VIEWS, FUNCTIONS = "databases", "views", "functions"
+DATABASE = "DATABASE"
+
+
+class RestViews:
+    """The methods of a REST catalog for views and functions."""
+
+    client: Client
+    title: Any
+    has_table: Callable[[str], bool]
+    has_database: Callable[[str], bool]
+    databases: Callable[[], list[str]]
+
+    def views(self, database: str) -> list[str]:
+        """Returns the names of the views of a database, sorted; none where the server has no views."""
+        return self._listed(database, VIEWS, optional=True)
+
+    def functions(self, database: str) -> list[str]:
+        """Returns the names of the functions of a database, sorted; none where the server has none."""
+        return self._listed(database, FUNCTIONS, optional=True)
+
+    def function(self, name: str) -> Function:
+        """Returns a function. Raises `DatabaseNotFound`, `TableNotFound`: there is none of this name."""
+        database, function = table_name(name)
+        try:
+            answer = self.client.get(DATABASES, database, FUNCTIONS, function)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise to_error(self.client, refusal) from None
+            functions = self.functions(database)
+            known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
+            raise TableNotFound(
+                f"{self.title}: there is no function {name!r}; {hint}the functions of {database} are: {known}"
+            ) from None
+        return parse_function(answer, f"{self.title}, {name}")
+
+    def view(self, name: str) -> View:
+        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        database, view = table_name(name)
+        try:
+            answer = self.client.get(DATABASES, database, VIEWS, view)
+        except Refusal as refusal:
+            raise self._without_view(database, view, refusal) from None
+        return view_from_json(answer.get("schema"), f"{self.title}, {name}")
+
+    def create_view(self, name: str, view: View) -> None:
+        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
+        database, own = table_name(name)
+        body = {"identifier": to_identifier(database, checked_name("view", own)), "schema": view_to_json(view)}
+        if self.has_table(name):
+            raise AlreadyExists(f"{self.title}: there is a table {name!r} already")
+        try:
+            self.client.post(DATABASES, database, VIEWS, body=body)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                raise self._no_database(database) from None
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (refusal.unclear and self.view(name) == view):
+                raise AlreadyExists(f"{self.title}: there is a view {name!r} already") from None
+
+    def drop_view(self, name: str) -> None:
+        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        database, view = table_name(name)
+        try:
+            self.client.delete(DATABASES, database, VIEWS, view)
+        except Refusal as refusal:
+            if not (refusal.code == 404 and refusal.unclear):
+                raise self._without_view(database, view, refusal) from None
+
+    def _without_view(self, database: str, view: str, refusal: Refusal) -> Exception:
+        if refusal.code != 404:
+            return to_error(self.client, refusal)
+        if refusal.kind == DATABASE or not self.has_database(database):
+            return self._no_database(database)
+        views = self.views(database)
+        known, hint = ", ".join(views) or "none", suggest_name(view, views)
+        return TableNotFound(
+            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
+        )
+
+    def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
+        try:
+            return sorted(self.client.pages(what, DATABASES, database, what))
+        except Refusal as refusal:
+            if refusal.code == 404 and (refusal.kind == DATABASE or not optional):
+                raise self._no_database(database) from None
+            if optional and refusal.code in (404, 405, 501):
+                return []
+            raise to_error(self.client, refusal) from None
+
+    def _no_database(self, name: str) -> DatabaseNotFound:
+        databases = self.databases()
+        known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
+        return DatabaseNotFound(f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}")
+
+
+PREFIX = declare_honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
+DATA_TOKEN = declare_honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
+OSS_ENDPOINT = declare_honoured("dlf.oss-endpoint", TEXT, "", "Address of OSS in place of that in lent credentials")
 CACHE = "Morrow's caches are its own"
-MOST_MILLIS = 1 << 63
+MAX_MILLIS = 1 << 63
 DECLARED = (
     *(PREFIX, DATA_TOKEN, OSS_ENDPOINT, *OPTIONS),
-    idle(CACHE, "io-cache.enabled", BOOL, False, "Caches files"),
-    idle(CACHE, "io-cache.whitelist-path", TEXT, "", "Files that are cached"),
-    idle(CACHE, "io-cache.policy", TEXT, "", "What is cached"),
+    declare_idle(CACHE, "io-cache.enabled", BOOL, False, "Caches files"),
+    declare_idle(CACHE, "io-cache.whitelist-path", TEXT, "", "Files that are cached"),
+    declare_idle(CACHE, "io-cache.policy", TEXT, "", "What is cached"),
 )
 READABLE = ("", "table", "materialized-table")
 OSS_ENDPOINT_OF_STORE = "fs.oss.endpoint"
 TABLES = "tables"
 
 
-def opened(settings: Settings) -> RestCatalog:
+def open_catalog(settings: Settings) -> RestCatalog:
     """Returns the catalog of these settings, and of what the server adds to them.
 
     Raises:
@@ -59,9 +276,9 @@ def opened(settings: Settings) -> RestCatalog:
     settings.checked(DECLARED, (HEADER,))
     client = Client(settings)
     warehouse = settings.given.get(WAREHOUSE)
-    with asked(client):
+    with translate_refusals(client):
         said = client.config(**({WAREHOUSE.key: warehouse} if warehouse else {}))
-    defaults, overrides = (texts(said.get(member)) for member in ("defaults", "overrides"))
+    defaults, overrides = (to_texts(said.get(member)) for member in ("defaults", "overrides"))
     merged = settings.updated({**defaults, **settings.raw, **overrides})
     return RestCatalog(Client(merged, merged.given.get(PREFIX)))
 
@@ -100,7 +317,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         except Refusal as refusal:
             if refusal.code == 404:
                 return False
-            raise told(self.client, refusal) from None
+            raise to_error(self.client, refusal) from None
         return True
 
     def table(self, name: str) -> TableMetadata:
@@ -113,7 +330,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             return self.client.get(DATABASES, database, TABLES, table)
         except Refusal as refusal:
             if refusal.code != 404:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             raise self._missing(database, table, refusal) from None
 
     def where_of(self, name: str) -> str:
@@ -129,12 +346,12 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         self.where_of(name)
         database, table = table_name(name)
         self.create_database(database, ignore_if_exists=True)
-        body = {"identifier": identifier(database, table), "schema": schema_of(schema)}
+        body = {"identifier": to_identifier(database, table), "schema": to_schema_json(schema)}
         try:
             self.client.post(DATABASES, database, TABLES, body=body)
         except Refusal as refusal:
             if refusal.code != 409:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             if not (refusal.unclear and self._is_new(database, table, body["schema"])):
                 raise AlreadyExists(f"{self.title}: there is a table {name!r} already") from None
 
@@ -144,14 +361,14 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             self.client.delete(DATABASES, database, TABLES, table)
         except Refusal as refusal:
             if refusal.code != 404:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             if not (ignore_if_not_exists or refusal.unclear):
                 raise self._missing(database, table, refusal) from None
 
     def rename_table(self, name: str, new_name: str) -> TableMetadata:
         self.where_of(new_name)
         old, new = table_name(name), table_name(new_name)
-        body = {"source": identifier(*old), "destination": identifier(*new)}
+        body = {"source": to_identifier(*old), "destination": to_identifier(*new)}
         if not self.has_database(new[0]):
             raise self._no_database(new[0])
         self.table(name)  # one that is not Paimon's own is refused before anything is done
@@ -167,27 +384,27 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
 
     def lent(self, database: str, table: str, location: str) -> tuple[FileStore, float]:
         """Returns the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
-        with asked(self.client):
+        with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
         if not isinstance(answer.get("token"), dict):
             raise StorageError(f"{self.title}: the server lends no credentials of {database}.{table}")
-        token = texts(answer["token"])
+        token = to_texts(answer["token"])
         if endpoint := self.client.settings.given.get(OSS_ENDPOINT):
             token[OSS_ENDPOINT_OF_STORE] = endpoint
-        remember(token)
+        register_secrets(token)
         settings = self.client.settings.updated(token)
         ends = answer.get("expiresAtMillis")
-        if not isinstance(ends, (int, float)) or not 0 <= ends < MOST_MILLIS:
+        if not isinstance(ends, (int, float)) or not 0 <= ends < MAX_MILLIS:
             raise StorageError(f"{self.title}: the credentials of {database}.{table} do not say when they end")
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 
     def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
         where = f"{self.title}, {database}.{table}"
-        schema = told_schema(answer, where)
+        schema = read_schema(answer, where)
         location = answer.get("path")
         if not isinstance(location, str) or not location:
             raise StorageError(f"{where}: the server does not say where the table lies")
-        kind = kind_of(schema)
+        kind = find_table_type(schema)
         if kind not in READABLE:
             hint = "Catalog.format_table and object_table open some; others are not Paimon's"
             raise Unsupported(f"a table of the type {kind!r}", where=where, hint=hint)
@@ -198,16 +415,16 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
 
     def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
-        settings, location = self.client.settings, unescaped(location)
+        settings, location = self.client.settings, unescape_location(location)
         if settings.given.get(DATA_TOKEN):
-            return renewed(partial(self.lent, database, table, location)), resolve(location, {})[1]
+            return make_renewed_store(partial(self.lent, database, table, location)), resolve(location, {})[1]
         return resolve(location, settings.storage_options(location), settings.verify)
 
     def _is_new(self, database: str, table: str, schema: Mapping[str, Any]) -> bool:
         """Returns whether a table is the one that a request made, whose answer was lost."""
-        with asked(self.client):
+        with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table)
-        there = told_schema(answer, f"{self.title}, {database}.{table}")
+        there = read_schema(answer, f"{self.title}, {database}.{table}")
         return answer.get("schemaId") == 0 and all(
             there.get(member) == schema[member] for member in ("fields", "partitionKeys", "primaryKeys")
         )
@@ -216,7 +433,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         if refusal.kind == DATABASE or not self.has_database(database):
             return self._no_database(database)
         tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", did_you_mean(table, tables)
+        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
         return TableNotFound(
             f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
         )
@@ -224,4 +441,4 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     def _not_renamed(self, old: tuple[str, str], new: tuple[str, str], refusal: Refusal) -> Exception:
         if refusal.code == 409:
             return AlreadyExists(f"{self.title}: there is a table {'.'.join(new)!r} already")
-        return self._missing(*old, refusal) if refusal.code == 404 else told(self.client, refusal)
+        return self._missing(*old, refusal) if refusal.code == 404 else to_error(self.client, refusal)

@@ -1,29 +1,41 @@
 """Requests to a REST server: paths, authorization, pages, retries, and refusals as values.
 
-A server that is busy (429, 503) is asked again after the time that it names, or after a pause that grows. So is one
-whose connection was cut: whether the request was carried out is then unknown, which the `Refusal` of a later try says.
-Who sent it looks for what it did.
+A server that is busy (429, 503) is asked again after the time that it names, or after a pause that grows. So is a
+server whose connection was cut. Whether that request was carried out is unknown: the `Refusal` of a later try says
+so, and the sender looks for the result of the request.
+
+Requests are authorized by a bearer token, or by the signatures of Alibaba's DLF: ``DLF4-HMAC-SHA256`` of its own
+hosts, and ``HMAC-SHA1`` of the hosts ``dlfnext...``. Both sign the method, the path, the sorted parameters and a
+digest of the body, with a key that may have a security token.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import hashlib
+import hmac
 import json
 import math
 import os
 import random
+import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from dataclasses import dataclass, field
+from email.utils import format_datetime, parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote_plus, unquote_plus, urlencode, urlsplit
 
-from morrow.engine.catalog.rest.signing import JSON, Request, now, quoted, signer_of
 from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
-from morrow.engine.telling import redacted
+from morrow.engine.options.declarations import declare_honoured
+from morrow.engine.options.kinds import TEXT, make_choice
+from morrow.engine.redaction import redact_text, register_secrets
 
 if TYPE_CHECKING:
     import urllib3
@@ -31,13 +43,13 @@ if TYPE_CHECKING:
 VERSION = "v1"
 HEADER = "header."
 """The prefix of options that are headers of every request."""
-MOST_TRIES = 6
+MAX_TRIES = 6
 FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
 """Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 180.0
-MOST_CONNECTIONS = 3
+MAX_CONNECTIONS = 3
 """Tries where nobody has ever been at the address; a server that was there may restart, and is waited for."""
-MOST_PAGES = 100_000
+MAX_PAGES = 100_000
 """Pages of one list; a server that gives more repeats itself, or makes names up."""
 BUSY = (429, 503)
 NOT_IMPLEMENTED = 501
@@ -83,7 +95,7 @@ class Client:
         uri = settings.required(URI).rstrip("/")
         if "@" in uri.partition("://")[2].partition("/")[0]:
             raise InvalidArgument("the address of a REST catalog has no user and password; set token.provider")
-        self.where = redacted(uri if "://" in uri else f"http://{uri}")
+        self.where = redact_text(uri if "://" in uri else f"http://{uri}")
         self._uri = uri if "://" in uri else f"http://{uri}"
         self.settings, self.prefix = settings, prefix
         self._start()
@@ -93,13 +105,15 @@ class Client:
             import urllib3  # noqa: F401  # is it there?
         except ImportError as error:
             raise Unsupported("a REST catalog without urllib3", hint="pip install 'morrow[rest]'") from error
-        self._sign = signer_of(self.settings)
+        self._sign = make_signer(self.settings)
         self._lock = threading.Lock()
         self._pool: tuple[int, urllib3.PoolManager] | None = None
         self._reached = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("where", "settings", "prefix")} | {"_uri": redacted(self._uri)}
+        return {name: self.__dict__[name] for name in ("where", "settings", "prefix")} | {
+            "_uri": redact_text(self._uri)
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -124,7 +138,7 @@ class Client:
         """
         query: dict[str, str] = {}
         seen, told = set(), set()
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             answer = self.get(*path, **query)
             entries, token = answer.get(member) or [], answer.get("nextPageToken")
             is_list = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
@@ -139,7 +153,7 @@ class Client:
             seen.add(token)
             told.update(new)
             query = {"pageToken": str(token)}
-        raise StorageError(f"{self.where}: the server gives more than {MOST_PAGES:,} pages of {'/'.join(path)}")
+        raise StorageError(f"{self.where}: the server gives more than {MAX_PAGES:,} pages of {'/'.join(path)}")
 
     def config(self, **query: str) -> dict[str, Any]:
         """Returns what the server says of itself."""
@@ -153,7 +167,7 @@ class Client:
         for part in path:
             if part in STEPS:  # a client or server would go there: an order about another thing
                 raise InvalidArgument(f"{part!r} is no name in a REST catalog")
-        parts = [VERSION, *([quoted(self.prefix)] if self.prefix else []), *map(quoted, path)]
+        parts = [VERSION, *([quote_parameter(self.prefix)] if self.prefix else []), *map(quote_parameter, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return self._asked(method, "/" + "/".join(parts), query, data)
 
@@ -177,7 +191,11 @@ class Client:
 
         tries.sent += 1
         # Parameters are written as they are signed.
-        url = self._uri + path + (f"?{urlencode(query, quote_via=lambda text, *_: quoted(text))}" if query else "")
+        url = (
+            self._uri
+            + path
+            + (f"?{urlencode(query, quote_via=lambda text, *_: quote_parameter(text))}" if query else "")
+        )
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
         wait = min(FIRST_WAIT * 2 ** (tries.sent - 1), LONGEST_WAIT)
         try:
@@ -192,10 +210,10 @@ class Client:
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
             late = not isinstance(error, urllib3.exceptions.NewConnectionError)  # which is refused, or an unknown host
-            tries.over = not self._reached and (late or tries.sent >= MOST_CONNECTIONS)
-            tries.last = _words(error)
+            tries.over = not self._reached and (late or tries.sent >= MAX_CONNECTIONS)
+            tries.last = _shorten_error(error)
         except urllib3.exceptions.HTTPError as error:
-            tries.last = _words(error)
+            tries.last = _shorten_error(error)
             tries.unclear = tries.unclear or method != GET
             self._reached = True
         else:
@@ -204,11 +222,11 @@ class Client:
                 return answer
             tries.last = f"the server is busy ({answer.status})"
             tries.unclear = tries.unclear or (method != GET and answer.status != 429)
-            named = _seconds(answer.headers.get("Retry-After"))
+            named = _parse_retry_after(answer.headers.get("Retry-After"))
             wait = wait if named is None else named
-            if tries.sent >= MOST_TRIES or wait > LONGEST_WAIT:
+            if tries.sent >= MAX_TRIES or wait > LONGEST_WAIT:
                 return answer
-        tries.over = tries.over or tries.sent >= MOST_TRIES
+        tries.over = tries.over or tries.sent >= MAX_TRIES
         if not tries.over:
             time.sleep(wait * (1 + JITTER * random.random()))
         return None
@@ -234,7 +252,7 @@ class Client:
             code if isinstance(code, int) else answer.status,
             kind,
             name,
-            " ".join(redacted(message).split()),
+            " ".join(redact_text(message).split()),
             order=method != GET,
             unclear=tries.unclear,
         )
@@ -253,12 +271,12 @@ class Client:
             return self._pool[1]
 
 
-def _words(error: Exception) -> str:
-    lines = redacted(str(error)).strip().splitlines() or [type(error).__name__]
+def _shorten_error(error: Exception) -> str:
+    lines = redact_text(str(error)).strip().splitlines() or [type(error).__name__]
     return lines[0]
 
 
-def _seconds(text: str | None) -> float | None:
+def _parse_retry_after(text: str | None) -> float | None:
     """Returns the seconds of a header ``Retry-After``: a number, or a time."""
     if text is None:
         return None
@@ -266,6 +284,177 @@ def _seconds(text: str | None) -> float | None:
         seconds = float(text)
         return None if math.isnan(seconds) else max(seconds, 0.0)
     try:
-        return max((parsedate_to_datetime(text) - now()).total_seconds(), 0.0)
+        return max((parsedate_to_datetime(text) - get_utc_now()).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return None
+
+
+TOKEN_PROVIDER = declare_honoured("token.provider", TEXT, "", "How requests are authorized: bear or dlf")
+TOKEN = declare_honoured("token", TEXT, "", "Bearer token")
+REGION = declare_honoured("dlf.region", TEXT, "", "Region of DLF; by default that in the address")
+KEY_ID = declare_honoured("dlf.access-key-id", TEXT, "", "Name of the key of DLF")
+KEY_SECRET = declare_honoured("dlf.access-key-secret", TEXT, "", "Secret of the key of DLF")
+SECURITY_TOKEN = declare_honoured("dlf.security-token", TEXT, "", "Token of a temporary key of DLF")
+TOKEN_PATH = declare_honoured("dlf.token-path", TEXT, "", "File with a key of DLF, read anew before the key expires")
+TOKEN_LOADER = declare_honoured("dlf.token-loader", make_choice("local_file"), "", "Where keys of DLF come from")
+ALGORITHM = declare_honoured(
+    "dlf.signing-algorithm", make_choice("default", "openapi"), "", "Signature; by default the host's"
+)
+OPTIONS = (TOKEN_PROVIDER, TOKEN, REGION, KEY_ID, KEY_SECRET, SECURITY_TOKEN, TOKEN_PATH, TOKEN_LOADER, ALGORITHM)
+
+JSON = "application/json"
+RENEWED_BEFORE = dt.timedelta(hours=1)
+NEXT_HOST = "dlfnext"
+REGION_IN_HOST = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
+UNSIGNED = "UNSIGNED-PAYLOAD"
+SIGNED_HEADERS = {
+    *("content-md5", "content-type", "x-dlf-content-sha256", "x-dlf-date", "x-dlf-version", "x-dlf-security-token"),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is signed: the path as it is sent, parameters as they are meant, and the body."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of DLF. One without an end does not expire."""
+
+    id: str
+    secret: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    ends: dt.datetime | None = None
+
+
+Signer: TypeAlias = Callable[[Request], Mapping[str, str]]
+"""Returns the headers that authorize a request."""
+
+
+def make_signer(settings: Settings) -> Signer:
+    """Returns what authorizes the requests of a catalog.
+
+    Raises:
+        InvalidArgument: an option is missing. Unsupported: an unknown ``token.provider``.
+    """
+    kind = settings.required(TOKEN_PROVIDER).lower()
+    if kind == "bear":
+        token = settings.required(TOKEN)
+        return lambda _: {"Authorization": f"Bearer {token}"}
+    if kind != "dlf":
+        raise Unsupported(f"{TOKEN_PROVIDER.key}={kind!r}", where=settings.raw[URI.key], hint="known are bear and dlf")
+    host = urlsplit(settings.raw[URI.key]).netloc
+    keys = _Keys(settings)
+    chosen = settings.given.get(ALGORITHM) or ("openapi" if NEXT_HOST in host.lower() else "default")
+    if chosen == "openapi":
+        return lambda request: sign_sha1(
+            request, keys.current(), host, get_utc_now(), f"{uuid.uuid4()}{uuid.uuid4().int}"
+        )
+    region = settings.given.get(REGION) or _find_region(host)
+    return lambda request: sign_sha256(request, keys.current(), region, get_utc_now())
+
+
+def get_utc_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def sign_sha256(request: Request, key: Key, region: str, time: dt.datetime) -> dict[str, str]:
+    """Returns the headers of the signature ``DLF4-HMAC-SHA256``."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ")
+    headers = {"x-dlf-date": stamp, "x-dlf-content-sha256": UNSIGNED, "x-dlf-version": "v1"}
+    if request.body:
+        headers |= {"Content-Type": JSON, "Content-MD5": _hash_md5(request.body)}
+    if key.token is not None:
+        headers["x-dlf-security-token"] = key.token
+    query = "&".join(
+        f"{k.strip()}={quote_parameter(v).strip()}" if v else k.strip() for k, v in sorted(request.query.items())
+    )
+    named = sorted((name.lower(), value.strip()) for name, value in headers.items() if name.lower() in SIGNED_HEADERS)
+    canonical = "\n".join([request.method, request.path, query, *(f"{n}:{v}" for n, v in named), UNSIGNED])
+    scope = f"{stamp[:8]}/{region}/DlfNext/aliyun_v4_request"
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    secret = f"aliyun_v4{key.secret}".encode()
+    for part in scope.split("/"):
+        secret = hmac.digest(secret, part.encode(), "sha256")
+    text = "\n".join(["DLF4-HMAC-SHA256", stamp, scope, digest])
+    signature = hmac.digest(secret, text.encode(), "sha256").hex()
+    return {**headers, "Authorization": f"DLF4-HMAC-SHA256 Credential={key.id}/{scope},Signature={signature}"}
+
+
+def sign_sha1(request: Request, key: Key, host: str, time: dt.datetime, nonce: str) -> dict[str, str]:
+    """Returns the headers of the signature ``HMAC-SHA1`` of Alibaba's open API."""
+    headers = {"Date": format_datetime(time, usegmt=True), "Accept": JSON, "Host": host}
+    if request.body:
+        headers |= {"Content-MD5": _hash_md5(request.body), "Content-Type": JSON}
+    own = {"method": "HMAC-SHA1", "nonce": nonce, "version": "1.0"}
+    headers |= {f"x-acs-signature-{name}": value for name, value in own.items()} | {"x-acs-version": "2026-01-18"}
+    if key.token is not None:
+        headers["x-acs-security-token"] = key.token
+    named = sorted((name.lower(), value.strip()) for name, value in headers.items() if name.startswith("x-acs-"))
+    query = "&".join(f"{name}={value}" if value else name for name, value in sorted(request.query.items()))
+    resource = unquote_plus(request.path) + (f"?{query}" if query else "")
+    heads = [headers["Accept"], headers.get("Content-MD5", ""), headers.get("Content-Type", ""), headers["Date"]]
+    text = "\n".join([request.method, *heads, *(f"{name}:{value}" for name, value in named), resource])
+    signature = base64.b64encode(hmac.digest(key.secret.encode(), text.encode(), "sha1")).decode()
+    return {**headers, "Authorization": f"acs {key.id}:{signature}"}
+
+
+def quote_parameter(text: str) -> str:
+    """Returns text as part of a path or a parameter, as Java's URLEncoder writes it."""
+    return quote_plus(text, safe="*-._").replace("~", "%7E")
+
+
+class _Keys:
+    """The key of DLF that requests are signed with."""
+
+    def __init__(self, settings: Settings) -> None:
+        given = settings.given
+        self._file = given.get(TOKEN_PATH)
+        self._lock = threading.Lock()
+        self._key: Key | None = None
+        if not self._file:
+            if given.get(TOKEN_LOADER):
+                settings.required(TOKEN_PATH)
+            token = given.get(SECURITY_TOKEN) or None
+            self._key = Key(settings.required(KEY_ID), settings.required(KEY_SECRET), token)
+
+    def current(self) -> Key:
+        """Returns a key that does not expire soon. Raises `StorageError` where the file has none."""
+        with self._lock:
+            key = self._key
+            if key is None or (key.ends is not None and key.ends - get_utc_now() < RENEWED_BEFORE):
+                key = self._key = _read_key(self._file)
+            return key
+
+
+def _read_key(file: str) -> Key:
+    try:
+        found: dict[str, Any] = json.loads(Path(file).read_text())
+        ends = found.get("Expiration")
+        key = Key(
+            found["AccessKeyId"],
+            found["AccessKeySecret"],
+            found.get("SecurityToken"),
+            ends and dt.datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        kind = type(error).__name__  # the file has secrets, which messages of parsers repeat
+        raise StorageError(f"{file}: there is no key of DLF ({kind}); it is the option {TOKEN_PATH}") from None
+    register_secrets({"secret": key.secret, "token": key.token or ""})
+    return key
+
+
+def _find_region(host: str) -> str:
+    found = REGION_IN_HOST.search(host)
+    if found is None:
+        raise InvalidArgument(f"the address {host} names no region; set the option {REGION}")
+    return found[1]
+
+
+def _hash_md5(body: str) -> str:
+    return base64.b64encode(hashlib.md5(body.encode(), usedforsecurity=False).digest()).decode()

@@ -1,19 +1,20 @@
-"""The server's side of a table: it changes schemas, commits snapshots, makes tags and branches, and rolls back.
+"""The server's side of a table: schema changes, commits, tags, branches, rollback, and their JSON.
 
-Orders whose answer was lost are sent again; what the first of them did is then looked for: nothing is done twice.
+Requests whose answer was lost are sent again. The result of the first one is looked for, so nothing is done twice.
+Members of the JSON are those of Paimon's OpenAPI.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from morrow.engine.catalog.names import BRANCH_PREFIX, MARK
+from morrow.engine.catalog.partition_statistics import partition_statistics
 from morrow.engine.catalog.rest.client import Client, Refusal
-from morrow.engine.catalog.rest.messages import change_of, object_of
-from morrow.engine.catalog.statistics import partition_statistics
 from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -29,14 +30,18 @@ from morrow.engine.errors import (
     UnclearOutcome,
     Unsupported,
 )
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, snapshot_members
-from morrow.engine.format.type_json import field_to_json
+from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, to_snapshot_members
+from morrow.engine.format.types import to_json, to_json_field
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.in_flight import is_same_commit
+from morrow.engine.options.declarations import Options
+from morrow.engine.options.declared.table import TYPE
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
-from morrow.engine.schema.changes import SchemaChange
+from morrow.engine.plan.read_guards import is_same_commit
+from morrow.engine.schema import schema_changes as change
+from morrow.engine.schema.schema_changes import Place, Position, SchemaChange
 from morrow.engine.units import MILLIS_PER_SECOND
 
 NOT_FOUND: dict[str, type[NotFound]] = {
@@ -50,7 +55,7 @@ NOT_FOUND: dict[str, type[NotFound]] = {
 UUID = "uuid"
 
 
-def told(client: Client, refusal: Refusal) -> MorrowError:
+def to_error(client: Client, refusal: Refusal) -> MorrowError:
     """Returns the error that a refusal means."""
     message, code = f"{client.where}: {refusal.message}", refusal.code
     if code == 404:
@@ -84,7 +89,7 @@ class RestTable(TableOwner):
         return self._snapshot(branch, "snapshot", wrapped=True)
 
     def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
-        members = snapshot_members(snapshot)
+        members = to_snapshot_members(snapshot)
         # The same for the same snapshot: a commit that is sent twice is known again.
         members = {UUID: str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(members, sort_keys=True))), **members}
         body: dict[str, Any] = {
@@ -101,7 +106,7 @@ class RestTable(TableOwner):
             twice = answer.unclear
         except Refusal as refusal:
             if not refusal.may_be_done and refusal.code != 409:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             unclear = f"{refusal.message} ({refusal.code})" if refusal.code != 409 else ""
             twice = refusal.may_be_done
         try:
@@ -131,7 +136,7 @@ class RestTable(TableOwner):
                 return True
             if self._metadata(branch).schema_ids()[-1] >= schema.id:
                 return False  # it was made of a schema that is not the newest any more
-            raise told(self.client, refusal) from None
+            raise to_error(self.client, refusal) from None
         return True
 
     def create_tag(self, branch: str, name: str, data: bytes) -> bool:
@@ -142,7 +147,7 @@ class RestTable(TableOwner):
             self.client.post(*self._path(branch), "tags", body=body)
         except Refusal as refusal:
             if refusal.code != 409:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             return refusal.unclear and self._metadata(branch).tag(name).snapshot.id == tag.snapshot.id
         return True
 
@@ -151,7 +156,7 @@ class RestTable(TableOwner):
             self.client.delete(*self._path(branch), "tags", name)
         except Refusal as refusal:
             if refusal.code != 404:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             return refusal.unclear
         return True
 
@@ -162,7 +167,7 @@ class RestTable(TableOwner):
             self.client.post(*self._path(branch), "branches", body={"branch": name, "fromTag": tag})
         except Refusal as refusal:
             if refusal.code != 409:
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
             return refusal.unclear
         return True
 
@@ -171,7 +176,7 @@ class RestTable(TableOwner):
             self.client.delete(*self._path(""), "branches", name)
         except Refusal as refusal:
             if not (refusal.code == 404 and refusal.unclear):
-                raise told(self.client, refusal) from None
+                raise to_error(self.client, refusal) from None
 
     def rename_branch(self, name: str, new_name: str) -> None:
         self._order("", "branches", name, "rename", body={"toBranch": new_name})
@@ -182,7 +187,7 @@ class RestTable(TableOwner):
     # Parts
 
     def _path(self, branch: str) -> tuple[str, ...]:
-        return "databases", self.database, "tables", object_of(self.table, branch) if branch else self.table
+        return "databases", self.database, "tables", to_object_name(self.table, branch) if branch else self.table
 
     def _metadata(self, branch: str) -> TableMetadata:
         """Returns the files of a branch, whatever the server says of them."""
@@ -192,7 +197,7 @@ class RestTable(TableOwner):
         try:
             self.client.post(*self._path(branch), *path, body=body)
         except Refusal as refusal:
-            raise told(self.client, refusal) from None
+            raise to_error(self.client, refusal) from None
 
     def _snapshot(self, branch: str, *path: str, wrapped: bool = False) -> Snapshot | None:
         """Returns a snapshot; `wrapped`: with sums of the table around it. None where there is none."""
@@ -201,7 +206,7 @@ class RestTable(TableOwner):
         except Refusal as refusal:
             if refusal.code == 404 and refusal.kind == "SNAPSHOT":
                 return None
-            raise told(self.client, refusal) from None
+            raise to_error(self.client, refusal) from None
         found = answer.get("snapshot")
         if wrapped and isinstance(found, dict):
             found = found.get("snapshot")
@@ -228,5 +233,102 @@ class RestTable(TableOwner):
         if schema.id not in here.schema_ids():
             return False
         there = here.schema(schema.id)
-        same = [field_to_json(each) for each in there.fields] == [field_to_json(each) for each in schema.fields]
+        same = [to_json_field(each) for each in there.fields] == [to_json_field(each) for each in schema.fields]
         return same and (there.options, there.comment) == (schema.options, schema.comment)
+
+
+C = TypeVar("C", bound=SchemaChange)
+
+
+def to_identifier(database: str, table: str) -> dict[str, str]:
+    """Returns the name of a table as requests hold it."""
+    return {"database": database, "object": table}
+
+
+def to_object_name(table: str, branch: str) -> str:
+    """Returns the name of a branch of a table: ``t``, ``t$branch_dev``."""
+    return table if branch == MAIN_BRANCH else f"{table}{MARK}{BRANCH_PREFIX}{branch}"
+
+
+def to_schema_json(schema: TableSchema) -> dict[str, Any]:
+    """Returns a schema without its number."""
+    return {
+        "fields": [to_json_field(field) for field in schema.fields],
+        "partitionKeys": list(schema.partition_keys),
+        "primaryKeys": list(schema.primary_keys),
+        "options": dict(schema.options),
+        "comment": schema.comment,
+    }
+
+
+def change_of(made: SchemaChange) -> dict[str, Any]:
+    """Returns a change of a schema. Raises `Unsupported` for one that the servers do not know."""
+    write = WRITERS.get(type(made))
+    if write is None:
+        raise Unsupported(f"the change {type(made).__name__} in a REST catalog")
+    return write(made)
+
+
+def _describe_added(made: change.AddColumn) -> dict[str, Any]:
+    move = None if made.position is None else _move(made.path, made.position)
+    return {
+        "action": "addColumn",
+        "fieldNames": list(made.path),
+        "dataType": to_json(made.type),
+        "comment": made.comment,
+        "move": move,
+    }
+
+
+def _move(path: tuple[str, ...], position: Position) -> dict[str, Any]:
+    return {"fieldName": path[-1], "referenceFieldName": position.neighbour, "type": MOVES[position.place]}
+
+
+def _make_column_writer(action: str, **members: str) -> Callable[[Any], dict[str, Any]]:
+    """Returns the writer of a change of one column: the names of its members, by the attributes that hold them."""
+
+    def write(made: change.ColumnChange) -> dict[str, Any]:
+        return {"action": action, "fieldNames": list(made.path)} | {
+            member: getattr(made, name) for name, member in members.items()
+        }
+
+    return write
+
+
+def _describe_type_change(made: change.SetType) -> dict[str, Any]:
+    kept = {"newDataType": to_json(made.type), "keepNullability": made.keep_nullability}
+    return {"action": "updateColumnType", "fieldNames": list(made.path), **kept}
+
+
+MOVES = {Place.FIRST: "FIRST", Place.LAST: "LAST", Place.AFTER: "AFTER", Place.BEFORE: "BEFORE"}
+WRITERS: dict[type[SchemaChange], Callable[[Any], dict[str, Any]]] = {
+    change.AddColumn: _describe_added,
+    change.DropColumn: _make_column_writer("dropColumn"),
+    change.RenameColumn: _make_column_writer("renameColumn", new_name="newName"),
+    change.MoveColumn: lambda made: {"action": "updateColumnPosition", "move": _move(made.path, made.position)},
+    change.SetType: _describe_type_change,
+    change.SetNullable: _make_column_writer("updateColumnNullability", nullable="newNullability"),
+    change.SetComment: _make_column_writer("updateColumnComment", comment="newComment"),
+    change.SetDefault: _make_column_writer("updateColumnDefaultValue", default="newDefaultValue"),
+    change.SetOption: lambda made: {"action": "setOption", "key": made.key, "value": made.value},
+    change.RemoveOption: lambda made: {"action": "removeOption", "key": made.key},
+    change.SetTableComment: lambda made: {"action": "updateComment", "comment": made.comment},
+}
+
+
+def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns the schema in what a server says of a table. Raises `StorageError` where that is none."""
+    found = answer.get("schema") or {}
+    if not isinstance(found, dict) or not isinstance(found.get("partitionKeys") or [], list):
+        raise StorageError(f"{where}: the server does not say what the schema is")
+    return found
+
+
+def find_table_type(schema: Mapping[str, Any]) -> str:
+    """Returns the option ``type`` of a schema, in lower case; empty for a table of Paimon's own."""
+    return (Options(to_texts(schema.get("options"))).text(TYPE) or "").strip().lower()
+
+
+def to_texts(node: Any) -> dict[str, str]:
+    """Returns the members of a JSON object that are not null, as text; none of another value."""
+    return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

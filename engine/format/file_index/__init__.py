@@ -1,9 +1,14 @@
 """Data file indexes: their answers to comparisons before the data file is opened, and their encoders."""
 
+from morrow.engine.format.file_index.builder import (
+    RequestedIndex,
+    build_container,
+    build_index,
+    find_requested_indexes,
+    write_container,
+)
 from morrow.engine.format.file_index.container import ColumnIndex, FileIndex, read_file_index
-from morrow.engine.format.file_index.container_encode import build_index, write_container
-from morrow.engine.format.file_index.result import ALL, NONE, IndexResult
-from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
+from morrow.engine.format.file_index.row_sets import ALL, NONE, IndexResult
 
 __all__ = [
     "ALL",
@@ -11,10 +16,10 @@ __all__ = [
     "ColumnIndex",
     "FileIndex",
     "IndexResult",
-    "WantedIndex",
+    "RequestedIndex",
     "build_container",
     "build_index",
+    "find_requested_indexes",
     "read_file_index",
-    "wanted_indexes",
     "write_container",
 ]

@@ -1,4 +1,4 @@
-"""The ``bitmap`` index: the set of rows of each value.
+"""The ``bitmap`` index: the set of rows of each value, and its encoder.
 
 Integers big-endian; a key is stored in the width of its type, text as ``i32 length`` and bytes::
 
@@ -19,28 +19,40 @@ Integers big-endian; a key is stored in the width of its type, text as ``i32 len
 
 A place below 0 is a single row, ``-1 - place``; otherwise it is the offset of a bitmap from the first one. Version 2
 keys ascend. The end of the last bitmap need not be stored in either version: a roaring bitmap tells its own size.
+
+Java's writers iterate over hash maps, so the order of Java's `HashMap` is part of the bytes. A key lies in the
+bucket ``(hash ^ hash >>> 16) & (capacity - 1)`` and buckets come in ascending order. Within one, `put` adds a key
+behind the present ones, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may
+differ from Java's: readers do not depend on it.)
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from morrow.engine.errors import Unsupported
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.file_index import rowsets
-from morrow.engine.format.file_index.cursor import Cursor
-from morrow.engine.format.file_index.keys import KINDS, Key, KeyKind
-from morrow.engine.format.file_index.result import Packed
+from morrow.engine.format.file_index import row_sets
+from morrow.engine.format.file_index.data_output import Cursor, Ragged, concat_rows, take, to_fixed_width
+from morrow.engine.format.file_index.keys import KINDS, ColumnKeys, Key, KeyKind, encode_keys, to_bits, to_ragged
+from morrow.engine.format.file_index.parameters import read_size, read_whole_number
+from morrow.engine.format.file_index.row_sets import Packed, write_many, write_rows
+from morrow.engine.format.murmur import hash_bytes
 
 NAME = "bitmap"
 UNSUPPORTED = (t.DecimalType, t.BinaryType, t.VarBinaryType)
 PLACE_WIDTH = 4
 
 
-def supports(data_type: t.DataType) -> bool:
+def is_supported(data_type: t.DataType) -> bool:
     return not isinstance(data_type, UNSUPPORTED)
 
 
@@ -54,23 +66,23 @@ class BitmapIndex:
     bitmaps: Cursor
 
     def present(self) -> Packed:
-        nulls = rowsets.empty(self.row_count) if self.null_place is None else self._rows(self.null_place)
-        return rowsets.complement(nulls, self.row_count)
+        nulls = row_sets.make_empty_set(self.row_count) if self.null_place is None else self._rows(self.null_place)
+        return row_sets.invert_rows(nulls, self.row_count)
 
     def equal(self, key: Key) -> Packed:
         place = self.place_of(key)
-        return rowsets.empty(self.row_count) if place is None else self._rows(place)
+        return row_sets.make_empty_set(self.row_count) if place is None else self._rows(place)
 
     def below(self, key: Key) -> None:
         """Returns None: bitmaps are found by value, not by order."""
 
     def _rows(self, place: int) -> Packed:
         if place >= 0:
-            return rowsets.take_rows(self.bitmaps.rest(place), self.row_count)
+            return row_sets.take_rows(self.bitmaps.rest(place), self.row_count)
         row = -1 - place
         if row >= self.row_count:
             raise self.bitmaps.corrupt(f"row {row} of {self.row_count} rows")
-        out = rowsets.empty(self.row_count)
+        out = row_sets.make_empty_set(self.row_count)
         out[row >> 3] = 1 << (row & 7)
         return out
 
@@ -128,3 +140,148 @@ def _read_block(cursor: Cursor, kind: KeyKind) -> dict[Key, int]:
 
 
 _READERS: Mapping[int, Callable[[Cursor, KeyKind, int], BitmapIndex]] = {1: _read_v1, 2: _read_v2}
+
+Ints = npt.NDArray[np.int64]
+
+DEFAULT_VERSION = 2
+DEFAULT_BLOCK_SIZE = 16 << 10
+NO_LENGTH = -1
+"""The length stored for a single row, which needs no bitmap."""
+BLOCK_HEAD = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """The bitmaps of a column, and the place and length of each distinct key in ascending order."""
+
+    order: Ints
+    places: Ints
+    lengths: Ints
+    null_place: int
+    null_length: int
+    bitmaps: bytes
+
+
+def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
+    """Returns the index of a column, in the ``version`` that the options ask for.
+
+    Raises:
+        InvalidArgument: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
+    """
+    version = read_whole_number(options, "version", DEFAULT_VERSION, least=min(_HEADS), most=max(_HEADS))
+    places = _lay_out_places(keys)
+    head = struct.pack(">bii?", version, keys.row_count, keys.distinct.len(), len(keys.null_rows) > 0)
+    return b"".join([head, *_HEADS[version](keys, places, options), places.bitmaps])
+
+
+def _lay_out_places(keys: ColumnKeys) -> _Places:
+    """Lays out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
+    count = keys.distinct.len()
+    counts = np.bincount(keys.codes, minlength=count)
+    _, came = np.unique(keys.codes, return_index=True)
+    order = sort_in_map_order(hash_keys(keys.distinct, keys.data_type), -came)  # Java's writer uses computeIfAbsent
+    rank = np.empty(count, np.int64)
+    rank[order] = np.cumsum(counts[order] > 1) - 1  # of the keys with more than one row
+    shared = np.flatnonzero(counts[keys.codes] > 1)
+    sets = rank[keys.codes[shared]]
+    sorting = np.argsort(sets, kind="stable")
+    bitmaps = write_many(sets[sorting], keys.rows[shared[sorting]], int((counts > 1).sum()))
+    nulls = write_rows(keys.null_rows, keys.row_count)
+    stored_nulls = nulls if len(keys.null_rows) > 1 else b""
+    starts, lengths = len(stored_nulls) + bitmaps.starts, bitmaps.sizes
+    single = counts == 1
+    return _Places(
+        order=order,
+        places=np.where(single, -1 - keys.rows[came], _take_values(starts, rank)),
+        lengths=np.where(single, NO_LENGTH, _take_values(lengths, rank)),
+        null_place=-1 - int(keys.null_rows[0]) if len(keys.null_rows) == 1 else 0,
+        null_length=len(nulls),
+        bitmaps=stored_nulls + bitmaps.data.tobytes(),
+    )
+
+
+def _take_values(values: Ints, places: Ints) -> Ints:
+    """Returns the values at these places, and an arbitrary value for an invalid place."""
+    return values[places.clip(0)] if len(values) else places
+
+
+def _encode_head_v1(keys: ColumnKeys, places: _Places, _: Mapping[str, str]) -> Iterator[bytes]:
+    if len(keys.null_rows):
+        yield struct.pack(">i", places.null_place)
+    entries = concat_rows([encode_keys(keys.distinct, keys.data_type), to_fixed_width(places.places, ">i4")])
+    yield take(entries, places.order).data.tobytes()
+
+
+def _encode_head_v2(keys: ColumnKeys, places: _Places, options: Mapping[str, str]) -> Iterator[bytes]:
+    if len(keys.null_rows):
+        yield struct.pack(">ii", places.null_place, places.null_length)
+    names = encode_keys(keys.distinct, keys.data_type)
+    entries = concat_rows([names, to_fixed_width(places.places, ">i4"), to_fixed_width(places.lengths, ">i4")])
+    begins, sizes = _divide_blocks(entries.sizes, read_size(options, "index-block-size", DEFAULT_BLOCK_SIZE))
+    yield struct.pack(">i", len(begins))
+    yield concat_rows([take(names, begins), to_fixed_width(np.cumsum(sizes) - sizes, ">i4")]).data.tobytes()
+    yield struct.pack(">i", int(sizes.sum()))
+    counts = np.diff(np.append(begins, len(entries)))
+    yield concat_rows([to_fixed_width(counts, ">i4"), Ragged(entries.data, sizes - BLOCK_HEAD)]).data.tobytes()
+
+
+def _divide_blocks(sizes: Ints, limit: int) -> tuple[Ints, Ints]:
+    """Returns the first entry and the size of each block, which holds as many entries as fit the limit."""
+    if len(sizes) and int(sizes.max()) + BLOCK_HEAD > limit:
+        problem = f"a key of {int(sizes.max()) - 2 * BLOCK_HEAD} bytes does not fit a block of {limit} bytes"
+        raise InvalidArgument(f"bitmap index: {problem}; raise index-block-size or take another index")
+    ends = np.cumsum(sizes)
+    begins, taken, done = [], [], 0
+    while done < len(sizes):
+        before = int(ends[done - 1]) if done else 0
+        stop = int(np.searchsorted(ends, before + limit - BLOCK_HEAD, side="right"))
+        begins.append(done)
+        taken.append(int(ends[stop - 1]) - before + BLOCK_HEAD)
+        done = stop
+    return np.array(begins, np.int64), np.array(taken, np.int64)
+
+
+_HEADS: Mapping[int, Callable[[ColumnKeys, _Places, Mapping[str, str]], Iterator[bytes]]] = {
+    1: _encode_head_v1,
+    2: _encode_head_v2,
+}
+
+Value = TypeVar("Value")
+MIN_CAPACITY = 16
+_TRUE_HASH, _FALSE_HASH = 1231, 1237
+_LONGS = (t.BigIntType, t.DoubleType, t.TimestampType, t.LocalZonedTimestampType)
+
+
+def hash_keys(keys: pl.Series, data_type: t.DataType) -> Ints:
+    """Returns `hashCode()` of the keys as Java values: Integer, Long, Float, Double, Boolean or BinaryString."""
+    if keys.dtype == pl.Binary:
+        text = to_ragged(keys)
+        return hash_bytes(text.data, text.starts, text.sizes).astype(np.int64)
+    bits = to_bits(keys.to_numpy(), data_type)
+    if isinstance(data_type, t.BooleanType):
+        return np.where(bits == 1, _TRUE_HASH, _FALSE_HASH)
+    return bits ^ (bits.view(np.uint64) >> np.uint64(32)).view(np.int64) if isinstance(data_type, _LONGS) else bits
+
+
+def sort_in_map_order(hashes: Ints, came: Ints) -> Ints:
+    """Returns the indexes that put keys with these hashes in map order; within a bucket, `came` ascends."""
+    capacity = MIN_CAPACITY
+    while len(hashes) > capacity * 3 // 4:
+        capacity *= 2
+    unsigned = hashes.astype(np.uint32)
+    return np.lexsort((came, (unsigned ^ unsigned >> np.uint32(16)) & np.uint32(capacity - 1)))
+
+
+def order_entries(entries: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the entries in the order of a Java map of Strings into which they were put in the given order."""
+    names = list(entries)
+    order = sort_in_map_order(np.array([_hash_string(name) for name in names], np.int64), np.arange(len(names)))
+    return {names[at]: entries[names[at]] for at in order.tolist()}
+
+
+def _hash_string(text: str) -> int:
+    """Returns `String.hashCode()`, which is over UTF-16 units."""
+    value = 0
+    for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist():
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value

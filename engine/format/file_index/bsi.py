@@ -1,4 +1,4 @@
-"""The ``bsi`` index (bit-sliced index): a bitmap of rows for each bit of a number.
+"""The ``bsi`` index (bit-sliced index): a bitmap of rows for each bit of a number, and its encoder.
 
 Integers big-endian::
 
@@ -19,16 +19,19 @@ indexes").
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.file_index import rowsets
-from morrow.engine.format.file_index.cursor import Cursor
-from morrow.engine.format.file_index.keys import Key
-from morrow.engine.format.file_index.result import Packed
+from morrow.engine.format.file_index import row_sets
+from morrow.engine.format.file_index.data_output import Cursor
+from morrow.engine.format.file_index.keys import ColumnKeys, Key
+from morrow.engine.format.file_index.row_sets import Packed, write_rows, write_slices
 
 NAME = "bsi"
 SUPPORTED = (
@@ -39,7 +42,7 @@ VERSION = 1
 MAX_SLICES = 64
 
 
-def supports(data_type: t.DataType) -> bool:
+def is_supported(data_type: t.DataType) -> bool:
     return isinstance(data_type, SUPPORTED)
 
 
@@ -85,11 +88,11 @@ class BsiIndex:
         return self.positive.present | self.negative.present
 
     def equal(self, key: Key) -> Packed:
-        number = _number(key)
+        number = _to_number(key)
         return self.negative.compare(-number)[1] if number < 0 else self.positive.compare(number)[1]
 
     def below(self, key: Key) -> Packed:
-        number = _number(key)
+        number = _to_number(key)
         if number >= 0:
             return self.positive.compare(number)[0] | self.negative.present
         nearer, equal = self.negative.compare(-number)
@@ -110,14 +113,14 @@ def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
 
 def _read_slices(cursor: Cursor, row_count: int) -> BitSlices:
     if not cursor.boolean():
-        return BitSlices(rowsets.empty(row_count), ())
+        return BitSlices(row_sets.make_empty_set(row_count), ())
     _check_version(cursor)
     least, _greatest = cursor.i64(), cursor.i64()
-    present = rowsets.take_rows(cursor, row_count)
+    present = row_sets.take_rows(cursor, row_count)
     number = cursor.i32()
     if not 0 <= number <= MAX_SLICES:
         raise cursor.corrupt(f"{number} bit slices of 64-bit numbers")
-    return BitSlices(present, tuple(rowsets.take_rows(cursor, row_count) for _ in range(number)), least)
+    return BitSlices(present, tuple(row_sets.take_rows(cursor, row_count) for _ in range(number)), least)
 
 
 def _check_version(cursor: Cursor) -> None:
@@ -126,6 +129,45 @@ def _check_version(cursor: Cursor) -> None:
         raise Unsupported(f"version {version} of the bsi index", where=cursor.where)
 
 
-def _number(key: Key) -> int:
+def _to_number(key: Key) -> int:
     assert isinstance(key, int), "the supported types have integer keys"
     return key
+
+
+Ints = npt.NDArray[np.int64]
+MIN_NUMBER = 0
+"""Java starts the slices of either sign at zero, so a greater least number never saves a slice."""
+
+
+def encode(keys: ColumnKeys, _options: Mapping[str, str]) -> bytes:
+    """Returns the index of a column.
+
+    Raises:
+        Unsupported: the least 64-bit number, which has no absolute value in 64 bits.
+    """
+    numbers = keys.keys.to_numpy()
+    if len(numbers) and int(numbers.min()) == np.iinfo(np.int64).min:
+        raise Unsupported(f"the number {np.iinfo(np.int64).min} in a bsi index", hint="take a range-bitmap index")
+    negative = numbers < 0
+    return b"".join(
+        [
+            struct.pack(">bi", VERSION, keys.row_count),
+            _encode_slices(keys.rows[~negative], numbers[~negative], keys.row_count),
+            _encode_slices(keys.rows[negative], -numbers[negative], keys.row_count),
+        ]
+    )
+
+
+def _encode_slices(rows: Ints, numbers: Ints, row_count: int) -> bytes:
+    if not len(rows):
+        return b"\0"
+    greatest = int(numbers.max())
+    slices = greatest.bit_length()
+    return b"".join(
+        [
+            struct.pack(">?bqq", True, VERSION, MIN_NUMBER, greatest),
+            write_rows(rows, row_count),
+            slices.to_bytes(4, "big"),
+            *write_slices(rows, numbers, slices, row_count),
+        ]
+    )

@@ -21,16 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
-from morrow.engine.format.file_index import bitmap, bloom_filter, bsi, range_bitmap, rowsets
-from morrow.engine.format.file_index.cursor import Cursor
-from morrow.engine.format.file_index.keys import KINDS, Keys, is_lossy, keys_of
-from morrow.engine.format.file_index.result import ALL, NONE, IndexResult
+from morrow.engine.format.file_index import bitmap, bloom_filter, bsi, range_bitmap, row_sets
+from morrow.engine.format.file_index.data_output import Cursor
+from morrow.engine.format.file_index.keys import KINDS, Keys, is_lossy, to_keys
+from morrow.engine.format.file_index.row_sets import ALL, NONE, IndexResult
 from morrow.engine.format.types import DataType
 
 MAGIC = 1493475289347502
 VERSION = 1
 NO_ROWS = -1
-LEAST_NAME_WIDTH = 2
+MIN_NAME_WIDTH = 2
 OPERATORS_WITHOUT_LITERALS = frozenset({"IS NULL", "IS NOT NULL"})
 LIST_OPERATORS = frozenset({"IN", "NOT IN"})
 WITHOUT_ROWS_NONE = frozenset({"=", "IN", "<", "<=", ">", ">=", "IS NOT NULL", "STARTS WITH"})
@@ -47,9 +47,9 @@ class IndexKind:
     ask: Callable[[Cursor, DataType, str, Sequence[Keys]], IndexResult]
 
 
-def _of_rows(read: Callable[[Cursor, DataType], rowsets.RowSets]) -> Callable[..., IndexResult]:
+def _make_evaluator(read: Callable[[Cursor, DataType], row_sets.RowSets]) -> Callable[..., IndexResult]:
     def ask(cursor: Cursor, data_type: DataType, op: str, literals: Sequence[Keys]) -> IndexResult:
-        return rowsets.evaluate(read(cursor, data_type), op, literals)
+        return row_sets.evaluate(read(cursor, data_type), op, literals)
 
     return ask
 
@@ -59,10 +59,10 @@ def _ask_bloom(cursor: Cursor, data_type: DataType, op: str, literals: Sequence[
 
 
 INDEX_KINDS: Mapping[str, IndexKind] = {
-    bloom_filter.NAME: IndexKind(bloom_filter.supports, _ask_bloom),
-    bitmap.NAME: IndexKind(bitmap.supports, _of_rows(bitmap.read)),
-    bsi.NAME: IndexKind(bsi.supports, _of_rows(bsi.read)),
-    range_bitmap.NAME: IndexKind(range_bitmap.supports, _of_rows(range_bitmap.read)),
+    bloom_filter.NAME: IndexKind(bloom_filter.is_supported, _ask_bloom),
+    bitmap.NAME: IndexKind(bitmap.is_supported, _make_evaluator(bitmap.read)),
+    bsi.NAME: IndexKind(bsi.is_supported, _make_evaluator(bsi.read)),
+    range_bitmap.NAME: IndexKind(range_bitmap.is_supported, _make_evaluator(range_bitmap.read)),
 }
 
 
@@ -119,7 +119,7 @@ class FileIndex:
             raise InvalidArgument(f"{column} {op} is compared with nothing")
         if any(index.body is None for index in indexes) and op in WITHOUT_ROWS_NONE:
             return NONE
-        keys = [keys_of(data_type, literal) for literal in literals]
+        keys = [to_keys(data_type, literal) for literal in literals]
         known = [each for each in keys if each is not None]
         if len(known) < len(keys) or type(data_type) not in KINDS or (is_lossy(data_type) and op in LOSSY_ALL):
             return ALL
@@ -162,11 +162,11 @@ def read_file_index(data: bytes | memoryview, *, where: str) -> FileIndex:
     head_start = cursor.at + 4
     head = cursor.part(head_start, cursor.i32() - head_start)
     columns: dict[str, tuple[ColumnIndex, ...]] = {}
-    for _ in range(head.count(LEAST_NAME_WIDTH + 4)):
+    for _ in range(head.count(MIN_NAME_WIDTH + 4)):
         name = head.utf()
         if name in columns:
             raise head.corrupt(f"the column {name!r} appears twice")
-        columns[name] = tuple(_read_index(head, cursor) for _ in range(head.count(LEAST_NAME_WIDTH + 8)))
+        columns[name] = tuple(_read_index(head, cursor) for _ in range(head.count(MIN_NAME_WIDTH + 8)))
     held = head_start + len(head.data) + sum(len(each.body or b"") for parts in columns.values() for each in parts)
     if held != len(cursor.data):
         raise CorruptFile(where, f"a file index of {len(cursor.data)} bytes whose parts have {held}")

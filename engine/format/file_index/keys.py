@@ -1,4 +1,4 @@
-"""Keys of file indexes: how each type is read, and which keys a literal is compared as.
+"""Keys of file indexes: how each type is stored, and the keys of literals and of whole columns.
 
 A key is the value that Java's index stores: numbers unchanged, DECIMAL unscaled, DATE in days, TIME in milliseconds,
 TIMESTAMP in milliseconds (precision up to 3) or microseconds, text in UTF-8. Keys of one type compare as Java's do.
@@ -14,10 +14,17 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.file_index.cursor import Cursor
+from morrow.engine.format.arrow_buffers import find_byte_spans
+from morrow.engine.format.file_index.data_output import Cursor, Ragged, concat_rows, gather, to_fixed_width
 
 Key: TypeAlias = "int | bytes"
 Keys = tuple[Key, ...]
@@ -48,7 +55,7 @@ class KeyKind:
     width: int | None
 
 
-def keys_of(data_type: t.DataType, literal: object) -> Keys | None:
+def to_keys(data_type: t.DataType, literal: object) -> Keys | None:
     """Returns the keys of a literal, or None when an index of this type cannot answer for it."""
     kind = KINDS.get(type(data_type))
     return kind.of(data_type, literal) if kind else None
@@ -61,20 +68,22 @@ def is_lossy(data_type: t.DataType) -> bool:
     )
 
 
-def total_order(bits: int, width: int) -> int:
+def to_total_order(bits: int, width: int) -> int:
     """Maps signed IEEE bits to their rank in Java's total order, and back: it is its own inverse."""
     return bits if bits >= 0 else bits ^ ((1 << (width - 1)) - 1)
 
 
-def _integer(_: t.DataType, literal: object) -> Keys | None:
+def _convert_integer(_: t.DataType, literal: object) -> Keys | None:
     return (literal,) if isinstance(literal, int) and not isinstance(literal, bool) else None
 
 
-def _boolean(_: t.DataType, literal: object) -> Keys | None:
+def _convert_boolean(_: t.DataType, literal: object) -> Keys | None:
     return (int(literal),) if isinstance(literal, bool) else None
 
 
-def _float(code: str, bits_code: str, width: int, nan: int) -> Callable[[t.DataType, object], Keys | None]:
+def _make_float_converter(
+    code: str, bits_code: str, width: int, nan: int
+) -> Callable[[t.DataType, object], Keys | None]:
     def of(_: t.DataType, literal: object) -> Keys | None:
         if isinstance(literal, bool) or not isinstance(literal, (int, float)):
             return None
@@ -88,12 +97,12 @@ def _float(code: str, bits_code: str, width: int, nan: int) -> Callable[[t.DataT
             return None
         if literal == 0:
             return (-1, 0)
-        return (total_order(struct.unpack(bits_code, packed)[0], width),)
+        return (to_total_order(struct.unpack(bits_code, packed)[0], width),)
 
     return of
 
 
-def _decimal(data_type: t.DataType, literal: object) -> Keys | None:
+def _convert_decimal(data_type: t.DataType, literal: object) -> Keys | None:
     if not isinstance(data_type, t.DecimalType) or isinstance(literal, (bool, float)):
         return None
     if not isinstance(literal, (int, Decimal)) or data_type.precision > MAX_LONG_DECIMAL:
@@ -112,19 +121,19 @@ def _decimal(data_type: t.DataType, literal: object) -> Keys | None:
     return (-unscaled if sign else unscaled,)
 
 
-def _date(_: t.DataType, literal: object) -> Keys | None:
+def _convert_date(_: t.DataType, literal: object) -> Keys | None:
     if isinstance(literal, dt.datetime) or not isinstance(literal, dt.date):
         return None
     return ((literal - _EPOCH_DATE).days,)
 
 
-def _time(_: t.DataType, literal: object) -> Keys | None:
+def _convert_time(_: t.DataType, literal: object) -> Keys | None:
     if not isinstance(literal, dt.time) or literal.tzinfo is not None or literal.microsecond % 1000:
         return None
     return (((literal.hour * 60 + literal.minute) * 60 + literal.second) * 1000 + literal.microsecond // 1000,)
 
 
-def _timestamp(data_type: t.DataType, literal: object) -> Keys | None:
+def _convert_timestamp(data_type: t.DataType, literal: object) -> Keys | None:
     zoned = isinstance(data_type, t.LocalZonedTimestampType)
     if not isinstance(data_type, (t.TimestampType, t.LocalZonedTimestampType)) or not isinstance(literal, dt.datetime):
         return None
@@ -136,48 +145,187 @@ def _timestamp(data_type: t.DataType, literal: object) -> Keys | None:
     return None if micros % 1000 else (micros // 1000,)
 
 
-def _text(_: t.DataType, literal: object) -> Keys | None:
+def _convert_text(_: t.DataType, literal: object) -> Keys | None:
     try:
         return (literal.encode(),) if isinstance(literal, str) else None
     except UnicodeEncodeError:  # half a surrogate pair equals no stored text, and compares with none
         return None
 
 
-def _never(_: t.DataType, _literal: object) -> Keys | None:
+def _convert_nothing(_: t.DataType, _literal: object) -> Keys | None:
     """Returns None, for CHAR: some file formats drop trailing blanks of values, the index keeps them as written."""
     return None
 
 
-def _bytes(_: t.DataType, literal: object) -> Keys | None:
+def _convert_bytes(_: t.DataType, literal: object) -> Keys | None:
     return (literal,) if isinstance(literal, bytes) else None
 
 
 _LONG = Cursor.i64
-_float32 = KeyKind(lambda c: _canonical(c.i32(), 32, _NAN32), _float(">f", ">i", 32, _NAN32), 4)
-_float64 = KeyKind(lambda c: _canonical(c.i64(), 64, _NAN64), _float(">d", ">q", 64, _NAN64), 8)
+_float32 = KeyKind(lambda c: _to_canonical(c.i32(), 32, _NAN32), _make_float_converter(">f", ">i", 32, _NAN32), 4)
+_float64 = KeyKind(lambda c: _to_canonical(c.i64(), 64, _NAN64), _make_float_converter(">d", ">q", 64, _NAN64), 8)
 
 
-def _canonical(bits: int, width: int, nan: int) -> int:
+def _to_canonical(bits: int, width: int, nan: int) -> int:
     """Returns the rank of IEEE bits: `nan` for any bit pattern of NaN, after infinity (`nan` without its quiet bit)."""
     infinity = nan & (nan << 1)
-    return nan if bits & ((1 << (width - 1)) - 1) > infinity else total_order(bits, width)
+    return nan if bits & ((1 << (width - 1)) - 1) > infinity else to_total_order(bits, width)
 
 
 KINDS: Mapping[type[t.DataType], KeyKind] = {
-    t.BooleanType: KeyKind(lambda c: int(c.boolean()), _boolean, 1),
-    t.TinyIntType: KeyKind(Cursor.i8, _integer, 1),
-    t.SmallIntType: KeyKind(Cursor.i16, _integer, 2),
-    t.IntType: KeyKind(Cursor.i32, _integer, 4),
-    t.BigIntType: KeyKind(_LONG, _integer, 8),
+    t.BooleanType: KeyKind(lambda c: int(c.boolean()), _convert_boolean, 1),
+    t.TinyIntType: KeyKind(Cursor.i8, _convert_integer, 1),
+    t.SmallIntType: KeyKind(Cursor.i16, _convert_integer, 2),
+    t.IntType: KeyKind(Cursor.i32, _convert_integer, 4),
+    t.BigIntType: KeyKind(_LONG, _convert_integer, 8),
     t.FloatType: _float32,
     t.DoubleType: _float64,
-    t.DecimalType: KeyKind(_LONG, _decimal, 8),
-    t.DateType: KeyKind(Cursor.i32, _date, 4),
-    t.TimeType: KeyKind(Cursor.i32, _time, 4),
-    t.TimestampType: KeyKind(_LONG, _timestamp, 8),
-    t.LocalZonedTimestampType: KeyKind(_LONG, _timestamp, 8),
-    t.CharType: KeyKind(Cursor.sized, _never, None),
-    t.VarCharType: KeyKind(Cursor.sized, _text, None),
-    t.BinaryType: KeyKind(Cursor.sized, _bytes, None),
-    t.VarBinaryType: KeyKind(Cursor.sized, _bytes, None),
+    t.DecimalType: KeyKind(_LONG, _convert_decimal, 8),
+    t.DateType: KeyKind(Cursor.i32, _convert_date, 4),
+    t.TimeType: KeyKind(Cursor.i32, _convert_time, 4),
+    t.TimestampType: KeyKind(_LONG, _convert_timestamp, 8),
+    t.LocalZonedTimestampType: KeyKind(_LONG, _convert_timestamp, 8),
+    t.CharType: KeyKind(Cursor.sized, _convert_nothing, None),
+    t.VarCharType: KeyKind(Cursor.sized, _convert_text, None),
+    t.BinaryType: KeyKind(Cursor.sized, _convert_bytes, None),
+    t.VarBinaryType: KeyKind(Cursor.sized, _convert_bytes, None),
+}
+
+Ints = npt.NDArray[np.int64]
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_NANOS_PER_MILLI = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnKeys:
+    """The keys of a column's rows.
+
+    Attributes:
+        data_type: type of the column.
+        row_count: rows, null ones included.
+        rows: int64, ascending: the rows that are not null.
+        keys: the keys of `rows`: Int64 (FLOAT and DOUBLE in Java's total order) or Binary.
+    """
+
+    data_type: t.DataType
+    row_count: int
+    rows: Ints
+    keys: pl.Series
+
+    @cached_property
+    def null_rows(self) -> Ints:
+        """The null rows, ascending."""
+        is_null = np.ones(self.row_count, np.bool_)
+        is_null[self.rows] = False
+        return np.flatnonzero(is_null)
+
+    @cached_property
+    def _dictionary(self) -> tuple[pl.Series, Ints]:
+        if self.keys.dtype == pl.Binary:
+            distinct = self.keys.unique().sort()
+            numbered = pl.DataFrame({"key": distinct, "code": pl.int_range(distinct.len(), eager=True)})
+            found = pl.DataFrame({"key": self.keys}).join(numbered, on="key", how="left", maintain_order="left")
+            return distinct, found["code"].to_numpy()
+        values, codes = np.unique(self.keys.to_numpy(), return_inverse=True)
+        return pl.Series(values), codes.astype(np.int64)
+
+    @property
+    def distinct(self) -> pl.Series:
+        """The distinct keys, ascending."""
+        return self._dictionary[0]
+
+    @property
+    def codes(self) -> Ints:
+        """The index in `distinct` of the key of each of `rows`."""
+        return self._dictionary[1]
+
+
+def to_column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
+    """Returns the keys of a column.
+
+    Args:
+        column: in the dtype in which Morrow's frames hold the type.
+
+    Raises:
+        Unsupported: a type without keys, or a DECIMAL value that does not fit the 64 bits of a key.
+    """
+    if type(data_type) not in KINDS:
+        raise Unsupported(f"a file index on a column of the type {data_type}")
+    present = column.is_not_null()
+    keys = _KEYS.get(type(data_type), _to_integers)(column.filter(present), data_type)
+    return ColumnKeys(data_type, column.len(), np.flatnonzero(present.to_numpy()), keys)
+
+
+def to_bits(keys: Ints, data_type: t.DataType) -> Ints:
+    """Returns the keys of FLOAT and DOUBLE columns as signed IEEE bits; other keys are stored unchanged."""
+    width = _FLOAT_BITS.get(type(data_type))
+    return np.where(keys >= 0, keys, keys ^ ((1 << (width - 1)) - 1)) if width else keys
+
+
+def encode_keys(keys: pl.Series, data_type: t.DataType) -> Ragged:
+    """Returns the stored form of keys: big-endian in the width of the type, text after its length."""
+    width = KINDS[type(data_type)].width
+    if width is None:
+        text = to_ragged(keys)
+        return concat_rows([to_fixed_width(text.sizes, ">i4"), text])
+    return to_fixed_width(to_bits(keys.to_numpy(), data_type), f">i{width}")
+
+
+def to_ragged(keys: pl.Series) -> Ragged:
+    """Returns the byte strings of a Binary column without nulls."""
+    array = keys.rechunk().to_arrow().cast("large_binary")
+    data, begins, sizes = find_byte_spans(array)
+    return gather(data, begins, sizes)
+
+
+def _to_integers(column: pl.Series, _: t.DataType) -> pl.Series:
+    return column.to_physical().cast(pl.Int64)
+
+
+def _to_unscaled(column: pl.Series, data_type: t.DataType) -> pl.Series:
+    try:
+        return _to_integers(column, data_type)
+    except pl.exceptions.InvalidOperationError:
+        problem = f"a file index on {data_type} values whose digits do not fit 64 bits"
+        raise Unsupported(problem, hint="leave this column out of file-index options") from None
+
+
+def _to_millis(column: pl.Series, _: t.DataType) -> pl.Series:
+    return column.to_physical() // _NANOS_PER_MILLI
+
+
+def _to_ticks(column: pl.Series, data_type: t.DataType) -> pl.Series:
+    assert isinstance(column.dtype, pl.Datetime)
+    assert isinstance(data_type, (t.TimestampType, t.LocalZonedTimestampType))
+    has, wants = _PER_SECOND[column.dtype.time_unit], 1_000 if data_type.precision <= MILLIS_PRECISION else 1_000_000
+    ticks = column.to_physical()
+    return ticks // (has // wants) if has >= wants else ticks * (wants // has)
+
+
+def _make_float_order(code: str, width: int) -> Callable[[pl.Series, t.DataType], pl.Series]:
+    def of(column: pl.Series, _: t.DataType) -> pl.Series:
+        values = column.to_numpy()
+        canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values)
+        bits = canonical.view(code).astype(np.int64)
+        return pl.Series(np.where(bits >= 0, bits, bits ^ ((1 << (width - 1)) - 1)))
+
+    return of
+
+
+def _to_bytes(column: pl.Series, _: t.DataType) -> pl.Series:
+    return column.cast(pl.Binary)
+
+
+_FLOAT_BITS: Mapping[type[t.DataType], int] = {t.FloatType: 32, t.DoubleType: 64}
+_KEYS: Mapping[type[t.DataType], Callable[[pl.Series, t.DataType], pl.Series]] = {
+    t.FloatType: _make_float_order("i4", 32),
+    t.DoubleType: _make_float_order("i8", 64),
+    t.DecimalType: _to_unscaled,
+    t.TimeType: _to_millis,
+    t.TimestampType: _to_ticks,
+    t.LocalZonedTimestampType: _to_ticks,
+    t.CharType: _to_bytes,
+    t.VarCharType: _to_bytes,
+    t.BinaryType: _to_bytes,
+    t.VarBinaryType: _to_bytes,
 }

@@ -16,37 +16,37 @@ _UNITS: Mapping[str, int] = {
 }
 
 
-def whole(options: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
+def read_whole_number(options: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
     """Reads a whole number. Raises `InvalidArgument` outside ``least .. most``."""
     try:
         value = int(options.get(name, str(default)))
     except ValueError:
-        raise _refused(options, name, "it must be a whole number") from None
+        raise _make_refusal(options, name, "it must be a whole number") from None
     if not least <= value <= most:
-        raise _refused(options, name, f"it must lie between {least} and {most}")
+        raise _make_refusal(options, name, f"it must lie between {least} and {most}")
     return value
 
 
-def ratio(options: Mapping[str, str], name: str, default: float) -> float:
+def read_ratio(options: Mapping[str, str], name: str, default: float) -> float:
     """Reads a number between 0 and 1, both excluded. Raises `InvalidArgument`."""
     try:
         value = float(options.get(name, str(default)))
     except ValueError:
-        raise _refused(options, name, "it must be a number") from None
+        raise _make_refusal(options, name, "it must be a number") from None
     if not 0 < value < 1:
-        raise _refused(options, name, "it must lie between 0 and 1")
+        raise _make_refusal(options, name, "it must lie between 0 and 1")
     return value
 
 
-def size(options: Mapping[str, str], name: str, default: int) -> int:
+def read_size(options: Mapping[str, str], name: str, default: int) -> int:
     """Reads a size such as ``16 kb``, in bytes. Raises `InvalidArgument`."""
     if name not in options:
         return default
     match = _SIZE.fullmatch(options[name].strip().lower())
     if match is None or match[2] not in _UNITS:
-        raise _refused(options, name, "it must be a size such as 16kb")
+        raise _make_refusal(options, name, "it must be a size such as 16kb")
     return int(match[1]) * _UNITS[match[2]]
 
 
-def _refused(options: Mapping[str, str], name: str, problem: str) -> InvalidArgument:
+def _make_refusal(options: Mapping[str, str], name: str, problem: str) -> InvalidArgument:
     return InvalidArgument(f"the file index option {name!r} has the value {options[name]!r}; {problem}")

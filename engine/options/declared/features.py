@@ -1,8 +1,8 @@
-"""Blobs, row ids, variants, vectors and global indexes, of which Morrow writes none."""
+"""Features that Morrow does not write: blobs, row ids, variants, vectors, global indexes, and metadata for Iceberg."""
 
 from __future__ import annotations
 
-from morrow.engine.options.declaring import (
+from morrow.engine.options.declarations import (
     ENGINES,
     NO_BLOBS,
     NO_INDEXES,
@@ -10,25 +10,30 @@ from morrow.engine.options.declaring import (
     OTHER_ROWS,
     UNSHREDDED,
     Stage,
-    beside,
-    idle,
-    refused,
-    unless,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
+    refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, INT, LONG, MEMORY, NAMES, REAL, TEXT, words
+from morrow.engine.options.kinds import BOOL, INT, LONG, MEMORY, NAMES, REAL, TEXT, make_choice
 
-BLOB_FIELD = refused(
-    unless(NOT_WRITTEN), "blob-field", TEXT, None, "Makes a BYTES column a BLOB when a table is created", immutable=True
+BLOB_FIELD = declare_refused(
+    refuse_unless(NOT_WRITTEN),
+    "blob-field",
+    TEXT,
+    None,
+    "Makes a BYTES column a BLOB when a table is created",
+    immutable=True,
 )
-BLOB_AS_DESCRIPTOR = refused(
-    unless("it changes what a read returns; tables with BLOB columns are not read with it", ("false",)),
+BLOB_AS_DESCRIPTOR = declare_refused(
+    refuse_unless("it changes what a read returns; tables with BLOB columns are not read with it", ("false",)),
     "blob-as-descriptor",
     BOOL,
     False,
     "Gives descriptors of blobs in place of their bytes",
 )
-BLOB_DESCRIPTOR_FIELD = refused(
-    unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
+BLOB_DESCRIPTOR_FIELD = declare_refused(
+    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
     "blob-descriptor-field",
     NAMES,
     (),
@@ -36,210 +41,354 @@ BLOB_DESCRIPTOR_FIELD = refused(
     former=("blob.stored-descriptor-fields",),
     immutable=True,
 )
-BLOB_VIEW_FIELD = refused(
-    unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
+BLOB_VIEW_FIELD = declare_refused(
+    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
     "blob-view-field",
     TEXT,
     None,
     "Columns that hold references to blobs of other tables",
     immutable=True,
 )
-BLOB_EXTERNAL_STORAGE_FIELD = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+BLOB_EXTERNAL_STORAGE_FIELD = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "blob-external-storage-field",
     TEXT,
     None,
     "Columns whose blobs are copied outside of the table",
     immutable=True,
 )
-BLOB_EXTERNAL_STORAGE_PATH = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+BLOB_EXTERNAL_STORAGE_PATH = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "blob-external-storage-path",
     TEXT,
     None,
     "Folder of those blobs",
     immutable=True,
 )
-BLOB_VIEW_RESOLVE_ENABLED = idle(
-    beside("blob-view-field"), "blob-view.resolve.enabled", BOOL, True, "Reads the blobs that references name"
+BLOB_VIEW_RESOLVE_ENABLED = declare_idle(
+    explain_dependency("blob-view-field"),
+    "blob-view.resolve.enabled",
+    BOOL,
+    True,
+    "Reads the blobs that references name",
 )
-BLOB_TARGET_FILE_SIZE = idle(NO_BLOBS, "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed")
-BLOB_SPLIT_BY_FILE_SIZE = idle(
+BLOB_TARGET_FILE_SIZE = declare_idle(
+    NO_BLOBS, "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed"
+)
+BLOB_SPLIT_BY_FILE_SIZE = declare_idle(
     NO_BLOBS, "blob.split-by-file-size", BOOL, None, "Splits reads by the sizes of blob files"
 )
-BLOB_COPY_BUFFER_SIZE = idle(NO_BLOBS, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied")
-BLOB_COMPACTION_ENABLED = idle(NO_BLOBS, "blob-compaction.enabled", BOOL, False, "Compacts blob files")
-BLOB_WRITE_NULL_ON_MISSING_FILE = idle(
+BLOB_COPY_BUFFER_SIZE = declare_idle(
+    NO_BLOBS, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"
+)
+BLOB_COMPACTION_ENABLED = declare_idle(NO_BLOBS, "blob-compaction.enabled", BOOL, False, "Compacts blob files")
+BLOB_WRITE_NULL_ON_MISSING_FILE = declare_idle(
     NO_BLOBS, "blob-write-null-on-missing-file", BOOL, False, "Writes null where a blob is missing"
 )
-BLOB_WRITE_NULL_ON_FETCH_FAILURE = idle(
+BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_idle(
     NO_BLOBS, "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
 )
-DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.reassign.skip-contiguous-row-count",
     LONG,
     1_000_000_000,
     "Rows in a row that keep their ids",
 )
-DATA_EVOLUTION_ROW_ID_CONFLICT_REWRITE_MAX_SIZE = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_ROW_ID_CONFLICT_REWRITE_MAX_SIZE = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.row-id-conflict-rewrite.max-size",
     MEMORY,
     256 << 20,
     "Size of files that are rewritten at a conflict of row ids",
 )
-DATA_EVOLUTION_ROW_SIDECAR_ENABLED = refused(
-    unless(NOT_WRITTEN, ("false",), Stage.WRITING),
+DATA_EVOLUTION_ROW_SIDECAR_ENABLED = declare_refused(
+    refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
     "data-evolution.row-sidecar.enabled",
     BOOL,
     False,
     "Writes rows beside columns",
 )
-DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTED_ROWS = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTED_ROWS = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.row-sidecar.max-selected-rows",
     LONG,
     4096,
     "Rows up to which such files are read",
 )
-DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTION_RATIO = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTION_RATIO = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.row-sidecar.max-selection-ratio",
     REAL,
     0.05,
     "Share of rows up to which such files are read",
 )
-DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.merge-into.file-pruning",
     BOOL,
     True,
     "Leaves files out of MERGE INTO",
 )
-DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.merge-into.source-persist",
     BOOL,
     False,
     "Keeps the source of MERGE INTO",
 )
-DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = idle(
-    beside("data-evolution.enabled"),
+DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = declare_idle(
+    explain_dependency("data-evolution.enabled"),
     "data-evolution.compaction.rewrite-row-ids",
     BOOL,
     False,
     "Gives compacted rows new ids",
 )
-VARIANT_SHREDDING_SCHEMA = refused(
-    unless(UNSHREDDED, (), Stage.WRITING),
+VARIANT_SHREDDING_SCHEMA = declare_refused(
+    refuse_unless(UNSHREDDED, (), Stage.WRITING),
     "variant.shreddingSchema",
     TEXT,
     None,
     "Columns into which variants are shredded",
     former=("parquet.variant.shreddingSchema",),
 )
-VARIANT_INFER_SHREDDING_SCHEMA = refused(
-    unless(UNSHREDDED, ("false",), Stage.WRITING),
+VARIANT_INFER_SHREDDING_SCHEMA = declare_refused(
+    refuse_unless(UNSHREDDED, ("false",), Stage.WRITING),
     "variant.inferShreddingSchema",
     BOOL,
     False,
     "Finds out into which columns variants are shredded",
 )
-VARIANT_SHREDDING_INFERENCE_MODE = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_INFERENCE_MODE = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.inferenceMode",
-    words("per-file", "adaptive"),
+    make_choice("per-file", "adaptive"),
     "per-file",
     "When it finds out",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.maxSchemaWidth",
     INT,
     300,
     "Most columns of a shredded variant",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.maxSchemaDepth",
     INT,
     50,
     "Deepest column of a shredded variant",
 )
-VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.minFieldCardinalityRatio",
     REAL,
     0.1,
     "Share of rows that must have a member",
 )
-VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = idle(
-    beside("variant.inferShreddingSchema"), "variant.shredding.maxInferBufferRow", INT, 4096, "Rows that are looked at"
+VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
+    "variant.shredding.maxInferBufferRow",
+    INT,
+    4096,
+    "Rows that are looked at",
 )
-VARIANT_SHREDDING_ADAPTIVE_MAX_INFER_BUFFER_ROW = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_ADAPTIVE_MAX_INFER_BUFFER_ROW = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.adaptive.maxInferBufferRow",
     INT,
     256,
     "Rows that are looked at for later files",
 )
-VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = idle(
-    beside("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
+    explain_dependency("variant.inferShreddingSchema"),
     "variant.shredding.adaptive.retentionRatio",
     REAL,
     0.05,
     "Share of rows that keep a column",
 )
-VECTOR_FIELD = refused(
-    unless("declare such columns as VECTOR"), "vector-field", TEXT, None, "Columns of arrays that are vectors"
+VECTOR_FIELD = declare_refused(
+    refuse_unless("declare such columns as VECTOR"), "vector-field", TEXT, None, "Columns of arrays that are vectors"
 )
-VECTOR_FILE_FORMAT = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
+VECTOR_FILE_FORMAT = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
 )
-VECTOR_TARGET_FILE_SIZE = idle(
-    beside("vector-field"), "vector.target-file-size", MEMORY, None, "Size at which a file of vectors is closed"
+VECTOR_TARGET_FILE_SIZE = declare_idle(
+    explain_dependency("vector-field"),
+    "vector.target-file-size",
+    MEMORY,
+    None,
+    "Size at which a file of vectors is closed",
 )
-VECTOR_SEARCH_DISTRIBUTE_ENABLED = idle(
+VECTOR_SEARCH_DISTRIBUTE_ENABLED = declare_idle(
     ENGINES, "vector-search.distribute.enabled", BOOL, False, "Searches vectors in several tasks"
 )
-VECTOR_SEARCH_LATERAL_JOIN_BATCH_SIZE = idle(
+VECTOR_SEARCH_LATERAL_JOIN_BATCH_SIZE = declare_idle(
     ENGINES, "vector-search.lateral-join.batch-size", INT, 256, "Rows of a join that searches vectors"
 )
-GLOBAL_INDEX_ENABLED = idle(
+GLOBAL_INDEX_ENABLED = declare_idle(
     NO_INDEXES, "global-index.enabled", BOOL, True, "Leaves rows out of reads by global indexes"
 )
-GLOBAL_INDEX_SEARCH_MODE = idle(
-    NO_INDEXES, "global-index.search-mode", words("fast", "full", "detail"), None, "How global indexes are searched"
+GLOBAL_INDEX_SEARCH_MODE = declare_idle(
+    NO_INDEXES,
+    "global-index.search-mode",
+    make_choice("fast", "full", "detail"),
+    None,
+    "How global indexes are searched",
 )
-SCALAR_INDEX_SEARCH_MODE = idle(
-    NO_INDEXES, "scalar-index.search-mode", words("fast", "full", "detail"), "fast", "How scalar indexes are searched"
+SCALAR_INDEX_SEARCH_MODE = declare_idle(
+    NO_INDEXES,
+    "scalar-index.search-mode",
+    make_choice("fast", "full", "detail"),
+    "fast",
+    "How scalar indexes are searched",
 )
-VECTOR_INDEX_SEARCH_MODE = idle(
-    NO_INDEXES, "vector-index.search-mode", words("fast", "full", "detail"), "fast", "How vector indexes are searched"
+VECTOR_INDEX_SEARCH_MODE = declare_idle(
+    NO_INDEXES,
+    "vector-index.search-mode",
+    make_choice("fast", "full", "detail"),
+    "fast",
+    "How vector indexes are searched",
 )
-FULL_TEXT_INDEX_SEARCH_MODE = idle(
+FULL_TEXT_INDEX_SEARCH_MODE = declare_idle(
     NO_INDEXES,
     "full-text-index.search-mode",
-    words("fast", "full", "detail"),
+    make_choice("fast", "full", "detail"),
     "fast",
     "How full-text indexes are searched",
 )
-GLOBAL_INDEX_ROW_COUNT_PER_SHARD = idle(
+GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_idle(
     NO_INDEXES, "global-index.row-count-per-shard", LONG, 100_000, "Rows of a shard of a global index"
 )
-GLOBAL_INDEX_BUILD_MAX_SHARD = idle(
+GLOBAL_INDEX_BUILD_MAX_SHARD = declare_idle(
     NO_INDEXES, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
 )
-GLOBAL_INDEX_BUILD_MAX_PARALLELISM = idle(
+GLOBAL_INDEX_BUILD_MAX_PARALLELISM = declare_idle(
     NO_INDEXES, "global-index.build.max-parallelism", INT, 4096, "Tasks that build a global index"
 )
-GLOBAL_INDEX_THREAD_NUM = idle(NO_INDEXES, "global-index.thread-num", INT, 32, "Threads that search a global index")
-GLOBAL_INDEX_EXTERNAL_PATH = idle(NO_INDEXES, "global-index.external-path", TEXT, None, "Folder of global indexes")
-GLOBAL_INDEX_COLUMN_UPDATE_ACTION = idle(
+GLOBAL_INDEX_THREAD_NUM = declare_idle(
+    NO_INDEXES, "global-index.thread-num", INT, 32, "Threads that search a global index"
+)
+GLOBAL_INDEX_EXTERNAL_PATH = declare_idle(
+    NO_INDEXES, "global-index.external-path", TEXT, None, "Folder of global indexes"
+)
+GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_idle(
     NO_INDEXES,
     "global-index.column-update-action",
-    words("throw_error", "drop_partition_index"),
+    make_choice("throw_error", "drop_partition_index"),
     "throw_error",
     "What happens to a global index when its column is updated",
+)
+
+METADATA_ICEBERG_STORAGE = declare_refused(
+    refuse_unless("Morrow does not keep Iceberg metadata beside Paimon's", ("disabled",), Stage.WRITING),
+    "metadata.iceberg.storage",
+    TEXT,
+    "disabled",
+    "Keeps Iceberg metadata, and where",
+)
+METADATA_ICEBERG_STORAGE_LOCATION = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.storage-location",
+    TEXT,
+    None,
+    "Folder of Iceberg metadata",
+)
+METADATA_ICEBERG_FORMAT_VERSION = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.format-version",
+    INT,
+    2,
+    "Version of Iceberg's format",
+)
+METADATA_ICEBERG_COMPACTION_MIN_FILE_NUM = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.compaction.min.file-num",
+    INT,
+    10,
+    "Small metadata files that are compacted",
+)
+METADATA_ICEBERG_COMPACTION_MAX_FILE_NUM = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.compaction.max.file-num",
+    INT,
+    50,
+    "Metadata files above which they are compacted",
+)
+METADATA_ICEBERG_DELETE_AFTER_COMMIT_ENABLED = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.delete-after-commit.enabled",
+    BOOL,
+    True,
+    "Removes old metadata files",
+)
+METADATA_ICEBERG_PREVIOUS_VERSIONS_MAX = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.previous-versions-max",
+    INT,
+    0,
+    "Old metadata files that stay",
+)
+METADATA_ICEBERG_URI = declare_idle(
+    explain_dependency("metadata.iceberg.storage"), "metadata.iceberg.uri", TEXT, None, "Address of the Iceberg catalog"
+)
+METADATA_ICEBERG_HIVE_CONF_DIR = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.hive-conf-dir",
+    TEXT,
+    None,
+    "Folder of Hive's settings",
+)
+METADATA_ICEBERG_HADOOP_CONF_DIR = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.hadoop-conf-dir",
+    TEXT,
+    None,
+    "Folder of Hadoop's settings",
+)
+METADATA_ICEBERG_MANIFEST_COMPRESSION = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.manifest-compression",
+    TEXT,
+    "snappy",
+    "Codec of Iceberg manifests",
+)
+METADATA_ICEBERG_MANIFEST_LEGACY_VERSION = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.manifest-legacy-version",
+    BOOL,
+    False,
+    "Writes manifests as Iceberg 1.4 did",
+)
+METADATA_ICEBERG_HIVE_CLIENT_CLASS = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.hive-client-class",
+    TEXT,
+    "org.apache.hadoop.hive.metastore.HiveMetaStoreClient",
+    "Client of Hive's metastore",
+)
+METADATA_ICEBERG_DATABASE = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.database",
+    TEXT,
+    None,
+    "Database in the Iceberg catalog",
+)
+METADATA_ICEBERG_TABLE = declare_idle(
+    explain_dependency("metadata.iceberg.storage"), "metadata.iceberg.table", TEXT, None, "Table in the Iceberg catalog"
+)
+METADATA_ICEBERG_GLUE_SKIP_ARCHIVE = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.glue.skip-archive",
+    BOOL,
+    False,
+    "Leaves old versions out of AWS Glue",
+)
+METADATA_ICEBERG_HIVE_SKIP_UPDATE_STATS = declare_idle(
+    explain_dependency("metadata.iceberg.storage"),
+    "metadata.iceberg.hive-skip-update-stats",
+    BOOL,
+    False,
+    "Leaves statistics out of Hive",
 )

@@ -4,48 +4,53 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from morrow.engine.options.declaring import (
+from morrow.engine.options.declarations import (
     FLINK,
     INTERNAL,
     NOT_WRITTEN,
     OTHER_ROWS,
     TUNING,
+    ColumnOption,
     Stage,
-    beside,
-    honoured,
-    idle,
-    refused,
-    unless,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
+    refuse_unless,
 )
 from morrow.engine.options.kinds import (
     BOOL,
     DURATION,
     INT,
     LONG,
+    MAX_LONG,
     MEMORY,
     MERGE_ENGINE_NAME,
-    MOST_LONG,
     NAMES,
     REAL,
     TEXT,
-    word_of,
-    words,
+    WORD,
+    ChangelogProducer,
+    LookupCompact,
+    make_choice,
+    make_enum_choice,
 )
-from morrow.engine.options.words import ChangelogProducer, LookupCompact
 
-MERGE_ENGINE = honoured(
+MERGE_ENGINE = declare_honoured(
     "merge-engine", MERGE_ENGINE_NAME, "deduplicate", "How versions of a key become one row", immutable=True, rows=True
 )
-SEQUENCE_FIELD = honoured("sequence.field", NAMES, (), "Names the columns that order versions of a key", rows=True)
-SEQUENCE_FIELD_SORT_ORDER = honoured(
+SEQUENCE_FIELD = declare_honoured(
+    "sequence.field", NAMES, (), "Names the columns that order versions of a key", rows=True
+)
+SEQUENCE_FIELD_SORT_ORDER = declare_honoured(
     "sequence.field.sort-order",
-    words("ascending", "descending"),
+    make_choice("ascending", "descending"),
     "ascending",
     "Which end of that order is the newest",
     rows=True,
 )
-SEQUENCE_SNAPSHOT_ORDERING = refused(
-    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+SEQUENCE_SNAPSHOT_ORDERING = declare_refused(
+    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
     "sequence.snapshot-ordering",
     BOOL,
     False,
@@ -53,14 +58,14 @@ SEQUENCE_SNAPSHOT_ORDERING = refused(
     immutable=True,
     rows=True,
 )
-WRITE_SEQUENCE_NUMBER_INIT_MODE = refused(
-    unless("Morrow finds the greatest number in the files of a bucket", ("scan",), Stage.WRITING),
+WRITE_SEQUENCE_NUMBER_INIT_MODE = declare_refused(
+    refuse_unless("Morrow finds the greatest number in the files of a bucket", ("scan",), Stage.WRITING),
     "write.sequence-number-init-mode",
-    words("scan", "snapshot"),
+    make_choice("scan", "snapshot"),
     "scan",
     "Where writers take the next sequence number from",
 )
-ROWKIND_FIELD = honoured(
+ROWKIND_FIELD = declare_honoured(
     "rowkind.field",
     TEXT,
     None,
@@ -68,7 +73,7 @@ ROWKIND_FIELD = honoured(
     immutable=True,
     rows=True,
 )
-IGNORE_DELETE = honoured(
+IGNORE_DELETE = declare_honoured(
     "ignore-delete",
     BOOL,
     False,
@@ -76,8 +81,8 @@ IGNORE_DELETE = honoured(
     former=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
     rows=True,
 )
-IGNORE_UPDATE_BEFORE = honoured("ignore-update-before", BOOL, False, "Drops the old rows of updates")
-AGGREGATION_REMOVE_RECORD_ON_DELETE = honoured(
+IGNORE_UPDATE_BEFORE = declare_honoured("ignore-update-before", BOOL, False, "Drops the old rows of updates")
+AGGREGATION_REMOVE_RECORD_ON_DELETE = declare_honoured(
     "aggregation.remove-record-on-delete",
     BOOL,
     False,
@@ -85,10 +90,10 @@ AGGREGATION_REMOVE_RECORD_ON_DELETE = honoured(
     immutable=True,
     rows=True,
 )
-PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE = honoured(
+PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE = declare_honoured(
     "partial-update.remove-record-on-delete", BOOL, False, "Removes a key at a deletion", immutable=True, rows=True
 )
-PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP = honoured(
+PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP = declare_honoured(
     "partial-update.remove-record-on-sequence-group",
     TEXT,
     None,
@@ -96,167 +101,236 @@ PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP = honoured(
     immutable=True,
     rows=True,
 )
-FIELDS_DEFAULT_AGGREGATE_FUNCTION = honoured(
+FIELDS_DEFAULT_AGGREGATE_FUNCTION = declare_honoured(
     "fields.default-aggregate-function",
     TEXT,
     None,
     "Aggregate function of columns that have none of their own",
     rows=True,
 )
-CHANGELOG_PRODUCER = honoured(
-    "changelog-producer", word_of(ChangelogProducer), ChangelogProducer.NONE, "What makes changelog files", rows=True
+CHANGELOG_PRODUCER = declare_honoured(
+    "changelog-producer",
+    make_enum_choice(ChangelogProducer),
+    ChangelogProducer.NONE,
+    "What makes changelog files",
+    rows=True,
 )
-CHANGELOG_PRODUCER_ROW_DEDUPLICATE = honoured(
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE = declare_honoured(
     "changelog-producer.row-deduplicate", BOOL, False, "Leaves updates that changed nothing out of changelogs"
 )
-CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS = honoured(
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS = declare_honoured(
     "changelog-producer.row-deduplicate-ignore-fields",
     NAMES,
     (),
     "Names columns that are not looked at when updates are compared",
 )
-DELETE_FORCE_PRODUCE_CHANGELOG = honoured(
+DELETE_FORCE_PRODUCE_CHANGELOG = declare_honoured(
     "delete.force-produce-changelog", BOOL, False, "Deletes by rows of deletion, so that the changelog has them"
 )
-FORCE_LOOKUP = honoured(
+FORCE_LOOKUP = declare_honoured(
     "force-lookup", BOOL, False, "Looks keys up when compacting, whatever needs it", immutable=True, rows=True
 )
-LOOKUP_WAIT = honoured(
+LOOKUP_WAIT = declare_honoured(
     "lookup-wait",
     BOOL,
     True,
     "Compacts before a commit where lookups are needed",
     former=("changelog-producer.lookup-wait",),
 )
-LOOKUP_COMPACT = honoured(
+LOOKUP_COMPACT = declare_honoured(
     "lookup-compact",
-    word_of(LookupCompact),
+    make_enum_choice(LookupCompact),
     LookupCompact.RADICAL,
     "How eagerly level 0 is compacted where lookups are needed",
 )
-LOOKUP_COMPACT_MAX_INTERVAL = honoured(
+LOOKUP_COMPACT_MAX_INTERVAL = declare_honoured(
     "lookup-compact.max-interval",
     INT,
     None,
     "Writes after which a gentle lookup compaction is due; twice the compaction trigger if not set",
 )
-DELETION_VECTORS_ENABLED = honoured(
+DELETION_VECTORS_ENABLED = declare_honoured(
     "deletion-vectors.enabled", BOOL, False, "Marks dead rows of files by deletion vectors", rows=True
 )
-DELETION_VECTORS_BITMAP64 = honoured(
+DELETION_VECTORS_BITMAP64 = declare_honoured(
     "deletion-vectors.bitmap64", BOOL, False, "Writes deletion vectors with positions of 64 bits"
 )
-DELETION_VECTORS_MODIFIABLE = honoured(
+DELETION_VECTORS_MODIFIABLE = declare_honoured(
     "deletion-vectors.modifiable", BOOL, False, "Lets 'deletion-vectors.enabled' be changed"
 )
-DELETION_VECTORS_MERGE_ON_READ = refused(
-    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+DELETION_VECTORS_MERGE_ON_READ = declare_refused(
+    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
     "deletion-vectors.merge-on-read",
     BOOL,
     False,
     "Merges what waits in level 0 in tables with deletion vectors",
     rows=True,
 )
-DELETION_VECTOR_INDEX_FILE_TARGET_SIZE = honoured(
+DELETION_VECTOR_INDEX_FILE_TARGET_SIZE = declare_honoured(
     "deletion-vector.index-file.target-size", MEMORY, 2 << 20, "Size of an index file of deletion vectors"
 )
-TABLE_READ_SEQUENCE_NUMBER_ENABLED = honoured(
+TABLE_READ_SEQUENCE_NUMBER_ENABLED = declare_honoured(
     "table-read.sequence-number.enabled",
     BOOL,
     False,
     "Shows sequence numbers in the system tables audit_log and binlog",
 )
-KEY_VALUE_SEQUENCE_NUMBER_ENABLED = idle(
+KEY_VALUE_SEQUENCE_NUMBER_ENABLED = declare_idle(
     INTERNAL, "key-value.sequence_number.enabled", BOOL, False, "Reads sequence numbers beside rows"
 )
-RECORD_LEVEL_EXPIRE_TIME = refused(
-    unless("Morrow's compaction keeps rows of any age; delete them with a filter", (), Stage.WRITING),
+RECORD_LEVEL_EXPIRE_TIME = declare_refused(
+    refuse_unless("Morrow's compaction keeps rows of any age; delete them with a filter", (), Stage.WRITING),
     "record-level.expire-time",
     DURATION,
     None,
     "Drops rows when they are so old",
 )
-RECORD_LEVEL_TIME_FIELD = idle(
-    beside("record-level.expire-time"),
+RECORD_LEVEL_TIME_FIELD = declare_idle(
+    explain_dependency("record-level.expire-time"),
     "record-level.time-field",
     TEXT,
     None,
     "Names the column that holds the age of a row",
 )
-LOCAL_MERGE_BUFFER_SIZE = idle(
+LOCAL_MERGE_BUFFER_SIZE = declare_idle(
     TUNING, "local-merge-buffer-size", MEMORY, None, "Memory in which rows are merged before they are shuffled"
 )
-LOOKUP_HASH_LOAD_FACTOR = idle(TUNING, "lookup.hash-load-factor", REAL, 0.75, "Load factor of lookup files")
-LOOKUP_CACHE_ROWS = idle(TUNING, "lookup.cache-rows", LONG, 10_000, "Rows that a lookup join caches")
-LOOKUP_CONTINUOUS_DISCOVERY_INTERVAL = idle(
+LOOKUP_HASH_LOAD_FACTOR = declare_idle(TUNING, "lookup.hash-load-factor", REAL, 0.75, "Load factor of lookup files")
+LOOKUP_CACHE_ROWS = declare_idle(TUNING, "lookup.cache-rows", LONG, 10_000, "Rows that a lookup join caches")
+LOOKUP_CONTINUOUS_DISCOVERY_INTERVAL = declare_idle(
     FLINK, "lookup.continuous.discovery-interval", DURATION, None, "How often a lookup join looks for new snapshots"
 )
-LOOKUP_CACHE_FILE_RETENTION = idle(
+LOOKUP_CACHE_FILE_RETENTION = declare_idle(
     TUNING, "lookup.cache-file-retention", DURATION, timedelta(hours=1), "How long lookup files stay"
 )
-LOOKUP_CACHE_MAX_DISK_SIZE = idle(
-    TUNING, "lookup.cache-max-disk-size", MEMORY, MOST_LONG, "Local disk that lookup files may take"
+LOOKUP_CACHE_MAX_DISK_SIZE = declare_idle(
+    TUNING, "lookup.cache-max-disk-size", MEMORY, MAX_LONG, "Local disk that lookup files may take"
 )
-LOOKUP_CACHE_SPILL_COMPRESSION = idle(TUNING, "lookup.cache-spill-compression", TEXT, "zstd", "Codec of lookup files")
-LOOKUP_CACHE_MAX_MEMORY_SIZE = idle(
+LOOKUP_CACHE_SPILL_COMPRESSION = declare_idle(
+    TUNING, "lookup.cache-spill-compression", TEXT, "zstd", "Codec of lookup files"
+)
+LOOKUP_CACHE_MAX_MEMORY_SIZE = declare_idle(
     TUNING, "lookup.cache-max-memory-size", MEMORY, 256 << 20, "Memory of the lookup cache"
 )
-LOOKUP_CACHE_HIGH_PRIORITY_POOL_RATIO = idle(
+LOOKUP_CACHE_HIGH_PRIORITY_POOL_RATIO = declare_idle(
     TUNING, "lookup.cache.high-priority-pool-ratio", REAL, 0.25, "Share of the lookup cache for indexes and filters"
 )
-LOOKUP_CACHE_BLOOM_FILTER_ENABLED = idle(
+LOOKUP_CACHE_BLOOM_FILTER_ENABLED = declare_idle(
     TUNING, "lookup.cache.bloom.filter.enabled", BOOL, True, "Gives lookup files a bloom filter"
 )
-LOOKUP_CACHE_BLOOM_FILTER_FPP = idle(
+LOOKUP_CACHE_BLOOM_FILTER_FPP = declare_idle(
     TUNING, "lookup.cache.bloom.filter.fpp", REAL, 0.05, "False positives of that filter"
 )
-LOOKUP_REMOTE_FILE_ENABLED = idle(
+LOOKUP_REMOTE_FILE_ENABLED = declare_idle(
     TUNING, "lookup.remote-file.enabled", BOOL, False, "Keeps lookup files beside data files"
 )
-LOOKUP_REMOTE_FILE_LEVEL_THRESHOLD = idle(
+LOOKUP_REMOTE_FILE_LEVEL_THRESHOLD = declare_idle(
     TUNING, "lookup.remote-file.level-threshold", INT, -(2**31), "Level from which lookup files are kept"
 )
-LOOKUP_MERGE_BUFFER_SIZE = idle(
+LOOKUP_MERGE_BUFFER_SIZE = declare_idle(
     TUNING, "lookup.merge-buffer-size", MEMORY, 8 << 20, "Memory in which versions of one key are merged"
 )
-LOOKUP_MERGE_RECORDS_THRESHOLD = idle(
+LOOKUP_MERGE_RECORDS_THRESHOLD = declare_idle(
     TUNING, "lookup.merge-records-threshold", INT, 1024, "Versions of one key above which merging spills"
 )
-LOOKUP_BLOB_AS_DESCRIPTOR = idle(
+LOOKUP_BLOB_AS_DESCRIPTOR = declare_idle(
     FLINK, "lookup.blob-as-descriptor", BOOL, False, "Gives a lookup join descriptors in place of blobs"
 )
-PK_VECTOR_INDEX_COLUMNS = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+PK_VECTOR_INDEX_COLUMNS = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-vector.index.columns",
     TEXT,
     None,
     "Columns of the primary-key table with a vector index",
 )
-PK_BTREE_INDEX_COLUMNS = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+PK_BTREE_INDEX_COLUMNS = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-btree.index.columns",
     TEXT,
     None,
     "Columns of the primary-key table with a B-tree index",
 )
-PK_BITMAP_INDEX_COLUMNS = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+PK_BITMAP_INDEX_COLUMNS = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-bitmap.index.columns",
     TEXT,
     None,
     "Columns of the primary-key table with a bitmap index",
 )
-PK_MULTIVALUE_INDEX_COLUMNS = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+PK_MULTIVALUE_INDEX_COLUMNS = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-multivalue.index.columns",
     TEXT,
     None,
     "Columns of the primary-key table with an index of array elements",
 )
-PK_FULL_TEXT_INDEX_COLUMNS = refused(
-    unless(NOT_WRITTEN, (), Stage.WRITING),
+PK_FULL_TEXT_INDEX_COLUMNS = declare_refused(
+    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-full-text.index.columns",
     TEXT,
     None,
     "Columns of the primary-key table with a full-text index",
+)
+
+NESTED_NULLS = make_choice("merge", "ignore", "error")
+
+AGGREGATE_FUNCTION = ColumnOption("aggregate-function", TEXT, None, "Function that folds the values of a key")
+IGNORE_RETRACT = ColumnOption("ignore-retract", BOOL, False, "Leaves the value as it is when a row is retracted")
+SEQUENCE_GROUP = ColumnOption("sequence-group", TEXT, None, "Names the columns that these columns order")
+NESTED_KEY = ColumnOption("nested-key", TEXT, None, "Members that tell which nested rows are the same")
+NESTED_KEY_NULL_STRATEGY = ColumnOption(
+    "nested-key-null-strategy",
+    NESTED_NULLS,
+    "merge",
+    "What nested rows with a null key do",
+    refusal=refuse_unless(OTHER_ROWS, ("merge",)),
+)
+NESTED_SEQUENCE_FIELD = ColumnOption(
+    "nested-sequence-field",
+    NAMES,
+    (),
+    "Members that order nested rows",
+    refusal=refuse_unless(OTHER_ROWS),
+)
+COUNT_LIMIT = ColumnOption("count-limit", INT, 2**31 - 1, "Most nested rows that are kept")
+DISTINCT = ColumnOption("distinct", BOOL, False, "Keeps equal values once")
+LIST_AGG_DELIMITER = ColumnOption("list-agg-delimiter", TEXT, ",", "Stands between joined texts")
+TS_FIELD = ColumnOption("ts-field", TEXT, None, "Member that orders the values of a map")
+STATS_MODE = ColumnOption(
+    "stats-mode", WORD, None, "Statistics of the column; `metadata.stats-mode` if not set", rows=False
+)
+DEFAULT_VALUE = ColumnOption(
+    "default-value",
+    TEXT,
+    None,
+    "Value in place of null, in older versions of Paimon",
+    rows=False,
+    idle="Paimon has it no more; give the column a default",
+)
+MAP_STORAGE_LAYOUT = ColumnOption(
+    "map.storage-layout",
+    make_choice("default", "shared-shredding"),
+    "default",
+    "How maps are stored",
+    rows=False,
+    refusal=refuse_unless(NOT_WRITTEN, ("default",), Stage.READING, Stage.WRITING),
+)
+MAP_STORAGE_LAYOUT_OF_OLD = ColumnOption(
+    "map-storage-layout",
+    make_choice("default", "shared-shredding"),
+    "default",
+    "How maps are stored, in early versions",
+    rows=False,
+    refusal=refuse_unless(NOT_WRITTEN, ("default",), Stage.READING, Stage.WRITING),
+)
+MAP_SHREDDING_MAX_COLUMNS = ColumnOption(
+    "map.shared-shredding.max-columns", INT, 256, "Most columns of a shredded map", rows=False, idle=TUNING
+)
+MAP_SHREDDING_PLACEMENT = ColumnOption(
+    "map.shared-shredding.column-placement-policy",
+    make_choice("plain", "sequential", "lru"),
+    "lru",
+    "Which column of a shredded map takes a key",
+    rows=False,
+    idle=TUNING,
 )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from morrow.engine.options.declaring import (
+from morrow.engine.options.declarations import (
     ALWAYS_RAISES,
     CHANGES,
     FLINK,
     OTHER_ROWS,
     TUNING,
     Stage,
-    beside,
-    honoured,
-    idle,
-    refused,
-    unless,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
+    refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, TEXT, words
+from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, TEXT, make_choice
 
-SCAN_MODE = honoured(
+SCAN_MODE = declare_honoured(
     "scan.mode",
-    words(
+    make_choice(
         "default",
         "latest-full",
         "full",
@@ -36,53 +36,55 @@ SCAN_MODE = honoured(
     "default",
     "Where a read begins",
     former=("log.scan",),
-    refusal=unless(
+    refusal=refuse_unless(
         OTHER_ROWS,
         ("default", "latest-full", "full", "latest", "from-snapshot", "from-snapshot-full", "from-timestamp"),
         Stage.READING,
     ),
 )
-SCAN_SNAPSHOT_ID = honoured("scan.snapshot-id", LONG, None, "Snapshot that is read")
-SCAN_TAG_NAME = honoured("scan.tag-name", TEXT, None, "Tag that is read")
-SCAN_TIMESTAMP = honoured("scan.timestamp", TEXT, None, "Time whose snapshot is read, as text")
-SCAN_TIMESTAMP_MILLIS = honoured(
+SCAN_SNAPSHOT_ID = declare_honoured("scan.snapshot-id", LONG, None, "Snapshot that is read")
+SCAN_TAG_NAME = declare_honoured("scan.tag-name", TEXT, None, "Tag that is read")
+SCAN_TIMESTAMP = declare_honoured("scan.timestamp", TEXT, None, "Time whose snapshot is read, as text")
+SCAN_TIMESTAMP_MILLIS = declare_honoured(
     "scan.timestamp-millis",
     LONG,
     None,
     "Time whose snapshot is read, in milliseconds since 1970",
     former=("log.scan.timestamp-millis",),
 )
-SCAN_WATERMARK = honoured("scan.watermark", LONG, None, "Reads the first snapshot with at least this watermark")
-SCAN_VERSION = honoured("scan.version", TEXT, None, "Tag, snapshot or time that is read")
-SCAN_CREATION_TIME_MILLIS = refused(
-    unless(OTHER_ROWS, (), Stage.READING),
+SCAN_WATERMARK = declare_honoured("scan.watermark", LONG, None, "Reads the first snapshot with at least this watermark")
+SCAN_VERSION = declare_honoured("scan.version", TEXT, None, "Tag, snapshot or time that is read")
+SCAN_CREATION_TIME_MILLIS = declare_refused(
+    refuse_unless(OTHER_ROWS, (), Stage.READING),
     "scan.creation-time-millis",
     LONG,
     None,
     "Reads what was created after a time",
 )
-SCAN_FILE_CREATION_TIME_MILLIS = refused(
-    unless(OTHER_ROWS, (), Stage.READING),
+SCAN_FILE_CREATION_TIME_MILLIS = declare_refused(
+    refuse_unless(OTHER_ROWS, (), Stage.READING),
     "scan.file-creation-time-millis",
     LONG,
     None,
     "Reads files that were created after a time",
 )
-SCAN_BUCKET = refused(unless(OTHER_ROWS, (), Stage.READING), "scan.bucket", INT, None, "Reads one bucket only")
-SCAN_FALLBACK_BRANCH = honoured(
+SCAN_BUCKET = declare_refused(
+    refuse_unless(OTHER_ROWS, (), Stage.READING), "scan.bucket", INT, None, "Reads one bucket only"
+)
+SCAN_FALLBACK_BRANCH = declare_honoured(
     "scan.fallback-branch", TEXT, None, "Branch from which partitions are read that this one lacks", rows=True
 )
-SCAN_FALLBACK_BRANCH_READ_FAIL_FAST = idle(
+SCAN_FALLBACK_BRANCH_READ_FAIL_FAST = declare_idle(
     ALWAYS_RAISES, "scan.fallback-branch.read-fail-fast", BOOL, False, "Raises what goes wrong in the fallback branch"
 )
-SCAN_PRIMARY_BRANCH = honoured(
+SCAN_PRIMARY_BRANCH = declare_honoured(
     "scan.primary-branch", TEXT, None, "Branch whose partitions are read before those of this one", rows=True
 )
-SCAN_BOUNDED_WATERMARK = honoured(
+SCAN_BOUNDED_WATERMARK = declare_honoured(
     "scan.bounded.watermark", LONG, None, "Ends a stream at the first snapshot with a greater watermark"
 )
-SCAN_IGNORE_CORRUPT_FILES = refused(
-    unless(
+SCAN_IGNORE_CORRUPT_FILES = declare_refused(
+    refuse_unless(
         "rows would be missing in silence; `scan` raises CorruptFile, and `Scan.verify` names the files", ("false",)
     ),
     "scan.ignore-corrupt-files",
@@ -90,8 +92,8 @@ SCAN_IGNORE_CORRUPT_FILES = refused(
     False,
     "Reads on where files are damaged",
 )
-SCAN_IGNORE_LOST_FILES = refused(
-    unless(
+SCAN_IGNORE_LOST_FILES = declare_refused(
+    refuse_unless(
         "rows would be missing in silence; `scan` raises FileMissing, and `Scan.verify` names the files", ("false",)
     ),
     "scan.ignore-lost-files",
@@ -99,99 +101,101 @@ SCAN_IGNORE_LOST_FILES = refused(
     False,
     "Reads on where files are missing",
 )
-SCAN_MANIFEST_PARALLELISM = idle(TUNING, "scan.manifest.parallelism", INT, None, "Threads that read manifests")
-SCAN_MAX_SPLITS_PER_TASK = idle(FLINK, "scan.max-splits-per-task", INT, 10, "Splits that a task holds")
-SCAN_PLAN_SORT_PARTITION = refused(
-    unless("Morrow's reads have no order; sort the rows", ("false",)),
+SCAN_MANIFEST_PARALLELISM = declare_idle(TUNING, "scan.manifest.parallelism", INT, None, "Threads that read manifests")
+SCAN_MAX_SPLITS_PER_TASK = declare_idle(FLINK, "scan.max-splits-per-task", INT, 10, "Splits that a task holds")
+SCAN_PLAN_SORT_PARTITION = declare_refused(
+    refuse_unless("Morrow's reads have no order; sort the rows", ("false",)),
     "scan.plan-sort-partition",
     BOOL,
     False,
     "Reads partitions in their order",
 )
-SCAN_PLAN_AUTO_TAG_FOR_READ_TIME_RETAINED = refused(
-    unless("make the tag with Table.tags.create"),
+SCAN_PLAN_AUTO_TAG_FOR_READ_TIME_RETAINED = declare_refused(
+    refuse_unless("make the tag with Table.tags.create"),
     "scan.plan-auto-tag-for-read.time-retained",
     DURATION,
     None,
     "Makes a tag for the time of a read",
 )
-BATCH_SCAN_MODE = refused(
-    unless(OTHER_ROWS, ("none",), Stage.READING),
+BATCH_SCAN_MODE = declare_refused(
+    refuse_unless(OTHER_ROWS, ("none",), Stage.READING),
     "batch-scan-mode",
-    words("none", "compact"),
+    make_choice("none", "compact"),
     "none",
     "Makes reads those of a dedicated compaction job",
 )
-STREAM_SCAN_MODE = refused(
-    unless("Morrow's streams read changes of rows", ("none",), Stage.STREAMING),
+STREAM_SCAN_MODE = declare_refused(
+    refuse_unless("Morrow's streams read changes of rows", ("none",), Stage.STREAMING),
     "stream-scan-mode",
-    words("none", "compact-bucket-table", "file-monitor"),
+    make_choice("none", "compact-bucket-table", "file-monitor"),
     "none",
     "Makes streams those of a dedicated compaction job",
 )
-INCREMENTAL_BETWEEN = refused(
-    unless(CHANGES, (), Stage.READING),
+INCREMENTAL_BETWEEN = declare_refused(
+    refuse_unless(CHANGES, (), Stage.READING),
     "incremental-between",
     TEXT,
     None,
     "Reads what changed between two snapshots or tags",
 )
-INCREMENTAL_BETWEEN_TIMESTAMP = refused(
-    unless(CHANGES, (), Stage.READING),
+INCREMENTAL_BETWEEN_TIMESTAMP = declare_refused(
+    refuse_unless(CHANGES, (), Stage.READING),
     "incremental-between-timestamp",
     TEXT,
     None,
     "Reads what changed between two times",
 )
-INCREMENTAL_TO_AUTO_TAG = refused(
-    unless(CHANGES, (), Stage.READING),
+INCREMENTAL_TO_AUTO_TAG = declare_refused(
+    refuse_unless(CHANGES, (), Stage.READING),
     "incremental-to-auto-tag",
     TEXT,
     None,
     "Reads what changed up to an automatic tag",
 )
-INCREMENTAL_BETWEEN_SCAN_MODE = idle(
-    beside("incremental-between"),
+INCREMENTAL_BETWEEN_SCAN_MODE = declare_idle(
+    explain_dependency("incremental-between"),
     "incremental-between-scan-mode",
-    words("auto", "delta", "changelog", "diff", "raw"),
+    make_choice("auto", "delta", "changelog", "diff", "raw"),
     "auto",
     "Where such changes are taken from",
 )
-INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = idle(
-    beside("incremental-between"),
+INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = declare_idle(
+    explain_dependency("incremental-between"),
     "incremental-between-tag-to-snapshot",
     BOOL,
     False,
     "Takes the tags of such changes as their snapshots",
 )
-CONSUMER_ID = honoured("consumer-id", TEXT, None, "Consumer of a stream that is given none")
-CONSUMER_MODE = idle(
+CONSUMER_ID = declare_honoured("consumer-id", TEXT, None, "Consumer of a stream that is given none")
+CONSUMER_MODE = declare_idle(
     FLINK,
     "consumer.mode",
-    words("exactly-once", "at-least-once"),
+    make_choice("exactly-once", "at-least-once"),
     "exactly-once",
     "Whether a consumer's progress is recorded with checkpoints",
 )
-CONSUMER_IGNORE_PROGRESS = honoured(
+CONSUMER_IGNORE_PROGRESS = declare_honoured(
     "consumer.ignore-progress", BOOL, False, "Begins a stream anew, whatever its consumer has recorded"
 )
-CONTINUOUS_DISCOVERY_INTERVAL = honoured(
+CONTINUOUS_DISCOVERY_INTERVAL = declare_honoured(
     "continuous.discovery-interval",
     DURATION,
     None,
     "How often a stream looks for new snapshots; each second if not set",
 )
-STREAMING_READ_SNAPSHOT_DELAY = honoured(
+STREAMING_READ_SNAPSHOT_DELAY = declare_honoured(
     "streaming.read.snapshot.delay", DURATION, None, "How old a snapshot is before a stream reads it"
 )
-STREAMING_READ_OVERWRITE = honoured(
+STREAMING_READ_OVERWRITE = declare_honoured(
     "streaming-read-overwrite", BOOL, False, "Streams read what overwrites have written"
 )
-STREAMING_READ_APPEND_OVERWRITE = honoured(
+STREAMING_READ_APPEND_OVERWRITE = declare_honoured(
     "streaming-read-append-overwrite", BOOL, False, "Streams read what overwrites of append tables have written"
 )
-SOURCE_SPLIT_TARGET_SIZE = idle(TUNING, "source.split.target-size", MEMORY, 128 << 20, "Size of a split of a read")
-SOURCE_SPLIT_OPEN_FILE_COST = honoured(
+SOURCE_SPLIT_TARGET_SIZE = declare_idle(
+    TUNING, "source.split.target-size", MEMORY, 128 << 20, "Size of a split of a read"
+)
+SOURCE_SPLIT_OPEN_FILE_COST = declare_honoured(
     "source.split.open-file-cost",
     MEMORY,
     4 << 20,

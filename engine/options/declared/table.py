@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from morrow.engine.options.declaring import (
+from morrow.engine.options.declarations import (
     AUDIT,
     NOT_WRITTEN,
     OTHER_ROWS,
     OTHER_TABLE,
     TUNING,
     Stage,
-    beside,
-    honoured,
-    idle,
-    refused,
-    unless,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
+    refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, NAMES, TEXT, words
+from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, NAMES, TEXT, make_choice
 
-PRIMARY_KEY = honoured(
+PRIMARY_KEY = declare_honoured(
     "primary-key", NAMES, (), "Names the columns of the primary key when a table is created", immutable=True
 )
-PARTITION = honoured("partition", NAMES, (), "Names the partition columns when a table is created", immutable=True)
-PRIMARY_KEY_NULLABLE = refused(
-    unless(OTHER_TABLE, ("false",), Stage.READING, Stage.WRITING),
+PARTITION = declare_honoured(
+    "partition", NAMES, (), "Names the partition columns when a table is created", immutable=True
+)
+PRIMARY_KEY_NULLABLE = declare_refused(
+    refuse_unless(OTHER_TABLE, ("false",), Stage.READING, Stage.WRITING),
     "primary-key.nullable",
     BOOL,
     False,
@@ -30,45 +32,45 @@ PRIMARY_KEY_NULLABLE = refused(
     immutable=True,
     rows=True,
 )
-TYPE = refused(
-    unless(OTHER_TABLE, ("table", "materialized-table"), Stage.READING, Stage.WRITING),
+TYPE = declare_refused(
+    refuse_unless(OTHER_TABLE, ("table", "materialized-table"), Stage.READING, Stage.WRITING),
     "type",
-    words("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
+    make_choice("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
     "table",
     "Says whose table it is",
     immutable=True,
     rows=True,
 )
-PATH = refused(
-    unless("a table of a catalog lies in the folder of its name, and `open` takes a path", (), Stage.WRITING),
+PATH = declare_refused(
+    refuse_unless("a table of a catalog lies in the folder of its name, and `open` takes a path", (), Stage.WRITING),
     "path",
     TEXT,
     None,
     "Places the table in a folder",
 )
-BRANCH = refused(
-    unless("open the branch instead, with Table.on_branch", ("main",), Stage.WRITING),
+BRANCH = declare_refused(
+    refuse_unless("open the branch instead, with Table.on_branch", ("main",), Stage.WRITING),
     "branch",
     TEXT,
     "main",
     "Names the branch that is read and written",
 )
-OWNER = idle(AUDIT, "owner", TEXT, None, "Owner of the table")
-CREATED_AT = idle(AUDIT, "createdAt", LONG, None, "When the table was created, in milliseconds since 1970")
-CREATED_BY = idle(AUDIT, "createdBy", TEXT, None, "Who created the table")
-UPDATED_AT = idle(AUDIT, "updatedAt", LONG, None, "When the table was changed, in milliseconds since 1970")
-UPDATED_BY = idle(AUDIT, "updatedBy", TEXT, None, "Who changed the table")
-AUTO_CREATE = refused(
-    unless("make the table with create_table", ("false",), Stage.WRITING),
+OWNER = declare_idle(AUDIT, "owner", TEXT, None, "Owner of the table")
+CREATED_AT = declare_idle(AUDIT, "createdAt", LONG, None, "When the table was created, in milliseconds since 1970")
+CREATED_BY = declare_idle(AUDIT, "createdBy", TEXT, None, "Who created the table")
+UPDATED_AT = declare_idle(AUDIT, "updatedAt", LONG, None, "When the table was changed, in milliseconds since 1970")
+UPDATED_BY = declare_idle(AUDIT, "updatedBy", TEXT, None, "Who changed the table")
+AUTO_CREATE = declare_refused(
+    refuse_unless("make the table with create_table", ("false",), Stage.WRITING),
     "auto-create",
     BOOL,
     False,
     "Creates the folder of a table that is not there",
 )
-BUCKET = honoured(
+BUCKET = declare_honoured(
     "bucket", INT, -1, "Number of buckets; -1: one that nobody counts, or dynamic ones; -2: postponed", rows=True
 )
-BUCKET_KEY = honoured(
+BUCKET_KEY = declare_honoured(
     "bucket-key",
     NAMES,
     (),
@@ -76,158 +78,158 @@ BUCKET_KEY = honoured(
     immutable=True,
     rows=True,
 )
-BUCKET_FUNCTION_TYPE = honoured(
+BUCKET_FUNCTION_TYPE = declare_honoured(
     "bucket-function.type",
-    words("default", "mod", "hive"),
+    make_choice("default", "mod", "hive"),
     "default",
     "How a bucket is chosen",
     immutable=True,
     rows=True,
 )
-BUCKET_APPEND_ORDERED = honoured(
+BUCKET_APPEND_ORDERED = declare_honoured(
     "bucket-append-ordered", BOOL, True, "Keeps rows of an append bucket in the order in which they were written"
 )
-DYNAMIC_BUCKET_TARGET_ROW_NUM = honoured(
+DYNAMIC_BUCKET_TARGET_ROW_NUM = declare_honoured(
     "dynamic-bucket.target-row-num", LONG, 2_000_000, "Rows of a dynamic bucket before another one is opened"
 )
-DYNAMIC_BUCKET_INITIAL_BUCKETS = honoured(
+DYNAMIC_BUCKET_INITIAL_BUCKETS = declare_honoured(
     "dynamic-bucket.initial-buckets", INT, None, "Dynamic buckets that keys are spread over at first", immutable=True
 )
-DYNAMIC_BUCKET_MAX_BUCKETS = honoured(
+DYNAMIC_BUCKET_MAX_BUCKETS = declare_honoured(
     "dynamic-bucket.max-buckets", INT, -1, "Most dynamic buckets of a partition; -1: no limit"
 )
-DYNAMIC_BUCKET_ASSIGNER_PARALLELISM = idle(
+DYNAMIC_BUCKET_ASSIGNER_PARALLELISM = declare_idle(
     TUNING, "dynamic-bucket.assigner-parallelism", INT, None, "Tasks that assign dynamic buckets"
 )
-CROSS_PARTITION_UPSERT_INDEX_TTL = refused(
-    unless("a key that the index forgot would be there twice", (), Stage.WRITING),
+CROSS_PARTITION_UPSERT_INDEX_TTL = declare_refused(
+    refuse_unless("a key that the index forgot would be there twice", (), Stage.WRITING),
     "cross-partition-upsert.index-ttl",
     DURATION,
     None,
     "Forgets where keys are that were not seen for so long",
 )
-CROSS_PARTITION_UPSERT_BOOTSTRAP_PARALLELISM = idle(
+CROSS_PARTITION_UPSERT_BOOTSTRAP_PARALLELISM = declare_idle(
     TUNING,
     "cross-partition-upsert.bootstrap-parallelism",
     INT,
     10,
     "Tasks that load the keys of a table whose keys move between partitions",
 )
-POSTPONE_DEFAULT_BUCKET_NUM = honoured(
+POSTPONE_DEFAULT_BUCKET_NUM = declare_honoured(
     "postpone.default-bucket-num", INT, 1, "Buckets of a partition that had none when postponed rows get theirs"
 )
-POSTPONE_BATCH_WRITE_FIXED_BUCKET = honoured(
+POSTPONE_BATCH_WRITE_FIXED_BUCKET = declare_honoured(
     "postpone.batch-write-fixed-bucket",
     BOOL,
     True,
     "Gives rows of a batch their buckets at once where a partition has buckets",
 )
-POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM = idle(
+POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM = declare_idle(
     TUNING,
     "postpone.batch-write-fixed-bucket.max-parallelism",
     INT,
     2048,
     "Most tasks that write postponed rows into buckets",
 )
-POSTPONE_BATCH_WRITE_FIXED_BUCKET_RESCALE_LOAD_FACTOR = idle(
-    beside("postpone.target-row-num-per-bucket"),
+POSTPONE_BATCH_WRITE_FIXED_BUCKET_RESCALE_LOAD_FACTOR = declare_idle(
+    explain_dependency("postpone.target-row-num-per-bucket"),
     "postpone.batch-write-fixed-bucket.rescale-load-factor",
     INT,
     32,
     "Ratio of wanted to present buckets above which a batch makes more of them",
 )
-POSTPONE_TARGET_ROW_NUM_PER_BUCKET = refused(
-    unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", (), Stage.WRITING),
+POSTPONE_TARGET_ROW_NUM_PER_BUCKET = declare_refused(
+    refuse_unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", (), Stage.WRITING),
     "postpone.target-row-num-per-bucket",
     LONG,
     None,
     "Rows of a bucket when postponed rows get theirs",
 )
-POSTPONE_TARGET_SIZE_PER_BUCKET = refused(
-    unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", ("1 gb",), Stage.WRITING),
+POSTPONE_TARGET_SIZE_PER_BUCKET = declare_refused(
+    refuse_unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", ("1 gb",), Stage.WRITING),
     "postpone.target-size-per-bucket",
     MEMORY,
     1 << 30,
     "Size of a bucket when postponed rows get theirs",
 )
-POSTPONE_MERGE_ON_READ = refused(
-    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+POSTPONE_MERGE_ON_READ = declare_refused(
+    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
     "postpone.merge-on-read",
     BOOL,
     False,
     "Reads postponed rows without waiting for their buckets",
     rows=True,
 )
-PARTITION_DEFAULT_NAME = honoured(
+PARTITION_DEFAULT_NAME = declare_honoured(
     "partition.default-name",
     TEXT,
     "__DEFAULT_PARTITION__",
     "Stands for null and empty text in the names of partition folders",
     rows=True,
 )
-PARTITION_LEGACY_NAME = honoured(
+PARTITION_LEGACY_NAME = declare_honoured(
     "partition.legacy-name",
     BOOL,
     True,
     "Names folders by the plain text of values, DATE as a number of days",
     rows=True,
 )
-ADD_COLUMN_BEFORE_PARTITION = honoured(
+ADD_COLUMN_BEFORE_PARTITION = declare_honoured(
     "add-column-before-partition", BOOL, False, "Puts new columns before trailing partition columns"
 )
-ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED = honoured(
+ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED = declare_honoured(
     "alter-column-null-to-not-null.disabled", BOOL, True, "Refuses to make a nullable column NOT NULL"
 )
-DISABLE_EXPLICIT_TYPE_CASTING = honoured(
+DISABLE_EXPLICIT_TYPE_CASTING = declare_honoured(
     "disable-explicit-type-casting", BOOL, False, "Refuses changes of a column's type that may lose values"
 )
-DATA_FILE_PATH_DIRECTORY = honoured(
+DATA_FILE_PATH_DIRECTORY = declare_honoured(
     "data-file.path-directory", TEXT, None, "Folder inside of the table for its data files", immutable=True, rows=True
 )
-DATA_FILE_EXTERNAL_PATHS = honoured(
+DATA_FILE_EXTERNAL_PATHS = declare_honoured(
     "data-file.external-paths", NAMES, (), "Folders outside of the table that may hold its data files", rows=True
 )
-DATA_FILE_EXTERNAL_PATHS_STRATEGY = refused(
-    unless("Morrow writes into the table's own folder", ("none",), Stage.WRITING),
+DATA_FILE_EXTERNAL_PATHS_STRATEGY = declare_refused(
+    refuse_unless("Morrow writes into the table's own folder", ("none",), Stage.WRITING),
     "data-file.external-paths.strategy",
-    words("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
+    make_choice("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
     "none",
     "Chooses the outside folder of a new file",
 )
-DATA_FILE_EXTERNAL_PATHS_SPECIFIC_FS = idle(
-    beside("data-file.external-paths.strategy"),
+DATA_FILE_EXTERNAL_PATHS_SPECIFIC_FS = declare_idle(
+    explain_dependency("data-file.external-paths.strategy"),
     "data-file.external-paths.specific-fs",
     TEXT,
     None,
     "File system whose outside folder takes new files",
 )
-DATA_FILE_EXTERNAL_PATHS_WEIGHTS = idle(
-    beside("data-file.external-paths.strategy"),
+DATA_FILE_EXTERNAL_PATHS_WEIGHTS = declare_idle(
+    explain_dependency("data-file.external-paths.strategy"),
     "data-file.external-paths.weights",
     TEXT,
     None,
     "Weights of the outside folders",
 )
-INDEX_FILE_IN_DATA_FILE_DIR = honoured(
+INDEX_FILE_IN_DATA_FILE_DIR = declare_honoured(
     "index-file-in-data-file-dir", BOOL, False, "Puts index files beside data files", immutable=True, rows=True
 )
-QUERY_AUTH_ENABLED = refused(
-    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+QUERY_AUTH_ENABLED = declare_refused(
+    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
     "query-auth.enabled",
     BOOL,
     False,
     "Asks a REST catalog which rows and columns a user may read",
     rows=True,
 )
-UPSERT_KEY = refused(
-    unless("give the table a primary key, or call merge", (), Stage.WRITING),
+UPSERT_KEY = declare_refused(
+    refuse_unless("give the table a primary key, or call merge", (), Stage.WRITING),
     "upsert-key",
     TEXT,
     None,
     "Names the columns that stand for a primary key in a table that has none",
 )
-ROW_TRACKING_ENABLED = refused(
-    unless(NOT_WRITTEN, ("false",), Stage.WRITING),
+ROW_TRACKING_ENABLED = declare_refused(
+    refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
     "row-tracking.enabled",
     BOOL,
     False,
@@ -235,15 +237,15 @@ ROW_TRACKING_ENABLED = refused(
     immutable=True,
     rows=True,
 )
-ROW_TRACKING_PARTITION_GROUP_ON_COMMIT = idle(
-    beside("row-tracking.enabled"),
+ROW_TRACKING_PARTITION_GROUP_ON_COMMIT = declare_idle(
+    explain_dependency("row-tracking.enabled"),
     "row-tracking.partition-group-on-commit",
     BOOL,
     True,
     "Numbers the rows of a partition without gaps",
 )
-DATA_EVOLUTION_ENABLED = refused(
-    unless(NOT_WRITTEN, ("false",), Stage.WRITING),
+DATA_EVOLUTION_ENABLED = declare_refused(
+    refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
     "data-evolution.enabled",
     BOOL,
     False,
@@ -251,42 +253,46 @@ DATA_EVOLUTION_ENABLED = refused(
     immutable=True,
     rows=True,
 )
-CHAIN_TABLE_ENABLED = refused(
-    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+CHAIN_TABLE_ENABLED = declare_refused(
+    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
     "chain-table.enabled",
     BOOL,
     False,
     "Reads a table as a chain of branches",
     rows=True,
 )
-CHAIN_TABLE_CHAIN_PARTITION_KEYS = idle(
-    beside("chain-table.enabled"),
+CHAIN_TABLE_CHAIN_PARTITION_KEYS = declare_idle(
+    explain_dependency("chain-table.enabled"),
     "chain-table.chain-partition-keys",
     TEXT,
     None,
     "Partition columns that order a chain",
 )
-CHAIN_TABLE_STREAMING_MERGE_SNAPSHOT = idle(
-    beside("chain-table.enabled"),
+CHAIN_TABLE_STREAMING_MERGE_SNAPSHOT = declare_idle(
+    explain_dependency("chain-table.enabled"),
     "chain-table.streaming.merge-snapshot",
     BOOL,
     False,
     "Merges the branches of a chain where a stream begins",
 )
-CHAIN_TABLE_SPLIT_KEY_RANGE_ENABLED = idle(
-    beside("chain-table.enabled"),
+CHAIN_TABLE_SPLIT_KEY_RANGE_ENABLED = declare_idle(
+    explain_dependency("chain-table.enabled"),
     "chain-table.split.key-range-enabled",
     BOOL,
     True,
     "Splits the reads of a chain by keys",
 )
-SCAN_FALLBACK_SNAPSHOT_BRANCH = idle(
-    beside("chain-table.enabled"),
+SCAN_FALLBACK_SNAPSHOT_BRANCH = declare_idle(
+    explain_dependency("chain-table.enabled"),
     "scan.fallback-snapshot-branch",
     TEXT,
     None,
     "Branch of a chain that holds whole partitions",
 )
-SCAN_FALLBACK_DELTA_BRANCH = idle(
-    beside("chain-table.enabled"), "scan.fallback-delta-branch", TEXT, None, "Branch of a chain that holds changes"
+SCAN_FALLBACK_DELTA_BRANCH = declare_idle(
+    explain_dependency("chain-table.enabled"),
+    "scan.fallback-delta-branch",
+    TEXT,
+    None,
+    "Branch of a chain that holds changes",
 )

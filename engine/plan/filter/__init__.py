@@ -14,19 +14,19 @@ from morrow.engine.arguments import is_surrogate
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, folded, shortened
+from morrow.engine.plan.filter.residuals import Columns, Part, Residual, fold_comparisons, shorten_text
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
-__all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "both", "parse_filter"]
+__all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "combine_filters", "parse_filter"]
 
 FilterLike: TypeAlias = "str | pl.Expr | pc.Expression | Leaf | And | Or | None"
 """The filters of users: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
 
 
-MOST_KEPT = 1 << 16
+MAX_CACHED_LENGTH = 1 << 16
 """The longest SQL text, in characters, whose parsed filter is cached."""
 
 
@@ -59,11 +59,11 @@ class Filter(msgspec.Struct, frozen=True):
 NO_FILTER = Filter(ALWAYS, (), frozenset(), "")
 
 
-def both(first: Filter, second: Filter) -> Filter:
+def combine_filters(first: Filter, second: Filter) -> Filter:
     """Returns the conjunction of both filters."""
     text = " AND ".join(f"({f.text})" for f in (first, second) if f.text)
     return Filter(
-        tree.conjunction(first.predicate, second.predicate),
+        tree.combine_predicates(first.predicate, second.predicate),
         first.residuals + second.residuals,
         first.columns | second.columns,
         text,
@@ -87,21 +87,21 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     # The front ends import sqlglot or pyarrow.dataset: each is imported by the first filter of its kind.
     if isinstance(filter, str):
         if not filter.isprintable() and any(map(is_surrogate, filter)):
-            raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shortened(filter)!r}")
-        parse = _from_sql if len(filter) <= MOST_KEPT else _from_sql.__wrapped__
+            raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shorten_text(filter)!r}")
+        parse = _from_sql if len(filter) <= MAX_CACHED_LENGTH else _from_sql.__wrapped__
         return parse(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
         from morrow.engine.plan.filter.polars import split_polars
 
-        return _assembled(split_polars(filter, known), str(filter))
+        return _build_filter(split_polars(filter, known), str(filter))
     if _is_arrow(filter):
         from morrow.engine.plan.filter.arrow import split_arrow
 
-        return _assembled(split_arrow(filter, known), str(filter))
+        return _build_filter(split_arrow(filter, known), str(filter))
     if isinstance(filter, (Leaf, And, Or)):
-        for name in sorted(tree.columns(filter)):
+        for name in sorted(tree.find_columns(filter)):
             known.exact(name)
-        return _assembled([filter], str(filter))
+        return _build_filter([filter], str(filter))
     raise InvalidArgument(
         f"filter: a {type(filter).__name__} is no filter; pass SQL text, a polars.Expr or a pyarrow.compute.Expression"
     )
@@ -111,17 +111,17 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
 def _from_sql(text: str, fields: tuple[DataField, ...]) -> Filter:
     from morrow.engine.plan.filter.sql import split_sql
 
-    return _assembled(split_sql(text, Columns(fields)), text.strip())
+    return _build_filter(split_sql(text, Columns(fields)), text.strip())
 
 
-def _assembled(parts: Iterable[Part], text: str) -> Filter:
+def _build_filter(parts: Iterable[Part], text: str) -> Filter:
     parts = tuple(parts)
-    predicate = _joined(part for part in parts if not isinstance(part, Residual))
+    predicate = _join_predicates(part for part in parts if not isinstance(part, Residual))
     residuals = tuple(part for part in parts if isinstance(part, Residual))
-    read = frozenset[str]().union(tree.columns(predicate), *(residual.columns for residual in residuals))
+    read = frozenset[str]().union(tree.find_columns(predicate), *(residual.columns for residual in residuals))
     return Filter(predicate, residuals, read, text)
 
 
-def _joined(parts: Iterable[Predicate]) -> Predicate:
-    flat = folded([part for whole in parts for part in tree.conjuncts(whole)], And)
+def _join_predicates(parts: Iterable[Predicate]) -> Predicate:
+    flat = fold_comparisons([part for whole in parts for part in tree.split_conjuncts(whole)], And)
     return flat[0] if len(flat) == 1 else And(tuple(flat))

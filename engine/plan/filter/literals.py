@@ -36,7 +36,7 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    arrow_time_unit,
+    to_arrow_time_unit,
 )
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Predicate, Value
 
@@ -65,50 +65,50 @@ class Snap:
     """Whether the literal is greater than every value of the type (and `below` is the greatest)."""
 
 
-def comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
+def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
     """Returns ``column op value`` as a predicate with the same truth for every value of the column, null included.
 
     `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
     Returns None when the column's type and the literal's are not comparable without a cast of the column.
     """
-    snap = snapped(column.type, value)
+    snap = snap_literal(column.type, value)
     if snap is None:
         return None
     if isinstance(column.type, BooleanType):
-        return _boolean(column.name, op, bool(value))
+        return _compare_boolean(column.name, op, bool(value))
     if snap.exact and snap.below is not None:
         return Leaf(column.name, op, (snap.below,))
-    return _between_points(column.name, op, snap)
+    return _compare_between_points(column.name, op, snap)
 
 
-def membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
-    """Returns ``column [NOT] IN (values)`` as a predicate; None as in `comparison`. No value may be null."""
-    snaps = [snapped(column.type, value) for value in values]
+def build_membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
+    """Returns ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. No value may be null."""
+    snaps = [snap_literal(column.type, value) for value in values]
     if any(snap is None for snap in snaps):
         return None
     kept = tuple(dict.fromkeys(s.below for s in snaps if s is not None and s.exact and s.below is not None))
     if not kept:
-        return not_null(column) if negated else NEVER
+        return build_is_not_null(column) if negated else NEVER
     if len(kept) == 1:
-        return comparison(column, Op.NE if negated else Op.EQ, kept[0])
+        return build_comparison(column, Op.NE if negated else Op.EQ, kept[0])
     return Leaf(column.name, Op.NOT_IN if negated else Op.IN, kept)
 
 
-def is_null(column: DataField) -> Predicate:
+def build_is_null(column: DataField) -> Predicate:
     return Leaf(column.name, Op.IS_NULL)
 
 
-def not_null(column: DataField) -> Predicate:
+def build_is_not_null(column: DataField) -> Predicate:
     return Leaf(column.name, Op.IS_NOT_NULL)
 
 
-def snapped(kind: DataType, value: Value) -> Snap | None:
+def snap_literal(kind: DataType, value: Value) -> Snap | None:
     """Returns the position of `value` on the grid of a type, None when the two are not comparable."""
     snap = _SNAPS.get(type(kind))
     return snap(kind, value) if snap else None
 
 
-def _between_points(name: str, op: Op, snap: Snap) -> Predicate:
+def _compare_between_points(name: str, op: Op, snap: Snap) -> Predicate:
     everything = Leaf(name, Op.IS_NOT_NULL)
     if op in (Op.EQ, Op.NE):
         return NEVER if op is Op.EQ else everything
@@ -121,7 +121,7 @@ def _between_points(name: str, op: Op, snap: Snap) -> Predicate:
     return NEVER if snap.below is None else Leaf(name, Op.LE, (snap.below,))
 
 
-def _boolean(name: str, op: Op, value: bool) -> Predicate:
+def _compare_boolean(name: str, op: Op, value: bool) -> Predicate:
     """Compares booleans: false < true, so every comparison selects one of the two, both, or neither."""
     ordered: dict[Op, Callable[[bool], bool]] = {
         Op.EQ: lambda x: x == value,
@@ -141,7 +141,7 @@ def _is_real(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def _grid(value: Any, lowest: int, highest: int, step: Fraction, build: Callable[[int], Value]) -> Snap:
+def _snap_to_grid(value: Any, lowest: int, highest: int, step: Fraction, build: Callable[[int], Value]) -> Snap:
     """Snaps a real number to the multiples ``lowest*step .. highest*step``."""
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         beyond = not value < 0 if value == value else True
@@ -161,7 +161,7 @@ def _snap_integer(kind: DataType, value: Value) -> Snap | None:
     half = 1 << (INTEGER_BITS[type(kind)] - 1)
     if isinstance(value, int) and -half <= value < half:
         return Snap(value, exact=True)
-    return _grid(value, -half, half - 1, Fraction(1), int)
+    return _snap_to_grid(value, -half, half - 1, Fraction(1), int)
 
 
 def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
@@ -170,7 +170,9 @@ def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
         return None
     scale, limit = kind.scale, 10**kind.precision - 1
     exact = Context(prec=kind.precision + 1, rounding=ROUND_FLOOR)
-    return _grid(value, -limit, limit, Fraction(1, 10**scale), lambda i: Decimal(i).scaleb(-scale, context=exact))
+    return _snap_to_grid(
+        value, -limit, limit, Fraction(1, 10**scale), lambda i: Decimal(i).scaleb(-scale, context=exact)
+    )
 
 
 def _snap_float(kind: DataType, value: Value) -> Snap | None:
@@ -222,7 +224,7 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
     def build(naive: dt.datetime) -> Value:
         return naive.replace(tzinfo=dt.UTC) if zoned else naive
 
-    unit = arrow_time_unit(kind.precision)
+    unit = to_arrow_time_unit(kind.precision)
     if unit == "ns":
         lowest, highest = NANOS_RANGE
         if moment < lowest:

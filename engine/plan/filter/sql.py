@@ -1,13 +1,19 @@
 """Translation of SQL text to predicates: the body of a WHERE clause in DuckDB's dialect.
 
-The text is cut at its top-level ANDs by tokens, so a part that is no predicate is passed on exactly as written. A part
-becomes a predicate by asking each node for the rows where it is true, or where it is false: with both questions NOT
-needs no operator of its own and NULL stays unknown on both sides.
+The text is cut at its top-level ANDs by tokens, so a part that is no predicate is passed on exactly as written. A
+part becomes a predicate by asking each node for the rows for which it is true, or for which it is false. With both
+questions NOT needs no operator of its own, and NULL stays unknown on both sides.
+
+sqlglot takes 70 microseconds a literal, and programs write lists of 100,000. So ``IN (1, 2, 3, ...)`` is parsed as
+``IN (name)``, with a name in place of the list that no column can have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 import sqlglot
 from sqlglot import exp
@@ -16,14 +22,34 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.types import BooleanType
-from morrow.engine.plan.filter.deep import CLOSING, OPENING, check_calls, with_room
-from morrow.engine.plan.filter.sql_brackets import Parser
-from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.plan.filter.sql_lists import Shelved, shelved
-from morrow.engine.plan.filter.sql_literals import Node
-from morrow.engine.plan.filter.sql_predicates import Translator
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, shallow, shortened
+from morrow.engine.format.types import BooleanType, DataField
+from morrow.engine.names import OWN_PREFIX, reserve_name
+from morrow.engine.plan.filter.literals import (
+    STRING_TYPES,
+    build_comparison,
+    build_is_not_null,
+    build_is_null,
+    build_membership,
+)
+from morrow.engine.plan.filter.residuals import (
+    Columns,
+    Part,
+    Residual,
+    combine_all,
+    combine_any,
+    limit_depth,
+    shorten_text,
+)
+from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, convert_constant, read_constant
+from morrow.engine.plan.filter.sql_parsing import (
+    CLOSING,
+    OPENING,
+    Parser,
+    check_calls,
+    describe_problem,
+    run_with_stack,
+)
+from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 
 class _Dialect(DuckDB):
@@ -61,28 +87,28 @@ def split_sql(text: str, columns: Columns) -> list[Part]:
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
-    lists = shelved(text)
-    return with_room(lambda: _split(text, lists, columns), lists.text, "filter")
+    lists = extract_lists(text)
+    return run_with_stack(lambda: _split(text, lists, columns), lists.text, "filter")
 
 
-def _split(text: str, lists: Shelved, columns: Columns) -> list[Part]:
-    whole = _parsed(lists.text)
+def _split(text: str, lists: ExtractedLists, columns: Columns) -> list[Part]:
+    whole = _parse_condition(lists.text)
     _check(whole, text)
-    pieces = list(_conjuncts(lists.text, list(_Dialect().tokenize(lists.text))))
-    trees = [whole] if len(pieces) == 1 else [_parsed(piece) for piece in pieces]
+    pieces = list(_split_conjuncts(lists.text, list(_Dialect().tokenize(lists.text))))
+    trees = [whole] if len(pieces) == 1 else [_parse_condition(piece) for piece in pieces]
     translator = Translator(columns, lists)
-    conditions = [shallow(translator.rows(tree, True)) for tree in trees]
+    conditions = [limit_depth(translator.rows(tree, True)) for tree in trees]
     rest = [(piece, tree) for piece, tree, known in zip(pieces, trees, conditions) if known is None]
     for _, tree in rest:
         check_calls(tree, "filter")
         _check_is_condition(tree, columns)
     parts: list[Part] = [condition for condition in conditions if condition is not None]
-    return [*parts, _residual(rest, lists, columns)] if rest else parts
+    return [*parts, _combine_residuals(rest, lists, columns)] if rest else parts
 
 
-def _residual(rest: Sequence[tuple[str, Node]], lists: Shelved, columns: Columns) -> Residual:
+def _combine_residuals(rest: Sequence[tuple[str, Node]], lists: ExtractedLists, columns: Columns) -> Residual:
     """Combines the conditions without a predicate into one: DuckDB tests each only where those before it are true."""
-    names = {name for _, tree in rest for name in _roots(tree)} - lists.lists.keys()
+    names = {name for _, tree in rest for name in _find_root_columns(tree)} - lists.lists.keys()
     reads = frozenset(columns.find(name).name for name in names)
     pieces = [lists.restored(piece) for piece, _ in rest]
     # A piece may end in a comment, which a line break closes.
@@ -90,15 +116,16 @@ def _residual(rest: Sequence[tuple[str, Node]], lists: Shelved, columns: Columns
     return Residual("sql", text, reads, text, text.encode("utf-8", "surrogatepass"))
 
 
-def _parsed(text: str) -> Node:
+def _parse_condition(text: str) -> Node:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
     except SqlglotError as error:
         raise InvalidArgument(
-            f"filter: the SQL does not parse{problem_of(error)}; it is the body of a WHERE clause: {shortened(text)!r}"
+            f"filter: the SQL does not parse{describe_problem(error)}; it is the body of a WHERE clause: "
+            f"{shorten_text(text)!r}"
         ) from None
     if type(tree).__name__ in STATEMENTS:
-        raise InvalidArgument(f"filter: one condition is expected, not statements: {shortened(text)!r}")
+        raise InvalidArgument(f"filter: one condition is expected, not statements: {shorten_text(text)!r}")
     return tree
 
 
@@ -106,7 +133,7 @@ def _check(tree: Node, text: str) -> None:
     for node in tree.find_all(*FORBIDDEN):
         name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
         raise InvalidArgument(
-            f"filter: {name} ({shortened(node.sql('duckdb'))}) cannot be used in a filter: {shortened(text)!r}"
+            f"filter: {name} ({shorten_text(node.sql('duckdb'))}) cannot be used in a filter: {shorten_text(text)!r}"
         )
 
 
@@ -122,11 +149,11 @@ def _check_is_condition(tree: Node, columns: Columns) -> None:
             and not isinstance(columns.find(node.name).type, BooleanType)
         ):
             raise InvalidArgument(
-                f"filter: {shortened(node.sql('duckdb'))} is a value, no condition; compare it, such as with ="
+                f"filter: {shorten_text(node.sql('duckdb'))} is a value, no condition; compare it, such as with ="
             )
 
 
-def _roots(tree: Node) -> Iterator[str]:
+def _find_root_columns(tree: Node) -> Iterator[str]:
     """Yields names of top-level columns: ``a`` of ``a.b.c``; variables of lambdas and comprehensions are excluded."""
     bound = {
         name.name
@@ -140,19 +167,19 @@ def _roots(tree: Node) -> Iterator[str]:
             yield root
 
 
-def _conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
+def _split_conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
     """Yields the text between its top-level ANDs, parentheses around the whole removed."""
-    while len(tokens) > 1 and _wraps_all(tokens):
+    while len(tokens) > 1 and _is_wrapped(tokens):
         tokens = tokens[1:-1]
-    cuts = _top_level_ands(tokens)
+    cuts = _find_top_level_ands(tokens)
     if not cuts:
         yield text[tokens[0].start : tokens[-1].end + 1]
         return
     for start, end in zip([-1, *cuts], [*cuts, len(tokens)], strict=True):
-        yield from _conjuncts(text, tokens[start + 1 : end])
+        yield from _split_conjuncts(text, tokens[start + 1 : end])
 
 
-def _top_level_ands(tokens: list[Token]) -> list[int]:
+def _find_top_level_ands(tokens: list[Token]) -> list[int]:
     """Returns the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN joins nothing."""
     depth = betweens = 0
     cuts = []
@@ -173,7 +200,7 @@ def _top_level_ands(tokens: list[Token]) -> list[int]:
     return cuts
 
 
-def _wraps_all(tokens: list[Token]) -> bool:
+def _is_wrapped(tokens: list[Token]) -> bool:
     if tokens[0].token_type is not TokenType.L_PAREN or tokens[-1].token_type is not TokenType.R_PAREN:
         return False
     depth = 0
@@ -182,3 +209,231 @@ def _wraps_all(tokens: list[Token]) -> bool:
         if depth == 0:
             return position == len(tokens) - 1
     return False
+
+
+MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+
+
+class Translator:
+    """A translator of nodes to the rows for which they are true (or false); None when no predicate says it exactly."""
+
+    def __init__(self, columns: Columns, lists: ExtractedLists) -> None:
+        self._columns = columns
+        self._lists = lists.lists
+        self._rules: dict[type, Callable[[Node, bool], Predicate | None]] = {
+            exp.And: self._connective,
+            exp.Or: self._connective,
+            exp.Not: lambda node, want: self.rows(node.this, not want),
+            exp.Paren: lambda node, want: self.rows(node.this, want),
+            exp.Column: self._bare_column,
+            exp.Boolean: lambda node, want: ALWAYS if bool(node.this) is want else NEVER,
+            exp.Null: lambda _node, _want: NEVER,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Is: self._is,
+            exp.NullSafeEQ: self._null_safe,
+            exp.NullSafeNEQ: self._null_safe,
+            exp.Like: self._like,
+            exp.StartsWith: self._starts_with,
+            **dict.fromkeys(COMPARISONS, self._comparison),
+        }
+
+    def rows(self, node: Node, want: bool) -> Predicate | None:
+        """Returns the rows where `node` is `want`, neither null nor the opposite."""
+        rule = self._rules.get(type(node))
+        if rule is None or not _is_plain(node):
+            return None
+        return rule(node, want is not bool(node.args.get("negate")))
+
+    def _column(self, node: Node) -> DataField | None:
+        node = node.unnest()
+        if not isinstance(node, exp.Column) or len(node.parts) > 1:
+            return None
+        return self._columns.find(node.name)
+
+    def _connective(self, node: Node, want: bool) -> Predicate | None:
+        assert isinstance(node, exp.Connector)
+        children = [self.rows(child, want) for child in node.flatten()]
+        return combine_all(children) if isinstance(node, exp.And) is want else combine_any(children)
+
+    def _bare_column(self, node: Node, want: bool) -> Predicate | None:
+        column = self._column(node)
+        return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
+
+    def _comparison(self, node: Node, want: bool) -> Predicate | None:
+        op = COMPARISONS[type(node)] if want else NEGATED[COMPARISONS[type(node)]]
+        return self._compared(node.this, op, node.expression) or self._compared(
+            node.expression, MIRRORED[op], node.this
+        )
+
+    def _compared(self, left: Node, op: Op, right: Node) -> Predicate | None:
+        column, literal = self._column(left), read_constant(right)
+        if column is None or literal is None:
+            return None
+        if literal is NULL:
+            return NEVER
+        value = convert_constant(literal, column)
+        return None if value is None else build_comparison(column, op, value)
+
+    def _between(self, node: Node, want: bool) -> Predicate | None:
+        if node.args.get("symmetric"):
+            return None
+        low, high = node.args["low"], node.args["high"]
+        if want:
+            return combine_all([self._compared(node.this, Op.GE, low), self._compared(node.this, Op.LE, high)])
+        return combine_any([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
+
+    def _in(self, node: Node, want: bool) -> Predicate | None:
+        column = self._column(node.this)
+        literals = self._literals(node.expressions)
+        if column is None or not literals or any(literal is None for literal in literals):
+            return None
+        if len({literal.family for literal in literals if literal is not None and literal is not NULL}) > 1:
+            return None  # DuckDB would first cast the list to one type
+        values = [
+            convert_constant(literal, column) for literal in literals if literal is not None and literal is not NULL
+        ]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        if NULL in literals and not want:
+            return NEVER
+        return build_membership(column, known, negated=not want) if known else NEVER
+
+    def _literals(self, items: Sequence[Node]) -> Sequence[Constant | None]:
+        if len(items) == 1 and items[0].name in self._lists:
+            return parse_constants(self._lists[items[0].name])
+        return [read_constant(item) for item in items]
+
+    def _is(self, node: Node, want: bool) -> Predicate | None:
+        operand, right = node.this, node.expression
+        column = self._column(operand)
+        if isinstance(right, exp.Null):
+            if column is None:
+                return None
+            return build_is_null(column) if want else build_is_not_null(column)
+        if not isinstance(right, exp.Boolean):
+            return None
+        value = bool(right.this)
+        if want:
+            return self.rows(operand, value)
+        other = self.rows(operand, not value)
+        return combine_any([other, build_is_null(column)]) if column else None
+
+    def _null_safe(self, node: Node, want: bool) -> Predicate | None:
+        equal = isinstance(node, exp.NullSafeEQ) is want
+        for left, right in ((node.this, node.expression), (node.expression, node.this)):
+            column, literal = self._column(left), read_constant(right)
+            if column is None or literal is None:
+                continue
+            if literal is NULL:
+                return build_is_null(column) if equal else build_is_not_null(column)
+            same = self._compared(left, Op.EQ if equal else Op.NE, right)
+            return same if equal else combine_any([same, build_is_null(column)])
+        return None
+
+    def _like(self, node: Node, want: bool) -> Predicate | None:
+        literal = read_constant(node.expression)
+        if literal is NULL:
+            return NEVER if self._string_column(node.this) else None
+        if literal is None or not isinstance(literal.value, str):
+            return None
+        pattern: str = literal.value
+        prefix = pattern[:-1] if pattern.endswith("%") else pattern
+        if "%" in prefix or "_" in prefix:
+            return None
+        return self._text(node.this, Op.STARTS_WITH if prefix != pattern else Op.EQ, prefix, want)
+
+    def _starts_with(self, node: Node, want: bool) -> Predicate | None:
+        literal = read_constant(node.expression)
+        if literal is None or not isinstance(literal.value, str):
+            return None
+        return self._text(node.this, Op.STARTS_WITH, literal.value, want)
+
+    def _text(self, operand: Node, op: Op, literal: str, want: bool) -> Predicate | None:
+        column = self._string_column(operand)
+        return Leaf(column.name, op if want else NEGATED[op], (literal,)) if column else None
+
+    def _string_column(self, node: Node) -> DataField | None:
+        column = self._column(node)
+        return column if column and isinstance(column.type, STRING_TYPES) else None
+
+
+KNOWN_ARGUMENTS = frozenset({"this", "expression", "expressions", "low", "high", "symmetric", "negate"})
+
+
+def _is_plain(node: Node) -> bool:
+    """Returns whether the rules read all arguments of the node (not a column's table, a subquery of IN, an option)."""
+    return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())
+
+
+COMPARISONS: dict[type, Op] = {
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NE,
+    exp.LT: Op.LT,
+    exp.LTE: Op.LE,
+    exp.GT: Op.GT,
+    exp.GTE: Op.GE,
+}
+
+MAX_SHORT_TEXT_LENGTH = 4096
+"""The longest text, in characters, that is parsed without this."""
+MIN_LIST_LITERALS = 100
+UNCLEAR = ("--", "/*", "$", "\\", OWN_PREFIX)
+"""Marks that may begin a comment or another kind of text: if one occurs, maybe in a text, the parser has to decide."""
+
+_NUMBER = r"-?\d{1,19}+(?:\.\d{1,19}+)?+(?![\w.])"
+"""At most 38 digits: a longer number is no DECIMAL."""
+_TEXT = r"'(?:[^']|'')*+'"
+_LIST = "|".join(
+    rf"(?P<{kind}>{literal}(?:\s*+,\s*+{literal}){{{MIN_LIST_LITERALS - 1},}}+)"
+    for kind, literal in (("numbers", _NUMBER), ("texts", _TEXT))
+)
+_TOKEN = re.compile(rf"""{_TEXT}|"(?:[^"]|"")*+"|\b[iI][nN]\s*+\(\s*+(?:{_LIST})\s*+\)""")
+
+
+@dataclass(frozen=True)
+class ExtractedLists:
+    """SQL text with names in place of long lists, and those lists."""
+
+    text: str
+    lists: Mapping[str, str] = field(default_factory=dict)
+    """Name -> the literals, as written."""
+
+    def restored(self, text: str) -> str:
+        """Returns a part of the text as it was written."""
+        for name, written in self.lists.items():
+            text = text.replace(name, written)
+        return text
+
+
+def extract_lists(text: str) -> ExtractedLists:
+    """Returns the text with its long lists replaced by names."""
+    if len(text) <= MAX_SHORT_TEXT_LENGTH or any(mark in text for mark in UNCLEAR):
+        return ExtractedLists(text)
+    pieces: list[str] = []
+    lists: dict[str, str] = {}
+    end = 0
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind is None:
+            continue
+        # No name is a prefix of another: they end in a letter.
+        name = reserve_name("list", f"{len(lists)}x")
+        lists[name] = match[kind]
+        pieces += [text[end : match.start(kind)], name]
+        end = match.end(kind)
+    return ExtractedLists("".join(pieces) + text[end:], lists)
+
+
+def parse_constants(written: str) -> list[Constant]:
+    """Returns the literals of a list, see `morrow.engine.plan.filter.sql_literals.read_constant`."""
+    if written.startswith("'"):
+        return [Constant(text[1:-1].replace("''", "'"), "text") for text in re.findall(_TEXT, written)]
+    if "." not in written:
+        return [Constant(number, "number") for number in map(int, written.split(","))]
+    return [_parse_list_number(text) for text in re.findall(_NUMBER, written)]
+
+
+def _parse_list_number(text: str) -> Constant:
+    return Constant(Decimal(text) if "." in text else int(text), "number")

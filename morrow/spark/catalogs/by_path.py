@@ -7,37 +7,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from morrow.engine.catalog.names import object_name
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
-from morrow.engine.plan.predicate import conjunction
+from morrow.engine.plan.predicate import combine_predicates
 from morrow.session import open as open_table
-from morrow.spark.catalogs import changes, described, partitions, summaries, system, write
-from morrow.spark.catalogs.chosen import STREAMING, Chosen, refused
-from morrow.spark.catalogs.defaults import defaults_in
-from morrow.spark.catalogs.place import Question
-from morrow.spark.catalogs.read import CHANGES, changed, of_changes, of_table
-from morrow.spark.catalogs.write_options import settings_beside
-from morrow.spark.reading import hidden
-from morrow.spark.reading.expressions import quoted
+from morrow.spark.catalogs import descriptions, partitions, reads, writes
+from morrow.spark.catalogs.ddl import parse_defaults
+from morrow.spark.catalogs.options import STREAMING, Chosen, find_settings, make_refusal
+from morrow.spark.catalogs.questions import Question
+from morrow.spark.catalogs.reads import CHANGES, describe_changes, read_changed_rows, read_table
+from morrow.spark.expressions import parse_predicates, quote_name
+from morrow.spark.reading import distributed
 from morrow.spark.reading.read import to_dataframe
-from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.dataframe_io import OVERWRITE, Writing, save_rows
-from morrow.spark.source.option_names import OVERWRITE_MODE, STORAGE_PREFIX
-from morrow.spark.source.options import Options, check_stream_sink, options_of_reads, options_of_streams
-from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
-from morrow.spark.source.schemas import as_spark_schema, check_same, metadata_of
-from morrow.spark.source.settings import names_in, options_for
-from morrow.spark.source.stream import StreamPlanner
-from morrow.spark.types.to_paimon import check_collations, paimon_fields
-from morrow.spark.types.told import predicates
-from morrow.spark.writing.job import was_committed
+from morrow.spark.source.messages import NAME, STREAMS_BY_NAME
+from morrow.spark.source.options import Options, check_stream_sink, select_read_options, select_stream_options
+from morrow.spark.source.planning import StreamPlanner
+from morrow.spark.source.schemas import check_same, ensure_table, open_metadata, to_nullable_schema
+from morrow.spark.source.settings import OVERWRITE_MODE, STORAGE_PREFIX, find_source_options, parse_names
+from morrow.spark.types import check_collations, to_paimon_fields
+from morrow.spark.writing.job import is_committed
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from morrow.scans.system_scan import SystemScan
+    from morrow.scans.system_tables import SystemScan
     from morrow.tables.table import Table
 
 STREAM, SYSTEM = "stream", "system"
@@ -58,7 +54,7 @@ class ByPath:
     def table(self, name: str | None = None) -> Table:
         """Opens the table of the options; `name`, which a question has of tables of catalogs, says the same."""
         place = self.options.place()
-        parts = object_name(place.path if name is None else name)
+        parts = parse_object_name(place.path if name is None else name)
         return open_table(
             parts.table,
             branch=parts.branch_or(place.branch),
@@ -68,7 +64,7 @@ class ByPath:
 
     def set_for(self, question: Question) -> dict[str, str]:
         """Returns the options that settings have for all tables, and for one of the names in the path."""
-        return options_for(question.get("settings", {}), *self._names())
+        return find_source_options(question.get("settings", {}), *self._names())
 
     def chosen(self, question: Question) -> Chosen:
         """Returns those settings that concern reads: all of them choose a state, or are refused."""
@@ -78,11 +74,11 @@ class ByPath:
         return chosen
 
     def _names(self) -> tuple[str, str, str]:
-        return names_in(self.options.place().path)
+        return parse_names(self.options.place().path)
 
     def system_name(self) -> str | None:
         """Returns the name of the system table that the options name; None where they name a table."""
-        return object_name(self.options.place().path).system
+        return parse_object_name(self.options.place().path).system
 
     def system(self, name: str, at: Mapping[str, Any]) -> SystemScan:
         """Returns the scan of a system table, in a state of settings where the options choose none."""
@@ -94,99 +90,107 @@ def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[st
     """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
-    found = _streamed(place, question) or _of_system(place, question) or _of_table(place, place.chosen(question))
+    found = (
+        _describe_stream(place, question)
+        or _describe_system(place, question)
+        or _describe_table(place, place.chosen(question))
+    )
     if question["columns"] is not None:
         given = StructType.fromJson(json.loads(question["columns"]))
         check_same(given, StructType.fromJson(json.loads(str(found["schema"]))))
     return found
 
 
-def _streamed(place: ByPath, question: Question) -> dict[str, object] | None:
+def _describe_stream(place: ByPath, question: Question) -> dict[str, object] | None:
     if not question["stream"] and not place.options.is_stream:
         return None
     if by := place.chosen(question).by:
-        raise refused(STREAMING, by)
-    columns = as_spark_schema(StreamPlanner(place.options).fields).json()
-    return {**_of_rows(place, STREAM), "schema": columns}
+        raise make_refusal(STREAMING, by)
+    columns = to_nullable_schema(StreamPlanner(place.options).fields).json()
+    return {**_describe_rows(place, STREAM), "schema": columns}
 
 
-def _of_system(place: ByPath, question: Question) -> dict[str, object] | None:
+def _describe_system(place: ByPath, question: Question) -> dict[str, object] | None:
     name, path = place.system_name(), place.options.place().path
     if name is None:
         return None
-    state: dict[str, object] = {system.AT: {}}
-    if not place.options.read().travel and system.tells_of_one_state(name):
-        state = system.state_of(place.chosen(question), path, place.table)
-    fields = place.system(name, cast("dict[str, Any]", state[system.AT])).fields
-    rows = {**_of_rows(place, SYSTEM), "schema": as_spark_schema(fields).json()}
+    state: dict[str, object] = {reads.AT: {}}
+    if not place.options.read().travel and reads.has_time_travel(name):
+        state = reads.choose_system_state(place.chosen(question), path, place.table)
+    fields = place.system(name, cast("dict[str, Any]", state[reads.AT])).fields
+    rows = {**_describe_rows(place, SYSTEM), "schema": to_nullable_schema(fields).json()}
     return {**rows, "state": {SYSTEM: name, **state}, "version": str(state)}
 
 
-def _of_rows(place: ByPath, state: str) -> dict[str, object]:
+def _describe_rows(place: ByPath, state: str) -> dict[str, object]:
     path = place.options.place().path
     return {"table": path, "state": {state: True}, "version": state, "partitions": [], "properties": {}}
 
 
-def _of_table(place: ByPath, given: Chosen) -> dict[str, object]:
+def _describe_table(place: ByPath, given: Chosen) -> dict[str, object]:
     asked, path = place.options.read(changes=True), place.options.place().path
     # options count before settings
     chosen = Chosen(asked.changes, tuple(asked.changes)) if asked.changes else Chosen() if asked.travel else given
     if chosen.are_of_changes:
-        return _of_changes(place, chosen)
+        return _describe_changes(place, chosen)
     table, named = place.table(), asked.columns or ()
-    has_hidden = not hidden.NAMES.isdisjoint(named)
+    has_hidden = not distributed.NAMES.isdisjoint(named)
     scan = table.scan(None if has_hidden else asked.columns, asked.filter, **(asked.travel or chosen.travel()))
     fields = scan.fields
     if has_hidden:
-        known = {field.name: field for field in hidden.hidden_fields(scan.request.schema, scan.request.options)}
+        known = {
+            field.name: field for field in distributed.list_hidden_fields(scan.request.schema, scan.request.options)
+        }
         known |= {field.name: field for field in fields}
         fields = tuple(known[name] if name in known else scan.request.schema.column(name) for name in named)
-    columns = as_spark_schema(fields)
+    columns = to_nullable_schema(fields)
     writable = named == () and asked.filter is None and not asked.travel
-    found = described.of_table(table, scan, path, writable=writable, set=chosen.by)
+    found = descriptions.describe_table(table, scan, path, writable=writable, set=chosen.by)
     partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
     return {
         **found,
         "schema": columns.json(),
-        "columns to write": described.columns(fields).json(),
+        "columns to write": descriptions.to_catalog_schema(fields).json(),
         "partitions": list(partitions),
-        "hidden": [column for column in described.hidden(scan.request) if column["name"] not in columns.names],
-        "properties": {**described.properties(table), **EXTERNAL},
+        "hidden": [
+            column for column in descriptions.describe_hidden(scan.request) if column["name"] not in columns.names
+        ],
+        "properties": {**descriptions.collect_properties(table), **EXTERNAL},
     }
 
 
-def _of_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
+def _describe_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
     asked, path, table = place.options.read(changes=True), place.options.place().path, place.table()
     if asked.columns is not None or asked.filter is not None:
-        raise refused("the options 'columns' and 'filter'", chosen.by)
-    found = of_changes(table, path, chosen)
+        raise make_refusal("the options 'columns' and 'filter'", chosen.by)
+    found = describe_changes(table, path, chosen)
     return {
         **found,
         "columns to write": found["schema"],
-        "properties": {**described.properties(table), **EXTERNAL},
+        "properties": {**descriptions.collect_properties(table), **EXTERNAL},
     }
 
 
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
     """Returns the columns of a state as a DataFrame; raises `InvalidArgument` for options of a stream."""
     if not isinstance(question["state"], Mapping):
-        return of_table(place, question)
+        return read_table(place, question)
     if CHANGES in question["state"]:
-        return changed(place, question)
+        return read_changed_rows(place, question)
     columns, state = tuple(question["columns"]), question["state"]
     if SYSTEM not in state:
         place.options.read()
         raise InvalidArgument(f"{question['table']} is read as a stream: use spark.readStream")
-    scan = place.system(state[SYSTEM], state[system.AT])
-    kept = predicates(question["filters"], {field.name: field for field in scan.fields})
-    chosen = scan.narrowed(columns or (scan.fields[0].name,), conjunction(*kept) if kept else None)
-    return to_dataframe(chosen, place.spark).select(*map(quoted, columns))
+    scan = place.system(state[SYSTEM], state[reads.AT])
+    kept = parse_predicates(question["filters"], {field.name: field for field in scan.fields})
+    chosen = scan.narrowed(columns or (scan.fields[0].name,), combine_predicates(*kept) if kept else None)
+    return to_dataframe(chosen, place.spark).select(*map(quote_name, columns))
 
 
 def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows the table, and its options."""
     StreamPlanner(place.options)  # what is wrong is said here, in one line
-    return {"format": STREAMS_BY_NAME, "options": options_of_streams(question["options"])}
+    return {"format": STREAMS_BY_NAME, "options": select_stream_options(question["options"])}
 
 
 def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
@@ -200,16 +204,16 @@ def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
 
     path = place.options.place().path
     given, keys = question["options"], [".".join(key) for key in question["partitions"]]
-    of_reads = options_of_reads(given)
+    of_reads = select_read_options(given)
     own = {key: value for key, value in given.items() if key not in of_reads or key.startswith(STORAGE_PREFIX)}
     schema = StructType.fromJson(json.loads(question["schema"]))
     check_collations(schema)
-    fields = paimon_fields(schema)
-    for asked, kept in zip(schema.fields, described.columns(fields).fields, strict=True):
+    fields = to_paimon_fields(schema)
+    for asked, kept in zip(schema.fields, descriptions.to_catalog_schema(fields).fields, strict=True):
         given_type, kept_type = (field.dataType.simpleString().upper() for field in (asked, kept))
         if given_type != kept_type:
             raise Unsupported(f"the type {given_type} of the column {asked.name!r}", hint=f"write {kept_type}")
-    defaults = defaults_in(place.spark, schema, {field.name: field for field in fields})
+    defaults = parse_defaults(place.spark, schema, {field.name: field for field in fields})
     named = {**own, "path": path} | ({PARTITION.key: ",".join(keys)} if keys else {})
     ensure_table(named, schema, comment=question["comment"], defaults=defaults)
     for field in place.table().scan().fields if defaults else ():
@@ -218,19 +222,19 @@ def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
             raise InvalidArgument(f"{path}: {said}; leave it out, or alter the table")
 
 
-def _of_reads(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:
+def _select_read_options(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:
     """Returns the options of reads among those that Spark's own catalog keeps, which has the table's beside them."""
-    return options_of_reads(question["options"])
+    return select_read_options(question["options"])
 
 
 # Rows written
 
 
 def _is_there(place: ByPath) -> bool:
-    return bool(metadata_of(place.options.place()).schema_ids())
+    return bool(open_metadata(place.options.place()).schema_ids())
 
 
-def _of_sink(question: Question) -> dict[str, str]:
+def _select_sink_options(question: Question) -> dict[str, str]:
     """Returns the options of a stream's writes, with the partition keys of a new table."""
     given, keys = dict(question["options"]), question["partitions"]
     if question["mode"] == COMPLETE and not any(name.lower() == OVERWRITE_MODE.lower() for name in given):
@@ -249,7 +253,7 @@ def _save(place: ByPath, question: Question, rows: DataFrame | None) -> None:
 def _set_for_writes(place: ByPath, question: Question) -> dict[str, str]:
     """Returns the settings that say how rows are written. Raises as `ByPath.chosen` for those that nothing heeds."""
     place.chosen(question)
-    return settings_beside(place, question, question["options"])
+    return find_settings(place, question, question["options"])
 
 
 def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
@@ -260,7 +264,7 @@ def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
 
 def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = None) -> None:
     """Checks what a stream is written by, before it starts."""
-    options = _of_sink(question)
+    options = _select_sink_options(question)
     check_stream_sink({**_set_for_writes(place, question), **options})
     place.options.place()
     keys = place.table().primary_keys if _is_there(place) else options.get(PRIMARY_KEY.key)
@@ -273,10 +277,10 @@ def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = Non
 def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> bool:
     """Writes a batch of a stream; returns whether it had not been written before."""
     assert rows is not None  # every batch has some
-    options = _of_sink(question)
+    options = _select_sink_options(question)
     user = Options(options).sink().commit_user or question["query"]
     batch = question["batch"]
-    if _is_there(place) and was_committed(WriteTarget.of(place.table()._metadata, user), batch):
+    if _is_there(place) and is_committed(WriteTarget.of(place.table()._metadata, user), batch):
         return False
     numbered = {**options, "commit-user": user, "commit-identifier": str(batch)}
     mode = OVERWRITE if question["mode"] == COMPLETE else "append"
@@ -287,20 +291,20 @@ def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> b
 Answer: TypeAlias = Callable[[ByPath, Question, Any], object]
 
 ANSWERS: Mapping[str, Answer] = {
-    **summaries.ANSWERS,
+    **reads.SUMMARY_ANSWERS,
     "load": _load,
     "read": _read,
     "stream": _stream,
     "make": _make,
-    "options of reads": _of_reads,
+    "options of reads": _select_read_options,
     "save": _save,
     "insert": _insert,
     "check sink": _check_sink,
     "write batch": _write_batch,
-    **changes.ANSWERS,
-    "write": write.write_table,
-    "truncate": write.truncate_table,
-    "partitions": partitions.partitions_of_table,
-    "drop partitions": partitions.drop_of_table,
+    **writes.CHANGE_ANSWERS,
+    "write": writes.write_table,
+    "truncate": writes.truncate_table,
+    "partitions": partitions.list_partition_rows,
+    "drop partitions": partitions.drop_table_partitions,
 }
 """By the verb of a question."""

@@ -9,16 +9,15 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.plan.filter import NO_FILTER
-from morrow.readers.casts.dtypes import polars_schema, to_arrow_table
-from morrow.readers.execution.folder_frames import partitions
-from morrow.spark import handoff
-from morrow.spark.catalogs.place import Opens, Place, Question, full_name
-from morrow.spark.catalogs.read import format_table, is_of_folder
-from morrow.spark.catalogs.rewriting import placed
-from morrow.spark.catalogs.words import name_of
-from morrow.spark.types.told import partition_value_of
-from morrow.writers.operations.format_table import empty_partitions
-from morrow.writers.operations.partitions import greatest, listed
+from morrow.readers.casts.dtypes import to_arrow_table, to_polars_schema
+from morrow.readers.execution.format_tables import find_partitions
+from morrow.spark import dataframes
+from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name
+from morrow.spark.catalogs.reads import format_table, is_of_folder
+from morrow.spark.catalogs.syntax import resolve_name, split_name
+from morrow.spark.expressions import parse_partition_value
+from morrow.writers.operations.format_table import delete_partition_files
+from morrow.writers.operations.partition_filters import find_greatest_partition, list_partitions
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -27,54 +26,54 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 
-def _partitions(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
+def _list_partitions(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     """Returns the partitions that hold files now, a row for each."""
     if is_of_folder(question):
         table = format_table(place, question)._table
-        held = [each.constants for each in partitions(table, NO_FILTER)]
+        held = [each.constants for each in find_partitions(table, NO_FILTER)]
         keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
-        frame = pl.concat([pl.DataFrame(schema=polars_schema(keys)), *held])
-        return handoff.to_spark(to_arrow_table(frame, keys).to_batches(), keys, place.spark, where=table.where)
-    return partitions_of_table(place, question)
+        frame = pl.concat([pl.DataFrame(schema=to_polars_schema(keys)), *held])
+        return dataframes.to_spark(to_arrow_table(frame, keys).to_batches(), keys, place.spark, where=table.where)
+    return list_partition_rows(place, question)
 
 
-def partitions_of_table(place: Opens, question: Question, _rows: DataFrame | None = None) -> DataFrame:
+def list_partition_rows(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> DataFrame:
     """Returns the partitions of a table with snapshots."""
     target = WriteTarget.of(place.table(question["table"])._metadata, None)
-    batches = to_arrow_table(listed(target), target.partition_fields).to_batches()
-    return handoff.to_spark(batches, target.partition_fields, place.spark, where=target.where)
+    batches = to_arrow_table(list_partitions(target), target.partition_fields).to_batches()
+    return dataframes.to_spark(batches, target.partition_fields, place.spark, where=target.where)
 
 
-def _greatest(place: Place, question: Question, _rows: DataFrame | None) -> str:
+def _find_max_partition(place: Place, question: Question, _rows: DataFrame | None) -> str:
     """Returns the greatest value of the first partition column as text. Raises `InvalidArgument` if there is none."""
-    catalog, name = placed(place.spark, name_of(question["name"]))
+    catalog, name = resolve_name(place.spark, split_name(question["name"]))
     if catalog != place.name:
         raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}")
-    return greatest_of(place.table(full_name(name[:-1], name[-1])))
+    return find_max_partition(place.table(build_full_name(name[:-1], name[-1])))
 
 
-def greatest_of(table: Table) -> str:
+def find_max_partition(table: Table) -> str:
     """Returns the greatest value of the first partition column as text. Raises `InvalidArgument` if there is none."""
-    return greatest(WriteTarget.of(table._metadata, None))
+    return find_greatest_partition(WriteTarget.of(table._metadata, None))
 
 
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
     if is_of_folder(question):
         folder = format_table(place, question)
-        empty_partitions(folder._table, _named(question, folder.partition_keys))
+        delete_partition_files(folder._table, _parse_partitions(question, folder.partition_keys))
         return
-    drop_of_table(place, question)
+    drop_table_partitions(place, question)
 
 
-def drop_of_table(place: Opens, question: Question, _rows: DataFrame | None = None) -> None:
+def drop_table_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
     """Drops partitions of a table with snapshots, of which there may be none."""
     table = place.table(question["table"])
     if question["partitions"]:
-        table.drop_partition(*_named(question, table.partition_keys))
+        table.drop_partition(*_parse_partitions(question, table.partition_keys))
 
 
-def _named(question: Question, keys: Sequence[str]) -> list[dict[str, object]]:
-    return [dict(zip(keys, map(partition_value_of, values), strict=True)) for values in question["partitions"]]
+def _parse_partitions(question: Question, keys: Sequence[str]) -> list[dict[str, object]]:
+    return [dict(zip(keys, map(parse_partition_value, values), strict=True)) for values in question["partitions"]]
 
 
-ANSWERS = {"partitions": _partitions, "max partition": _greatest, "drop partitions": _drop}
+ANSWERS = {"partitions": _list_partitions, "max partition": _find_max_partition, "drop partitions": _drop}

@@ -1,20 +1,24 @@
-"""Statements of Paimon's that Spark does not know, done by the driver: tags, CREATE TABLE LIKE, ANALYZE TABLE."""
+"""Statements of Paimon that the driver runs: tags, CREATE TABLE LIKE, ANALYZE TABLE, and CALL of procedures."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from morrow.engine.errors import AlreadyExists, Unsupported
+from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.options.declared.table import PATH
-from morrow.engine.options.kinds import names
-from morrow.scans.scan_arguments import checked_columns
-from morrow.spark.catalogs.place import Place, full_name
-from morrow.spark.catalogs.rewriting import unpacked
-from morrow.spark.catalogs.syntax import ALL_ANALYZED
-from morrow.spark.catalogs.tables import IGNORED, PROVIDERS, check_database
-from morrow.spark.maintenance.analyzing import analyzed
+from morrow.engine.options.kinds import parse_names
+from morrow.procedures.procedure import Kind
+from morrow.procedures.registry import PROCEDURES, find_procedure
+from morrow.scans.arguments import check_columns
+from morrow.spark.catalogs import syntax
+from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
+from morrow.spark.catalogs.questions import Place, Question, build_full_name
+from morrow.spark.catalogs.syntax import ALL_ANALYZED, resolve_name, unpack_statement
+from morrow.spark.expressions import parse_value, quote_name
+from morrow.spark.maintenance.commands import analyze_by_job
+from morrow.spark.procedures import call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +34,7 @@ def run(place: Place, packed: str) -> DataFrame:
     Raises `TableNotFound`, and as the methods of `Table.tags` and `Catalog.create_table`.
     """
 
-    statement, name = unpacked(packed)
+    statement, name = unpack_statement(packed)
     if statement.verb == "show tags":
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
@@ -51,7 +55,7 @@ def _create_tag(place: Place, name: str, parts: Parts) -> None:
 
 def _delete_tags(place: Place, name: str, parts: Parts) -> None:
     tags = place.table(name).tags
-    wanted = names(parts["tags"])
+    wanted = parse_names(parts["tags"])
     if not parts["if exists"]:
         for tag in wanted:
             tags.get(tag)  # none is deleted where one is missing
@@ -75,7 +79,7 @@ def _create_like(place: Place, name: str, parts: Parts) -> None:
         raise Unsupported(f"the property {other!r} in CREATE TABLE LIKE")
     check_database(place, name.partition(".")[0])
     *namespace, source_name = parts["source"]
-    source = place.table(full_name(namespace, source_name))
+    source = place.table(build_full_name(namespace, source_name))
     options = {key: value for key, value in source.options.items() if key != PATH.key}
     try:
         place.catalog.create_table(
@@ -98,9 +102,9 @@ def _analyze(place: Place, name: str, parts: Parts) -> None:
     table = place.table(name)
     schema = table._newest
     columns = (
-        tuple(schema.by_name) if parts["columns"] is None else [_column(schema, each) for each in parts["columns"]]
+        tuple(schema.by_name) if parts["columns"] is None else [_find_column(schema, each) for each in parts["columns"]]
     )
-    analyzed(table._target(), checked_columns(columns), place.spark)
+    analyze_by_job(table._target(), check_columns(columns), place.spark)
 
 
 def _analyze_all(place: Place, database: str, parts: Parts) -> None:
@@ -108,10 +112,10 @@ def _analyze_all(place: Place, database: str, parts: Parts) -> None:
     if parts["noscan"]:
         raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
     for name in place.catalog.tables(database):
-        analyzed(place.table(f"{database}.{name}")._target(), (), place.spark)
+        analyze_by_job(place.table(f"{database}.{name}")._target(), (), place.spark)
 
 
-def _column(schema: TableSchema, name: str) -> str:
+def _find_column(schema: TableSchema, name: str) -> str:
     """Returns the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
     return name if name in schema.by_name else schema.column(alike[0] if len(alike) == 1 else name).name
@@ -126,3 +130,69 @@ _DONE: Mapping[str, Callable[[Place, str, Parts], None]] = {
     ALL_ANALYZED: _analyze_all,
 }
 """By the verb of a statement."""
+
+NAMESPACE = "sys"
+DEFAULT = "default"
+"""The database of a catalog that is not the session's."""
+TABLE = "table"
+STATEMENT = "statement"
+TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN, Kind.MAP)}
+"""The type that Spark casts an argument to."""
+
+
+def _list_procedures(_place: Place, _question: Question, _rows: DataFrame | None) -> list[str]:
+    return sorted(PROCEDURES)
+
+
+def _describe_parameters(_place: Place, question: Question, _rows: DataFrame | None) -> list[dict[str, object]]:
+    """Describes the parameters of a procedure, in Paimon's order."""
+    if question["namespace"] != [NAMESPACE]:
+        name = ".".join([*question["namespace"], question["name"]])
+        raise InvalidArgument(f"there is no procedure {name}; they are in the database {NAMESPACE}")
+    if question["name"] == syntax.PROCEDURE:
+        return [{"name": STATEMENT, "type": "STRING", "required": True}]
+    found = find_procedure(question["name"])
+    own = [{"name": p.name, "type": TYPES[p.kind], "required": p.required} for p in found.parameters]
+    return [{"name": TABLE, "type": "STRING", "required": True}, *own] if found.of_table else own
+
+
+def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
+    given = {name: parse_value(told) for name, told in question["arguments"].items()}
+    if question["name"] == syntax.PROCEDURE:
+        return run(place, given[STATEMENT])
+    found = find_procedure(question["name"])
+    tables = [parameter.name for parameter in found.parameters if parameter.kind is Kind.TABLE]
+    for name in (*tables, *((TABLE,) if found.of_table else ())):
+        if given.get(name) is not None:
+            given[name] = _qualify_name(place, given[name])
+    result = call(
+        place.spark,
+        found.name,
+        warehouse=place.catalog,
+        storage_options=place.access.storage_options,
+        allowed_roots=place.access.allowed_roots,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    if found.of_table:
+        _refresh(place, given[TABLE])
+    return result
+
+
+def _refresh(place: Place, name: str) -> None:
+    """Has the cached rows of a table read anew, as after a write: a rollback or a branch may have changed them."""
+    session = cast("Any", place.spark)._jsparkSession
+    if session.sharedState().cacheManager().isEmpty() or any(mark in name for mark in "*/"):
+        return
+    place.spark.catalog.refreshTable(".".join(map(quote_name, (place.name, *name.split(".", 1)))))
+
+
+def _qualify_name(place: Place, text: str) -> str:
+    """Returns ``database.table`` of a table's name, found in the database of now where it names none."""
+    name = text.removeprefix(f"{place.name}.")
+    if not name.strip() or any(mark in name for mark in "./"):  # or a folder, of procedures that take one
+        return name
+    catalog, parts = resolve_name(place.spark, (name,))
+    return ".".join(parts if catalog == place.name else (DEFAULT, name))
+
+
+ANSWERS = {"procedures": _list_procedures, "procedure": _describe_parameters, "call": _call}

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import BranchNotFound, DatabaseNotFound, TableNotFound, Unsupported
-from morrow.engine.options.declared.spark import READ_CHANGELOG
-from morrow.spark.catalogs.chosen import STREAMING, check_unset
-from morrow.spark.catalogs.place import Place, Question, full_name, parsed
-from morrow.spark.catalogs.write_options import sink_of
-from morrow.spark.source.by_catalog import BY_CATALOG, ByCatalog
-from morrow.spark.source.option_names import STORAGE_PREFIX
-from morrow.spark.source.options import Options, check_stream_sink, options_of_streams
-from morrow.spark.source.plain import STREAMS_BY_NAME
-from morrow.spark.source.stream import StreamPlanner
-from morrow.spark.writing.job import was_committed
+from morrow.engine.options.declared.connectors import READ_CHANGELOG
+from morrow.spark.catalogs.options import STREAMING, check_unset, parse_sink
+from morrow.spark.catalogs.questions import Place, Question, build_full_name, parse_name
+from morrow.spark.source.messages import STREAMS_BY_NAME
+from morrow.spark.source.options import BY_CATALOG, ByCatalog, Options, check_stream_sink, select_stream_options
+from morrow.spark.source.planning import StreamPlanner
+from morrow.spark.source.settings import STORAGE_PREFIX
+from morrow.spark.writing.job import is_committed
 from morrow.spark.writing.write import write as write_rows
 from morrow.writers.target import WriteTarget
 
@@ -27,33 +25,33 @@ AUDIT_LOG = "audit_log"
 OF_PLACES = ("path", "paths", "branch", BY_CATALOG)
 
 
-def streams(name: str) -> bool:
+def is_streamable(name: str) -> bool:
     """Returns whether the table of this name can be read as a stream."""
-    return parsed(name).system in (None, AUDIT_LOG)
+    return parse_name(name).system in (None, AUDIT_LOG)
 
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows a table, and the options that say what and from where on."""
     check_unset(STREAMING, question["state"])
-    return {"format": STREAMS_BY_NAME, "options": _source(place, question["table"], question["options"])}
+    return {"format": STREAMS_BY_NAME, "options": _build_source_options(place, question["table"], question["options"])}
 
 
-def _checked(place: Place, question: Question, _rows: DataFrame | None) -> None:
+def _check_stream(place: Place, question: Question, _rows: DataFrame | None) -> None:
     """Checks the options of a stream; what is no table that streams is left to Spark."""
     try:
-        name = full_name(question["namespace"], question["name"])
-        if streams(name):
-            _source(place, name, question["options"])
+        name = build_full_name(question["namespace"], question["name"])
+        if is_streamable(name):
+            _build_source_options(place, name, question["options"])
     except (TableNotFound, DatabaseNotFound, BranchNotFound):
         return
 
 
-def _source(place: Place, called: str, given: Mapping[str, str]) -> dict[str, str]:
+def _build_source_options(place: Place, called: str, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the options of the data source that follows a table."""
     _check(given)
-    name = parsed(called)
+    name = parse_name(called)
     table = place.catalog.table(name.table, branch=name.branch)
-    passed = {**options_of_streams(given), "path": table.path}
+    passed = {**select_stream_options(given), "path": table.path}
     if table._metadata.owner.owns:  # its catalog says what is in it, and a stream is planned by another process
         passed |= ByCatalog.of(place.catalog._catalog, name.table).packed()
     else:
@@ -87,9 +85,9 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
     assert rows is not None  # every batch has some
     options = question["options"]
     check_stream_sink(options)
-    sink = sink_of(place, question)
+    sink = parse_sink(place, question)
     table, user, batch = place.table(question["table"]), sink.commit_user or question["query"], question["batch"]
-    if was_committed(WriteTarget.of(table._metadata, user), batch):
+    if is_committed(WriteTarget.of(table._metadata, user), batch):
         return False
     overwrites = question["mode"] == "overwrite"
     write_rows(
@@ -106,4 +104,4 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
     return True
 
 
-ANSWERS = {"stream": _stream, "check stream": _checked, "write batch": _write_batch}
+ANSWERS = {"stream": _stream, "check stream": _check_stream, "write batch": _write_batch}

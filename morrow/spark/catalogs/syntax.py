@@ -1,15 +1,137 @@
-"""Statements of Paimon's that Spark does not know, parsed from their text."""
+"""Statements of Paimon that Spark does not know: their tokens, their syntax, and the CALL that Spark parses instead.
+
+The CALL is of a procedure that nobody else names; see `morrow.statements.words` for tokens.
+"""
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from morrow.engine.errors import InvalidArgument
-from morrow.spark.catalogs.words import SparkWords
-from morrow.statements.words import either
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.structs import replace
+from morrow.queries.incremental import CHANGES_BY
+from morrow.spark.catalogs.questions import build_full_name
+from morrow.spark.expressions import quote_name
+from morrow.spark.jvm.classes import get_class_name
+from morrow.spark.source.refusals import check_ignored, is_view_of_table, make_ignored_error, strip_literals
+from morrow.statements.tokens import Words, join_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATALOG_SETTING = "spark.sql.catalog."
+CLASS = "MorrowCatalog"
+PROCEDURE = "morrow.statement"
+SPARKS_OWN = "spark_catalog"
+
+
+def rewrite_statement(spark: SparkSession, text: str) -> str | None:
+    """Returns what Spark parses in the place of a statement; None where it is not Paimon's, or of another catalog.
+
+    Raises:
+        InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
+        Unsupported: it has options that Spark ignores.
+    """
+    check_ignored(strip_literals(text), lambda name: _is_temporary(spark, name) and is_view_of_table(name, spark))
+    statement = parse_statement(text)
+    if statement is None:
+        return None
+    whose = resolve_database if statement.verb == ALL_ANALYZED else resolve_name
+    catalog, name = whose(spark, statement.table)
+    if not _is_ours(spark, catalog):
+        return None
+    if statement.verb == CONSTRAINT:
+        raise Unsupported(
+            "ALTER TABLE with CONSTRAINT", hint="columns of the primary key and NOT NULL are all there are"
+        )
+    if "source" in statement.parts:
+        source = resolve_name(spark, statement.parts["source"])
+        if source[0] != catalog:
+            raise Unsupported(f"CREATE TABLE LIKE a table of another catalog, {source[0]},")
+        statement = replace(statement, parts={**statement.parts, "source": source[1]})
+    return f"CALL {quote_name(catalog)}.sys.{quote_name(PROCEDURE)}('{pack_statement(statement, name)}')"
+
+
+def check_options_of_view(spark: SparkSession, view: str, options: Sequence[str]) -> None:
+    """Raises `InvalidArgument` for options of a reader of a view of a Morrow table, which Spark ignores."""
+    if is_view_of_table(view, spark):
+        raise make_ignored_error(view, options[0])
+
+
+def _is_temporary(spark: SparkSession, name: str) -> bool:
+    """Returns whether this is the name of a temporary view, of the session or of all."""
+    session = cast("Any", spark)._jsparkSession.sessionState()
+    return bool(session.catalog().isTempView(session.sqlParser().parseMultipartIdentifier(name)))
+
+
+def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+    """Returns the catalog that a name is of, and its other parts, as Spark looks names up."""
+    first = parts[0]
+    if len(parts) > 1 and (first == SPARKS_OWN or spark.conf.get(f"{CATALOG_SETTING}{first}", None) is not None):
+        return first, parts[1:]
+    manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
+    namespace = tuple(manager.currentNamespace()) if len(parts) == 1 else ()
+    return str(manager.currentCatalog().name()), (*namespace, *parts)
+
+
+def resolve_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+    """Returns the catalog that the name of a database is of, and the name; those of now for what is not given."""
+    if len(parts) > 1:
+        return resolve_name(spark, parts)
+    manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
+    return str(manager.currentCatalog().name()), parts or tuple(manager.currentNamespace())
+
+
+def _is_ours(spark: SparkSession, catalog: str) -> bool:
+    return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) == get_class_name(CLASS)
+
+
+def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
+    """Returns the table that a function of changes reads, and the options that its other arguments stand for.
+
+    Raises:
+        InvalidArgument: other arguments than it takes. Unsupported: a table of another catalog.
+    """
+    key, count = CHANGES_BY[function]
+    if len(arguments) != count + 1 or None in arguments:
+        raise InvalidArgument(f"{function} takes the name of a table and {count} more, none of them null")
+    name, *others = map(str, arguments)
+    catalog, parts = resolve_name(spark, split_name(name))
+    if not _is_ours(spark, catalog):
+        raise Unsupported(f"{function} of a table of the catalog {catalog}")
+    return {"table": [catalog, *parts], "options": {key: ",".join(others)}}
+
+
+def pack_statement(statement: Statement, name: Sequence[str]) -> str:
+    """Packs a statement as text that every literal can hold; the name is that of its table in the catalog."""
+    told = {**asdict(statement), "table": list(name)}
+    return base64.b64encode(json.dumps(told).encode()).decode("ascii")
+
+
+def unpack_statement(text: str) -> tuple[Statement, str]:
+    """Returns what `pack_statement` has packed: the statement, and the full name of its table or database.
+
+    Raises `TableNotFound`, `DatabaseNotFound`.
+    """
+    told = json.loads(base64.b64decode(text))
+    *namespace, name = told["table"]
+    statement = Statement(told["verb"], tuple(told["table"]), told["parts"])
+    if statement.verb != ALL_ANALYZED:
+        return statement, build_full_name(namespace, name)
+    if namespace:
+        raise DatabaseNotFound(f"there is no database {'.'.join(told['table'])}")
+    return statement, name
+
 
 UNITS: Mapping[str, dt.timedelta] = {
     "DAYS": dt.timedelta(days=1),
@@ -34,7 +156,7 @@ class Statement:
     parts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parsed(text: str) -> Statement | None:
+def parse_statement(text: str) -> Statement | None:
     """Returns a statement of Paimon's; None for all others, which are Spark's.
 
     Raises:
@@ -45,13 +167,13 @@ def parsed(text: str) -> Statement | None:
     except InvalidArgument:
         return None
     if words.has("SHOW", "TAGS"):
-        return _ended(words, Statement("show tags", words.path()))
+        return _finish(words, Statement("show tags", words.path()))
     if words.has("CREATE", "TABLE"):
-        return _like(words)
+        return _parse_create_like(words)
     if words.has("ANALYZE", "TABLE"):
-        return _analyzed(words)
+        return _parse_analyze(words)
     if words.has("ANALYZE", "TABLES"):
-        return _all_analyzed(words)
+        return _parse_analyze_all(words)
     if words.has("ALTER", "TABLE"):
         try:
             table = words.path()
@@ -61,11 +183,11 @@ def parsed(text: str) -> Statement | None:
             return Statement(CONSTRAINT, table)
         for begin, parse in _OF_TAGS:
             if words.has(*begin):
-                return _ended(words, parse(words, table))
+                return _finish(words, parse(words, table))
     return None
 
 
-def _like(words: SparkWords) -> Statement | None:
+def _parse_create_like(words: SparkWords) -> Statement | None:
     """Parses CREATE TABLE ... LIKE; None for every other CREATE TABLE."""
     ignores = words.has("IF", "NOT", "EXISTS")
     try:
@@ -82,10 +204,10 @@ def _like(words: SparkWords) -> Statement | None:
             parts["properties"] = words.properties()
         else:
             raise words.unexpected("USING, TBLPROPERTIES or the end")
-    return _ended(words, Statement("create like", table, parts))
+    return _finish(words, Statement("create like", table, parts))
 
 
-def _analyzed(words: SparkWords) -> Statement | None:
+def _parse_analyze(words: SparkWords) -> Statement | None:
     """Parses ANALYZE TABLE; None where no name follows."""
     try:
         table = words.path()
@@ -100,23 +222,23 @@ def _analyzed(words: SparkWords) -> Statement | None:
         parts["columns"] = None
     elif words.has("FOR", "COLUMNS"):
         parts["columns"] = words.listed(words.name)
-    return _ended(words, Statement("analyze", table, parts))
+    return _finish(words, Statement("analyze", table, parts))
 
 
-def _all_analyzed(words: SparkWords) -> Statement:
+def _parse_analyze_all(words: SparkWords) -> Statement:
     """Parses ANALYZE TABLES; its name is that of a database, empty for the current one."""
     named = words.has("IN") or words.has("FROM")
     path = words.path() if named else ()
     words.need("COMPUTE", "STATISTICS")
-    return _ended(words, Statement(ALL_ANALYZED, path, {"noscan": words.has("NOSCAN")}))
+    return _finish(words, Statement(ALL_ANALYZED, path, {"noscan": words.has("NOSCAN")}))
 
 
-def _ended(words: SparkWords, statement: Statement) -> Statement:
+def _finish(words: SparkWords, statement: Statement) -> Statement:
     words.end()
     return statement
 
 
-def _created(*, replace: bool) -> Callable[[SparkWords, tuple[str, ...]], Statement]:
+def _make_tag_parser(*, replace: bool) -> Callable[[SparkWords, tuple[str, ...]], Statement]:
     def parse(words: SparkWords, table: tuple[str, ...]) -> Statement:
         ignores = not replace and words.has("IF", "NOT", "EXISTS")
         parts: dict[str, Any] = {"tag": words.name(), "replace": replace, "if not exists": ignores}
@@ -126,19 +248,19 @@ def _created(*, replace: bool) -> Callable[[SparkWords, tuple[str, ...]], Statem
             number = words.number()
             unit = words.one_of(*UNITS)
             if unit is None:
-                raise words.unexpected(either(UNITS))
+                raise words.unexpected(join_words(UNITS))
             parts["seconds"] = number * UNITS[unit].total_seconds()
         return Statement("create tag", table, parts)
 
     return parse
 
 
-def _deleted(words: SparkWords, table: tuple[str, ...]) -> Statement:
+def _parse_delete_tag(words: SparkWords, table: tuple[str, ...]) -> Statement:
     ignores = words.has("IF", "EXISTS")
     return Statement("delete tag", table, {"tags": words.name(), "if exists": ignores})
 
 
-def _renamed(words: SparkWords, table: tuple[str, ...]) -> Statement:
+def _parse_rename_tag(words: SparkWords, table: tuple[str, ...]) -> Statement:
     ignores = words.has("IF", "EXISTS")
     tag = words.name()
     words.need("TO")
@@ -146,10 +268,62 @@ def _renamed(words: SparkWords, table: tuple[str, ...]) -> Statement:
 
 
 _OF_TAGS: tuple[tuple[tuple[str, ...], Callable[[SparkWords, tuple[str, ...]], Statement]], ...] = (
-    (("CREATE", "TAG"), _created(replace=False)),
-    (("CREATE", "OR", "REPLACE", "TAG"), _created(replace=True)),
-    (("REPLACE", "TAG"), _created(replace=True)),
-    (("DELETE", "TAG"), _deleted),
-    (("RENAME", "TAG"), _renamed),
+    (("CREATE", "TAG"), _make_tag_parser(replace=False)),
+    (("CREATE", "OR", "REPLACE", "TAG"), _make_tag_parser(replace=True)),
+    (("REPLACE", "TAG"), _make_tag_parser(replace=True)),
+    (("DELETE", "TAG"), _parse_delete_tag),
+    (("RENAME", "TAG"), _parse_rename_tag),
 )
 """What follows ALTER TABLE and a name, and what parses the rest."""
+
+QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
+
+
+class Tokenizer(Spark.Tokenizer):
+    """Spark's tokens, also of statements that sqlglot takes as one text."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class SparkWords(Words):
+    """A cursor over the tokens of one statement, which semicolons may end."""
+
+    def __init__(self, text: str) -> None:
+        """Raises `InvalidArgument` for text that has no tokens, such as an open quote."""
+        try:
+            found = Tokenizer(dialect="spark").tokenize(text)
+        except TokenError as error:
+            raise InvalidArgument(f"the statement does not parse: {str(error).splitlines()[0]}") from error
+        super().__init__(text, [part for token in found for part in _split_token(token)])
+
+    def is_at_end(self) -> bool:
+        """Takes semicolons, and returns whether nothing else is left."""
+        while self.takes(TokenType.SEMICOLON):
+            pass
+        return self.next is None
+
+    def raw(self, start: int, end: int) -> str:
+        """Returns the text of some tokens as it was written; comments after the last one are left out."""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
+
+
+def _split_token(token: Token) -> Iterator[Token]:
+    """Yields the words of a token, of which sqlglot makes one where they are a keyword (``PARTITIONED BY``)."""
+    parts = token.text.split()
+    if len(parts) < 2 or token.token_type in QUOTED:
+        yield token
+        return
+    for match in re.finditer(r"\S+", token.text):
+        start = token.start + match.start()
+        yield Token(TokenType.VAR, match.group(), start=start, end=start + len(match.group()) - 1)
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Returns the parts of a name. Raises `InvalidArgument` for other text."""
+    try:
+        words = SparkWords(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{text!r} is no name of a table") from error
+    found = words.path()
+    words.end()
+    return found

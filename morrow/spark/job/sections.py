@@ -1,29 +1,42 @@
-"""Sections of a plan as units of work, and the jobs that process them.
+"""Sections of a plan as units of work: encoding, division at keys, and packing by weight.
 
 A section is a MessagePack array of its members; values of the partition and keys are BinaryRows, as in manifests.
+A section of many rows is cut at keys into several units, so that all versions of a key stay together. The keys come
+from statistics of row groups if there are enough groups, else from the keys themselves: the driver reads one
+column. If the first column hardly varies, the next one is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from heapq import heapify, heapreplace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+import polars as pl
 
+from morrow.engine.errors import MorrowError
 from morrow.engine.format.binary_row import Value, decode_row
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.types import DataType
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.types import BinaryType, DataField, DataType, DecimalType, VarBinaryType
+from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import get_series
+from morrow.engine.plan.filter import Filter, combine_filters
+from morrow.engine.plan.predicate import Leaf, Op, combine_predicates, find_columns
 from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.masks.key_ranges import RANGED_TYPES, read_row_groups
+from morrow.readers.masks.section_keys import SectionKeys
 from morrow.spark.job import wire
-from morrow.spark.job.cutting import cut, narrowed
-from morrow.spark.job.packing import packed_sections, task_bytes
-from morrow.spark.job.registry import Work
-from morrow.spark.job.run import run_tasks
+from morrow.spark.job.execution import run_tasks
+from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import StoreAccess
-from morrow.spark.sessions import cores
+from morrow.spark.sessions import count_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,13 +66,13 @@ class ScanJob:
 
     def units(self, sections: Iterable[Section]) -> list[bytes]:
         """Returns sections of the plan as units of work."""
-        return [encoded(section, self.plan) for section in sections]
+        return [encode_section(section, self.plan) for section in sections]
 
     def plans_of(self, units: Sequence[bytes]) -> list[ScanPlan]:
         """Returns the plans of the sections in these units: one for those that are whole, one for each that is cut."""
-        sections = [decoded(unit, self.plan) for unit in units]
+        sections = [decode_section(unit, self.plan) for unit in units]
         whole = tuple(section for section in sections if section.cut is None)
-        apart = [narrowed(self.plan, section) for section in sections if section.cut is not None]
+        apart = [narrow_plan(self.plan, section) for section in sections if section.cut is not None]
         return [*([replace(self.plan, sections=whole)] if whole else []), *apart]
 
 
@@ -76,32 +89,32 @@ def run_sections(
     Large ones that merge are cut, so that several tasks do so.
     """
     job = ScanJob.of(plan, store)
-    limit = task_bytes(sections, cores(spark))
-    groups = packed_sections([piece for each in sections for piece in cut(plan, each, store, limit)], limit)
+    limit = compute_task_bytes(sections, count_cores(spark))
+    groups = pack_sections([piece for each in sections for piece in cut(plan, each, store, limit)], limit)
     size = sum(section.size for section in sections)
     return run_tasks(spark, work, job, (job.units(group) for group in groups), columns, size)
 
 
-def encoded(section: Section, plan: ScanPlan) -> bytes:
+def encode_section(section: Section, plan: ScanPlan) -> bytes:
     """Encodes a section of `plan` as bytes."""
-    key = _key_types(plan)
-    return wire.encoded(
+    key = _list_key_types(plan)
+    return wire.encode_value(
         _Encoded(
             section.kind,
             section.bucket,
             tuple(section.files),
             section.partition_row,
-            _row(section.key_low, key),
-            _row(section.key_high, key),
-            None if section.cut is None else _cut_as_rows(section.cut, plan),
+            _encode_key(section.key_low, key),
+            _encode_key(section.key_high, key),
+            None if section.cut is None else _encode_cut(section.cut, plan),
         )
     )
 
 
-def decoded(data: bytes, plan: ScanPlan) -> Section:
-    """Decodes a section that was `encoded` for this plan."""
-    found = wire.decoded(data, _Encoded)
-    key = _key_types(plan)
+def decode_section(data: bytes, plan: ScanPlan) -> Section:
+    """Decodes a section that was `encode_section` for this plan."""
+    found = wire.decode_value(data, _Encoded)
+    key = _list_key_types(plan)
     return Section(
         found.kind,
         decode_row(found.partition, _partition_types(plan), where=plan.table),
@@ -110,24 +123,24 @@ def decoded(data: bytes, plan: ScanPlan) -> Section:
         None if found.key_low is None else decode_row(found.key_low, key, where=plan.table),
         None if found.key_high is None else decode_row(found.key_high, key, where=plan.table),
         found.partition,
-        None if found.cut is None else _cut_of_rows(found.cut, plan),
+        None if found.cut is None else _decode_cut(found.cut, plan),
     )
 
 
-def _cut_as_rows(keys: KeyCut, plan: ScanPlan) -> tuple[str, bytes | None, bytes | None]:
+def _encode_cut(keys: KeyCut, plan: ScanPlan) -> tuple[str, bytes | None, bytes | None]:
     kind = [plan.schema.by_name[keys.column].type]
     low, high = (None if value is None else encode_row((value,), kind) for value in (keys.low, keys.high))
     return keys.column, low, high
 
 
-def _cut_of_rows(encoded: tuple[str, bytes | None, bytes | None], plan: ScanPlan) -> KeyCut:
+def _decode_cut(encoded: tuple[str, bytes | None, bytes | None], plan: ScanPlan) -> KeyCut:
     column, *rows = encoded
     kind = [plan.schema.by_name[column].type]
     low, high = (None if row is None else decode_row(row, kind, where=plan.table)[0] for row in rows)
     return KeyCut(column, low, high)
 
 
-def _row(values: tuple[Value | None, ...] | None, types: Sequence[DataType]) -> bytes | None:
+def _encode_key(values: tuple[Value | None, ...] | None, types: Sequence[DataType]) -> bytes | None:
     return None if values is None else encode_row(values, types)
 
 
@@ -135,5 +148,200 @@ def _partition_types(plan: ScanPlan) -> list[DataType]:
     return [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
 
 
-def _key_types(plan: ScanPlan) -> list[DataType]:
+def _list_key_types(plan: ScanPlan) -> list[DataType]:
     return [plan.schema.by_name[name].type for name in plan.schema.trimmed_primary_keys]
+
+
+MIN_CUT_ROWS = 1 << 17
+"""Stored rows of a piece: smaller ones cost more to begin than they save."""
+
+MAX_PIECES_PER_KEY = 2
+"""A column serves if it has keys to cut at for every second piece."""
+
+SAMPLES_PER_PIECE = 64
+"""Keys that are looked at for each piece."""
+
+CUT_TYPES: tuple[type[DataType], ...] = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
+"""Types of keys that are cut at: literals of them compare as the keys do, exactly."""
+
+_CUT_CACHE: ByteCache[list[Section]] = ByteCache(64 << 20)
+"""The pieces of sections, in bytes about: the same query is planned again and again."""
+PIECE_BYTES = 1 << 9
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Values of a key column in ascending order, each of which stands for so many rows; and the bounds of each file."""
+
+    values: list[Any]
+    rows: list[int]
+    bounds: list[tuple[Any, Any]]
+
+    def edges(self, pieces: int) -> list[Any]:
+        """Returns values, each once and not the least, that cut the rows into about so many equal pieces."""
+        total = sum(self.rows)
+        found: list[Any] = []
+        for value, before in zip(self.values, accumulate(self.rows, initial=0)):
+            if value != self.values[0] and value not in found[-1:] and before * pieces >= total * (len(found) + 1):
+                found.append(value)
+        return found
+
+
+def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Sequence[Section]:
+    """Returns the section in pieces of about `limit` bytes that share no key; whole, where it cannot be cut.
+
+    It cannot where a file is damaged or gone: the task that reads it says so.
+    """
+    pieces = min(compute_weight(section) // limit, section.row_count // MIN_CUT_ROWS)
+    if section.kind is not SectionKind.MERGE or section.cut is not None or pieces <= 1:
+        return [section]
+
+    def make() -> tuple[list[Section], int]:
+        found = list(_cut(plan, section, store, pieces))
+        return found, sum(PIECE_BYTES * (len(piece.files) + 1) for piece in found)
+
+    try:
+        return _CUT_CACHE.get_or_make((store.url(plan.table), plan.schema.layout, section, pieces), make)
+    except MorrowError:
+        return [section]
+
+
+def narrow_plan(plan: ScanPlan, section: Section) -> ScanPlan:
+    """Returns the plan of one section: of one that is cut, with the filter that keeps its keys."""
+    plan = replace(plan, sections=(section,))
+    if section.cut is None:
+        return plan
+    column, low, high = section.cut.column, section.cut.low, section.cut.high
+    kept = combine_predicates(
+        *([] if low is None else [Leaf(column, Op.GE, (low,))]),  # type: ignore[arg-type]  # none of `CUT_TYPES`
+        *([] if high is None else [Leaf(column, Op.LT, (high,))]),  # type: ignore[arg-type]  # has such values
+    )
+    return replace(plan, filter=combine_filters(plan.filter, Filter(kept, (), find_columns(kept), str(kept))))
+
+
+def _cut(plan: ScanPlan, section: Section, store: FileStore, pieces: int) -> Iterator[Section]:
+    keys = SectionKeys.of(plan, section, store)
+    best: tuple[DataField, _Keys, list[Any]] | None = None
+    for field, found in _sample_keys(keys, pieces):
+        edges = found.edges(pieces)
+        if best is None or len(edges) > len(best[2]):
+            best = field, found, edges
+        if (len(edges) + 1) * MAX_PIECES_PER_KEY >= pieces:
+            break
+    if best is None or not best[2]:
+        yield section
+        return
+    field, found, edges = best
+    filled = [(file, *bounds) for file, bounds in zip(keys.files, found.bounds) if file.row_count]
+    for low, high in pairwise([None, *edges, None]):
+        files = [f for f, least, most in filled if (low is None or most >= low) and (high is None or least < high)]
+        yield msgspec.structs.replace(section, files=tuple(files), cut=KeyCut(field.name, low, high))
+
+
+def _sample_keys(keys: SectionKeys, pieces: int) -> Iterator[tuple[DataField, _Keys]]:
+    """Yields what is known of key columns, that which costs least first."""
+    known = _sample_row_groups(keys, pieces)
+    if known is not None:
+        yield keys.key_fields[0], known
+    yield from (
+        (field, _sample_rows(keys, field, pieces)) for field in keys.key_fields if isinstance(field.type, CUT_TYPES)
+    )
+
+
+def _sample_row_groups(keys: SectionKeys, pieces: int) -> _Keys | None:
+    """Returns the least keys of row groups; None where these are few, or have no statistics of the first column."""
+    field = keys.key_fields[0]
+    if not isinstance(field.type, RANGED_TYPES):
+        return None
+    groups = []
+    for number, (file, name) in enumerate(zip(keys.files, keys.stored_names())):
+        found = read_row_groups(number, file, name, keys.store)
+        if not found:
+            return None
+        groups.append(found)
+    listed = sorted(((group.low, group.rows) for found in groups for group in found), key=lambda each: each[0])
+    largest = max(rows for _, rows in listed)
+    if largest * pieces > sum(rows for _, rows in listed) * MAX_PIECES_PER_KEY:
+        return None
+    bounds = [(min(group.low for group in found), max(group.high for group in found)) for found in groups]
+    return _Keys([low for low, _ in listed], [rows for _, rows in listed], bounds)
+
+
+def _sample_rows(keys: SectionKeys, field: DataField, pieces: int) -> _Keys:
+    """Returns a sample of the values of a key column."""
+    frames = [scan_files(keys.plan, keys.section, [file], [field], keys.store) for file in keys.files]
+    step = keys.section.row_count // (pieces * SAMPLES_PER_PIECE) + 1
+    with translate_file_errors(keys.plan, [keys.section], [field], keys.store):
+        found = [get_series(frame, field.name) for frame in pl.collect_all(frames)]
+    keys.checked_heights([column.to_frame() for column in found])
+    values = pl.concat(found).gather_every(step).sort().to_list()
+    bounds: list[tuple[Any, Any]] = [(column.min(), column.max()) for column in found]
+    return _Keys(values, [step] * len(values), bounds)
+
+
+T = TypeVar("T")
+
+MAX_TASK_BYTES = 64 << 20
+"""Bytes of files that a task reads together; a section that merges is never split."""
+
+OPENING_BYTES = 1 << 20
+"""The cost of a file besides its bytes, in bytes."""
+
+TASKS_PER_CORE = 4
+"""Tasks per core that units are dealt to: no core waits long for the last one."""
+
+
+def pack_units(units: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:
+    """Yields groups of neighbouring units that weigh about `limit` together; a unit that weighs more is alone."""
+    held: list[T] = []
+    size = 0
+    for unit in units:
+        if held and size + weight(unit) > limit:
+            yield held
+            held, size = [], 0
+        held.append(unit)
+        size += weight(unit)
+    if held:
+        yield held
+
+
+def spread_units(units: Sequence[T], weight: Callable[[T], int], groups: int) -> list[list[T]]:
+    """Distributes units over `groups` groups (fewer if there are fewer units) of similar weight, the heaviest first."""
+    made: list[list[T]] = [[] for _ in range(min(groups, len(units)))]
+    lightest = [(0, number) for number in range(len(made))]
+    heapify(lightest)
+    for unit in sorted(units, key=weight, reverse=True):
+        size, number = lightest[0]
+        made[number].append(unit)
+        heapreplace(lightest, (size + weight(unit) + 1, number))
+    return made
+
+
+def pack_sections(sections: Sequence[Section], limit: int) -> Iterator[list[Section]]:
+    """Yields groups of sections of about `limit` bytes; RAW sections may be split."""
+    yield from pack_units(
+        (piece for section in sections for piece in split_section(section, limit)), compute_weight, limit
+    )
+
+
+def split_section(section: Section, limit: int) -> Iterator[Section]:
+    """Splits a section whose files are read one by one, and so by any number of tasks."""
+    if section.kind is not SectionKind.RAW or compute_weight(section) <= limit:
+        yield section
+        return
+    for files in pack_units(section.files, _compute_file_weight, limit):
+        yield msgspec.structs.replace(section, files=tuple(files))
+
+
+def compute_task_bytes(sections: Iterable[Section], tasks: int, least: int | None = None) -> int:
+    """Returns the bytes per task that give work to so many tasks: `least` (`OPENING_BYTES`) to `MAX_TASK_BYTES`."""
+    each = sum(map(compute_weight, sections)) // tasks
+    return min(MAX_TASK_BYTES, max(each, OPENING_BYTES if least is None else least))
+
+
+def compute_weight(section: Section) -> int:
+    return section.size + len(section.files) * OPENING_BYTES
+
+
+def _compute_file_weight(file: DataFile) -> int:
+    return file.size + OPENING_BYTES

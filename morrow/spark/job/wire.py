@@ -1,4 +1,4 @@
-"""The forms in which data travel between the driver and tasks.
+"""The data that the driver and tasks exchange: units of work, the target table, results of writes.
 
 ======================  ==========================================================================================
 shared by all tasks     pickled once, in `Tasks`; the store as a `StoreAccess`
@@ -7,24 +7,36 @@ commit messages         MessagePack
 rows                    record batches in the types of `morrow.spark.types`; as one value: Arrow IPC
 errors                  pickled
 ======================  ==========================================================================================
+If Spark runs a task several times, the result of one attempt counts. The attempt log finds the files of all other
+attempts, and after an error those of the whole job.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.io.resolve import resolve, verify_of
-from morrow.engine.io.secrets import lend
+from morrow.engine.errors import MorrowError, StorageError
+from morrow.engine.io.resolve import get_verify, resolve
+from morrow.engine.io.secrets import share_options
 from morrow.engine.io.store import FileStore
+from morrow.engine.options import parse_write_options
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.buckets.routers import postpone_rows
+from morrow.writers.commit.attempt_log import AttemptLog, log_attempt_files
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.target import WriteTarget, override_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 T = TypeVar("T")
 
@@ -45,7 +57,7 @@ class StoreAccess:
 
     @classmethod
     def of(cls, store: FileStore, folder: str = "") -> StoreAccess:
-        return cls(store.url(folder), lend(store.storage_options), verify_of(store))
+        return cls(store.url(folder), share_options(store.storage_options), get_verify(store))
 
     def opened(self) -> tuple[FileStore, str]:
         """Returns the store, and the path of the folder in it."""
@@ -55,44 +67,150 @@ class StoreAccess:
         return self.opened()[0]
 
 
-def unit_batch(units: Sequence[bytes]) -> pa.RecordBatch:
+def make_unit_batch(units: Sequence[bytes]) -> pa.RecordBatch:
     """Returns units of work as a record batch."""
     return pa.record_batch([pa.array(units, pa.binary())], schema=UNITS)
 
 
-def units_in(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+def extract_units(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
     """Returns the units of work of a task."""
     return [unit for batch in batches for unit in batch.column(UNIT).to_pylist()]
 
 
-def encoded(value: object) -> bytes:
+def encode_value(value: object) -> bytes:
     """Returns a value of plain data as MessagePack."""
     return msgspec.msgpack.encode(value)
 
 
-def decoded(data: bytes, kind: type[T]) -> T:
-    """Returns the value of this type that was `encoded`."""
-    value: T = _decoder(cast("Any", kind)).decode(data)
+def decode_value(data: bytes, kind: type[T]) -> T:
+    """Returns the value of this type that was `encode_value`."""
+    value: T = _make_decoder(cast("Any", kind)).decode(data)
     return value
 
 
 @lru_cache
-def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+def _make_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind)
 
 
-def messages_in(data: bytes) -> tuple[CommitMessage, ...]:
-    """Returns the commit messages that were `encoded` together."""
-    return decoded(data, tuple[CommitMessage, ...])
+def decode_messages(data: bytes) -> tuple[CommitMessage, ...]:
+    """Returns the commit messages that were `encode_value` together."""
+    return decode_value(data, tuple[CommitMessage, ...])
 
 
-def frame_bytes(frame: pl.DataFrame) -> bytes:
+def encode_frame(frame: pl.DataFrame) -> bytes:
     """Returns a frame as Arrow IPC, which keeps every type unchanged."""
     buffer = io.BytesIO()
     frame.write_ipc(buffer, compression="lz4")
     return buffer.getvalue()
 
 
-def frame_of(data: bytes) -> pl.DataFrame:
-    """Returns the frame from the bytes of `frame_bytes`."""
+def decode_frame(data: bytes) -> pl.DataFrame:
+    """Returns the frame from the bytes of `encode_frame`."""
     return pl.read_ipc(io.BytesIO(data))
+
+
+RESULT = "attempt string, messages binary, error binary"
+"""One row of a task: its messages, encoded, or the error (pickled)."""
+_SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.binary())])
+
+
+def build_result(
+    attempt: str, write: Callable[[], Iterable[CommitMessage]], final: tuple[type[MorrowError], ...] = (MorrowError,)
+) -> pa.RecordBatch:
+    """Returns the row of a task that writes these messages.
+
+    `final` errors are results as well: another attempt would fail in the same way. After errors of the store it may
+    succeed.
+    """
+    try:
+        return _build_row(attempt, messages=encode_value(list(write())))
+    except StorageError:
+        raise
+    except final as error:
+        return _build_row(attempt, error=pickle.dumps(error))
+
+
+def is_error(row: pa.RecordBatch) -> bool:
+    return bool(row.column("error")[0].is_valid)
+
+
+def _build_row(attempt: str, **values: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"attempt": attempt, **values}], _SCHEMA)
+
+
+def get_attempt_name() -> str:
+    """Returns a name that is unique among the attempts of all tasks of the application."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return "driver" if context is None else f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+
+
+def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
+    """Runs a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
+
+    Raises:
+        MorrowError: the error of the first task that returned one. Spark's own errors, when a task failed too often.
+    """
+    taken: list[str] = []
+    attempt_log.begin()
+    try:
+        rows = frame().collect()
+        error = next((bytes(row.error) for row in rows if row.error), None)
+        taken = [] if error else [row.attempt for row in rows]
+    finally:
+        attempt_log.close(taken)
+    if error is not None:
+        raise pickle.loads(error)
+    return [message for row in rows for message in decode_messages(bytes(row.messages))]
+
+
+@dataclass(frozen=True)
+class TableAccess:
+    """A table at one schema, and the folder of the job's attempt log.
+
+    `waits`: rows of tables with ``bucket`` = -2 are postponed. `options` are those that differ from the schema's, for
+    this job.
+    """
+
+    store: StoreAccess
+    branch: str
+    allowed_roots: tuple[str, ...]
+    schema_id: int
+    commit_user: str
+    attempt_log: str = ""
+    waits: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, target: WriteTarget, attempt_log: str = "") -> TableAccess:
+        metadata = target.metadata
+        stored = metadata.schema(target.schema.id).options
+        return cls(
+            StoreAccess.of(target.store, metadata.root),
+            metadata.branch,
+            metadata.allowed_roots,
+            target.schema.id,
+            target.commit_user,
+            attempt_log,
+            not target.write.postpone_fixed,
+            {key: value for key, value in target.schema.options.items() if stored.get(key) != value},
+        )
+
+    def target(self) -> WriteTarget:
+        """Returns the table at the schema that the driver saw, whatever the newest is."""
+        return self._at(*self.store.opened())
+
+    def attempt(self, name: str) -> WriteTarget:
+        """Returns as `target`; the files that are made through it are logged as those of this attempt of a task."""
+        store, root = self.store.opened()
+        return self._at(log_attempt_files(store, self.attempt_log, name), root)
+
+    def _at(self, store: FileStore, root: str) -> WriteTarget:
+        metadata = TableMetadata(store, root, self.branch, self.allowed_roots)
+        schema = metadata.schema(self.schema_id)
+        write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
+        target = WriteTarget(metadata, schema, metadata.options(schema), write, self.commit_user)
+        target = override_options(target, self.options)
+        return postpone_rows(target) if self.waits else target

@@ -1,32 +1,36 @@
-"""Decides which sections of a plan Spark's own scan of files reads and which are left to tasks of Morrow, and why.
+"""The choice of a reader for each section of a plan: Spark's own scan of files, or tasks of Morrow, and why.
 
-The rule: a section is Spark's when its rows are in Parquet files (or ORC files, where Morrow can list them) that every
-executor can open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and
-Spark can evaluate the filter. Keys whose versions are combined are merged by tasks even then; all other rows of such a
-section are Spark's.
+Spark reads a section if its rows are in Parquet files (or ORC files, if Morrow can list them) that every executor
+can open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and
+Spark can evaluate the filter. Tasks merge keys whose versions are combined; all other rows of such a section are
+read by Spark.
+If Spark finds the files itself, it also discovers partitions from paths like ``dt=2024-05-14/hour=7/bucket-0``.
+One scan then reads any number of partitions, and skips those that a later filter rules out. Paimon names folders
+as Hive does, except for nulls and values whose text Spark reads differently, so each folder is compared with the
+value in the metadata.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import unquote
 
 from morrow.engine.format import types as t
-from morrow.engine.format.type_equality import same_values
-from morrow.engine.format.types import DataField, DataType
+from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.files.file_frames import written_fields
-from morrow.readers.files.virtual_columns import virtual_columns
+from morrow.engine.structs import replace
+from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.merges.version_masks import is_folded
-from morrow.spark.reading.folders import base_of
 from morrow.spark.versions import OPENS_ORC_INSTANTS
 
 MICROSECONDS = 6
-PLAIN = (
+PLAIN_TYPES = (
     *(t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType),
     *(t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.DateType),
 )
@@ -51,19 +55,19 @@ SPELLED_IN_ORC = re.compile(r"[A-Za-z0-9_]+")
 NUMBERED = "_col"
 """Where all columns of an ORC file are named so, Spark takes them by their places."""
 
-MOST_SCANS = 32
+MAX_SCANS = 32
 """Partitions that are scanned one by one where Spark cannot find their values itself."""
 
-MOST_MASKED_ROWS = 1 << 30
+MAX_MASKED_ROWS = 1 << 30
 """Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 """Files that the file index of a scan lists; sections beyond are read by tasks. Spark makes of each file a path, a
 status, a directory and a piece of a task: the JVM of a driver takes 0.7 GiB to plan 100,000 files and 1.1 GiB to plan
 300,000, where Spark gives it a heap of 1 GiB unless the user says otherwise. Of the same files as units of tasks it
 takes 0.5 GiB to plan a million."""
 
-MOST_FOUND_FILES = 10_000
+MAX_UNLISTED_FILES = 10_000
 """The same where Spark lists files itself."""
 
 METADATA = "_metadata"
@@ -94,40 +98,42 @@ class Choice:
         return self.obstacle is None
 
 
-def choices(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> list[Choice]:
+def choose_readers(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> list[Choice]:
     """Returns one choice for each section of one part of a plan, in their order.
 
     `far` says why Spark does not reach the files, if it does not. Unless they are `listed` for it, it finds them by
     their names, and values of partitions in those; masks are joined.
     """
-    obstacle = far or _of_plan(plan) or (None if listed else _of_skipping(plan))
+    obstacle = far or _find_plan_obstacle(plan) or (None if listed else _find_skipping_obstacle(plan))
     read = read_fields(plan)
-    chosen = [Choice(section, obstacle or _of_section(plan, section, read, listed)) for section in plan.sections]
+    chosen = [
+        Choice(section, obstacle or _find_section_obstacle(plan, section, read, listed)) for section in plan.sections
+    ]
     if not listed:
-        obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
+        obstacle = _find_partition_obstacle(plan, [choice.section for choice in chosen if choice.is_native])
         chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
-    return list(_within_bounds(chosen, MOST_FILES if listed else MOST_FOUND_FILES))
+    return list(_limit_choices(chosen, MAX_FILES if listed else MAX_UNLISTED_FILES))
 
 
-def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
+def _find_partition_obstacle(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
     """Returns the obstacle to scanning the partitions of these sections."""
     partitions = {section.partition_row for section in sections}
-    if len(partitions) <= MOST_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
+    if len(partitions) <= MAX_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
         return None
-    if base_of(plan, [(file.path, section.partition) for section in sections for file in section.files]) is not None:
+    if find_base(plan, [(file.path, section.partition) for section in sections for file in section.files]) is not None:
         return None
     return f"Spark does not know the values of its {len(partitions):,} partitions from their folders"
 
 
-def _within_bounds(chosen: Iterable[Choice], most_files: int) -> Iterator[Choice]:
+def _limit_choices(chosen: Iterable[Choice], most_files: int) -> Iterator[Choice]:
     """Yields the choices, Spark's only as long as the driver can hold the masks and name the files."""
     rows = files = 0
     for choice in chosen:
         if choice.is_native:
             rows += choice.section.row_count if _is_masked(choice.section) else 0
             files += len(choice.section.files)
-        if choice.is_native and rows > MOST_MASKED_ROWS:
-            yield Choice(choice.section, f"the driver holds masks of {MOST_MASKED_ROWS:,} rows at most")
+        if choice.is_native and rows > MAX_MASKED_ROWS:
+            yield Choice(choice.section, f"the driver holds masks of {MAX_MASKED_ROWS:,} rows at most")
         elif choice.is_native and files > most_files:
             yield Choice(choice.section, f"the driver names {most_files:,} files at most")
         else:
@@ -145,16 +151,16 @@ def explain(plan: ScanPlan, far: str | None = None, join: str | None = None, *, 
     driver's process runs the tasks.
     """
     merging = BY_DRIVER if here and join is None else BY_TASKS
-    lines = [line for part in plan.parts for line in _lines(part, far, merging, listed=join is None)]
+    lines = [line for part in plan.parts for line in _describe_choices(part, far, merging, listed=join is None)]
     if far is None and any(_is_masked(section) for part in plan.parts for section in part.sections):
         lines.append("masks are a filter of the scan" if join is None else f"masks are joined to the scan: {join}")
     return "\n".join(["Spark reads", *(f"  {line}" for line in lines)])
 
 
-def _lines(plan: ScanPlan, far: str | None, merging: str, *, listed: bool) -> Iterator[str]:
+def _describe_choices(plan: ScanPlan, far: str | None, merging: str, *, listed: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
-    for choice in choices(plan, far=far, listed=listed):
-        how = f"by tasks: {choice.obstacle}" if choice.obstacle else f"by its own {_scan_of(choice.section)} scan"
+    for choice in choose_readers(plan, far=far, listed=listed):
+        how = f"by tasks: {choice.obstacle}" if choice.obstacle else f"by its own {_name_scan(choice.section)} scan"
         merged = f", keys of several versions {merging}" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
     yield from (f"{count:,} {text}" for text, count in counts.items())
@@ -162,16 +168,16 @@ def _lines(plan: ScanPlan, far: str | None, merging: str, *, listed: bool) -> It
         yield "nothing: there are no files"
 
 
-def _scan_of(section: Section) -> str:
+def _name_scan(section: Section) -> str:
     formats = {file.format for file in section.files}
     return "ORC" if formats == {ORC} else "Parquet and ORC" if ORC in formats else "Parquet"
 
 
-def _of_plan(plan: ScanPlan) -> str | None:
+def _find_plan_obstacle(plan: ScanPlan) -> str | None:
     """Returns the obstacle to Spark's scan for all sections."""
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
-    for field in virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
+    for field in list_virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
         return f"{field.name} is no column of files"
     for name in plan.read_columns:
         if not is_plain(plan.schema.by_name[name].type):
@@ -179,17 +185,17 @@ def _of_plan(plan: ScanPlan) -> str | None:
     return None
 
 
-def _of_skipping(plan: ScanPlan) -> str | None:
+def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
     """Returns the obstacle to a scan that skips what statistics rule out: those of Parquet leave out NaN, which SQL has
     above all numbers, and its dictionaries tell -0.0 from 0.0, which SQL has as equal.
     """
     for name in plan.read_columns:
-        if _holds(kind := plan.schema.by_name[name].type, (t.FloatType, t.DoubleType)):
+        if _has_type(kind := plan.schema.by_name[name].type, (t.FloatType, t.DoubleType)):
             return f"what Spark skips by values of the type {kind} of {name}"
     return None
 
 
-def _of_section(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
+def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
     files = tuple(section.files)
@@ -204,11 +210,11 @@ def _of_section(plan: ScanPlan, section: Section, read: Sequence[DataField], lis
             return "Spark hides files of such names"
         if not listed and not SPELLED_ALIKE.fullmatch(name):
             return "Spark spells such names of files in another way"
-    return next((found for file in shapes.values() if (found := _of_file(plan, file, read))), None)
+    return next((found for file in shapes.values() if (found := _find_file_obstacle(plan, file, read))), None)
 
 
-def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
-    written = written_fields(plan, file)
+def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
+    written = list_written_fields(plan, file)
     by_id = {field.id: field for field in written}
     # Columns added later are selected as well, by names of their own.
     stored = [field.name.casefold() for field in written]
@@ -220,47 +226,47 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
             return f"a column has the name of Spark's {name}"
     if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
         return "but for the case of its letters, a column has a name of Morrow's own"
-    if file.format == ORC and (found := _of_orc(file, fields, written)):
+    if file.format == ORC and (found := _find_orc_obstacle(file, fields, written)):
         return found
     for field in fields:
-        if field.id in by_id and not same_values(by_id[field.id].type, field.type):
+        if field.id in by_id and not has_same_values(by_id[field.id].type, field.type):
             return f"{field.name} was written as {by_id[field.id].type.text()}"
     return None
 
 
-def _of_orc(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
+def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
     """Returns the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
     if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
     for field in (*fields, *written):
-        if not all(SPELLED_IN_ORC.fullmatch(name) for name in (field.name, *_members(field.type))):
+        if not all(SPELLED_IN_ORC.fullmatch(name) for name in (field.name, *_list_members(field.type))):
             return f"the name of {field.name} in an ORC file"
     for field in written:
-        if not OPENS_ORC_INSTANTS and _holds(field.type, (t.LocalZonedTimestampType,)):
+        if not OPENS_ORC_INSTANTS and _has_type(field.type, (t.LocalZonedTimestampType,)):
             return f"{field.name} in an ORC file, whose type this version of Spark does not know"
     stored = {field.id: field.name for field in written}
     for field in fields:
         name = stored.get(field.id)
         is_modern = isinstance(field.type, t.DateType) and (name is None or name in file.modern_dates)
         for kind in NOT_OF_ORC:
-            if not is_modern and _holds(field.type, (kind,)):
-                return _otherwise_in_orc(field, kind)
+            if not is_modern and _has_type(field.type, (kind,)):
+                return _describe_orc_obstacle(field, kind)
     return None
 
 
-def _otherwise_in_orc(field: DataField, kind: type[DataType]) -> str:
+def _describe_orc_obstacle(field: DataField, kind: type[DataType]) -> str:
     return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
 
 
-def _members(kind: DataType) -> Iterator[str]:
+def _list_members(kind: DataType) -> Iterator[str]:
     """Yields the names of all members of rows in a type."""
     if isinstance(kind, t.RowType):
         yield from (field.name for field in kind.fields)
-    for part in _parts(kind):
-        yield from _members(part)
+    for part in _list_parts(kind):
+        yield from _list_members(part)
 
 
-def _parts(kind: DataType) -> tuple[DataType, ...]:
+def _list_parts(kind: DataType) -> tuple[DataType, ...]:
     """Returns the types that a nested type is made of."""
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return (kind.element,)
@@ -275,9 +281,9 @@ def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
 
 
 @lru_cache(maxsize=512)
-def _holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
+def _has_type(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
     """Returns whether a type, or one that it is made of, is one of `wanted`."""
-    return isinstance(kind, wanted) or any(_holds(part, wanted) for part in _parts(kind))
+    return isinstance(kind, wanted) or any(_has_type(part, wanted) for part in _list_parts(kind))
 
 
 @lru_cache(maxsize=512)
@@ -287,5 +293,67 @@ def is_plain(kind: DataType) -> bool:
         # Finer ones are stored in a form whose meaning depends on settings of the session.
         return kind.precision <= MICROSECONDS
     if isinstance(kind, (t.ArrayType, t.MultisetType, t.MapType, t.RowType)):
-        return all(map(is_plain, _parts(kind)))
-    return isinstance(kind, PLAIN)
+        return all(map(is_plain, _list_parts(kind)))
+    return isinstance(kind, PLAIN_TYPES)
+
+
+SPARKS_NULL = "__HIVE_DEFAULT_PARTITION__"
+BUCKET_AND_FILE = 2
+"""Segments of a path after those of the partition."""
+
+EPOCH = dt.date(1970, 1, 1)
+
+FOLDER_TYPES = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.VarCharType, t.CharType)
+"""Types whose values Spark reads from the names that Paimon gives to folders."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folder above the partitions, and the columns that Spark takes from the folder names in it.
+
+    Those in `days` are dates that Paimon writes as days since 1970 (unless ``partition.legacy-name`` is false).
+    """
+
+    base: str
+    fields: tuple[DataField, ...]
+    days: frozenset[str]
+
+
+def find_base(plan: ScanPlan, files: Iterable[tuple[str, tuple[object, ...]]]) -> Folders | None:
+    """Returns the folder where Spark has to start to find the partitions of these files, given by path and partition.
+
+    None when it would find other values than these, or would have to start in several folders.
+    """
+    fields = tuple(plan.schema.by_name[name] for name in plan.schema.partition_keys)
+    partitions = {(path.rsplit("/", BUCKET_AND_FILE)[0], partition) for path, partition in files}
+    bases, in_days = set(), set()
+    for folder, partition in partitions:
+        base, *named = folder.rsplit("/", len(fields))
+        if len(named) < len(fields) or not all(map(_is_value_of, named, fields, partition)):
+            return None
+        bases.add(base)
+        in_days.add(tuple(map(_is_in_days, named, fields)))
+    if len(bases) != 1 or len(in_days) != 1:
+        return None
+    days = {field.name for field, is_in_days in zip(fields, in_days.pop()) if is_in_days}
+    seen = (replace(f, type=t.IntType()) if f.name in days else f for f in fields)
+    return Folders(bases.pop(), tuple(seen), frozenset(days))
+
+
+def _is_in_days(segment: str, field: DataField) -> bool:
+    return isinstance(field.type, t.DateType) and segment.rpartition("=")[2].lstrip("-").isdigit()
+
+
+def _is_value_of(segment: str, field: DataField, value: object) -> bool:
+    """Returns whether Spark reads this value from a folder of this name."""
+    name, _, written = segment.partition("=")
+    if name != field.name or value is None:
+        return False
+    if isinstance(value, dt.date) and isinstance(field.type, t.DateType):
+        return written in (value.isoformat(), str((value - EPOCH).days))
+    if not isinstance(field.type, FOLDER_TYPES):
+        return False
+    text = str(value)
+    # Spark unescapes byte by byte, so it gets ASCII right.
+    found = unquote(written) if text.isascii() else written
+    return found == text and text not in ("", SPARKS_NULL)

@@ -1,6 +1,9 @@
-"""A plan as a Spark DataFrame: each section is read by Spark's own scan, or by tasks of Morrow's on the executors.
+"""A plan as a Spark DataFrame: Spark's own scan or Morrow's tasks read each section; and hidden columns.
 
 The driver makes the plan and, up to a size, the masks. `choice` assigns the reader of each section.
+Hidden columns are the partition and the bucket of a row, its file, its position there, and its row id. They have
+the names of Java Paimon's metadata columns in Spark. Partitions are structs of columns that are read anyway, tasks
+add buckets, files and positions, and row ids are columns of the read itself.
 """
 
 from __future__ import annotations
@@ -9,36 +12,41 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.types import DataType
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
+from morrow.engine.format.types import BigIntType, DataField, DataType, IntType, RowType, VarCharType
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import VIEW
-from morrow.engine.plan.in_flight import in_flight
-from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.engine.values import replace
-from morrow.readers.execution.counting import enough
-from morrow.readers.files.file_frames import source_of
+from morrow.engine.names import FILE_PATH, ROW_BUCKET, ROW_INDEX, ROW_PARTITION, VIEW
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.structs import replace
+from morrow.readers.execution.strategy import limit_sections
+from morrow.readers.files.file_frames import make_source
 from morrow.readers.merges.version_masks import is_folded
-from morrow.spark.job.registry import Work
-from morrow.spark.jvm.scanning import Scanning, scanning
-from morrow.spark.reading.choice import choices
-from morrow.spark.reading.file_scans import MaskedFile, file_scans
-from morrow.spark.reading.listed import listed_frames
-from morrow.spark.reading.masks import section_masks
-from morrow.spark.reading.native import scan_frame
-from morrow.spark.reading.places import place_of
-from morrow.spark.reading.task_rows import task_frame
-from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
+from morrow.scans.table_scan import Scan, plan_with_outlines
+from morrow.spark.job.sections import run_sections
+from morrow.spark.job.tasks import Work
+from morrow.spark.jvm.file_scans import Scanning, get_scanning
+from morrow.spark.reading.choice import choose_readers
+from morrow.spark.reading.file_scans import MaskedFile, group_scans, place_of
+from morrow.spark.reading.manifests import ManifestTasks
+from morrow.spark.reading.native import scan_frame, scan_listed
+from morrow.spark.reading.task_rows import make_task_frame
+from morrow.spark.reading.tasks import make_masks
+from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_schema
+from morrow.writers.buckets.modes import DYNAMIC_BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BY_CHOICE = "the caller chose it"
 
-MOST_BRANCHES = 32
+MAX_BRANCHES = 32
 """Partitions, or groups of them, that get separate tasks, so that later filters on them skip tasks."""
 
-LEAST_BRANCHED_ROWS = 1 << 20
+MIN_BRANCHED_ROWS = 1 << 20
 """Stored rows from which separate tasks pay off: each branch costs the planner some milliseconds."""
 
 
@@ -66,16 +74,16 @@ def to_dataframe(
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
         SnapshotExpired: the files are gone because the snapshot has been removed meanwhile.
     """
-    way = Scanning(obstacle=BY_CHOICE) if joins or tasks_only else scanning(spark)
-    with in_flight(plan, store):
-        frames = [frame for part in plan.parts for frame in _part(part, store, spark, way, tasks_only)]
+    way = Scanning(obstacle=BY_CHOICE) if joins or tasks_only else get_scanning(spark)
+    with guard_read(plan, store):
+        frames = [frame for part in plan.parts for frame in _read_part(part, store, spark, way, tasks_only)]
     if not frames:
-        frames = [no_rows(spark, spark_schema(without_not_null(plan.fields)))]
+        frames = [make_empty_frame(spark, to_spark_schema(drop_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
-    return not_writable(frame if plan.limit is None or not limits else frame.limit(plan.limit), way)
+    return make_read_only(frame if plan.limit is None or not limits else frame.limit(plan.limit), way)
 
 
-def not_writable(frame: DataFrame, way: Scanning) -> DataFrame:
+def make_read_only(frame: DataFrame, way: Scanning) -> DataFrame:
     """Returns the same rows under the name `VIEW`, to which Spark refuses to write.
 
     INSERT into a view whose plan is a scan of one folder or file, and nothing else, writes there: an overwrite would
@@ -84,49 +92,49 @@ def not_writable(frame: DataFrame, way: Scanning) -> DataFrame:
     return frame.select("*").alias(VIEW) if way.obstacle else way.named(frame, VIEW)
 
 
-def _part(
+def _read_part(
     plan: ScanPlan, store: FileStore, spark: SparkSession, way: Scanning, tasks_only: bool
 ) -> Iterator[DataFrame]:
-    plan = plan if plan.limit is None else replace(plan, sections=tuple(enough(plan, plan.sections)))
+    plan = plan if plan.limit is None else replace(plan, sections=tuple(limit_sections(plan, plan.sections)))
     listed = way.obstacle is None
     first = next((file for section in plan.sections for file in section.files), None)
     place = place_of(store, first, way, spark)
-    chosen = [] if tasks_only else choices(plan, far=place.obstacle, listed=listed)
+    chosen = [] if tasks_only else choose_readers(plan, far=place.obstacle, listed=listed)
     native = [each.section for each in chosen if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
             # The file index has their sizes, or identifies masked files by them; they have to match the metadata.
-            source_of(file, plan, store)
-        masks = section_masks(plan, native, store, spark)
+            make_source(file, plan, store)
+        masks = make_masks(plan, native, store, spark)
         files = [
             MaskedFile(section, file, mask)
             for section, file_masks in zip(native, masks)
             for file, mask in zip(section.files, file_masks, strict=True)
         ]
         if listed:
-            yield from listed_frames(plan, files, place, way, spark, checks_pages=store.checks_pages)
+            yield from scan_listed(plan, files, place, way, spark, checks_pages=store.checks_pages)
         else:
             checks = store.checks_pages
-            yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))
+            yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in group_scans(plan, files))
     scanned = set(map(id, native))
     read = [section for section in plan.sections if id(section) not in scanned]
     merged = [section for section in native if is_folded(plan, section)]
     for work, sections in ((Work.SCAN, read), (Work.MERGE, merged)):
-        for constants, branch in _branches(plan, sections):
-            yield task_frame(work, plan, branch, constants, store, way, spark)
+        for constants, branch in _group_branches(plan, sections):
+            yield make_task_frame(work, plan, branch, constants, store, way, spark)
 
 
-def _branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
+def _group_branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
     """Groups the sections by as many leading partition keys as give few enough groups."""
     rows = sum(section.row_count for section in sections)
-    keys = 0 if rows < LEAST_BRANCHED_ROWS else len(plan.schema.partition_keys)
+    keys = 0 if rows < MIN_BRANCHED_ROWS else len(plan.schema.partition_keys)
     types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
-    while (branches := _by_keys(sections, types[:keys], whole=keys == len(types))) is None:
+    while (branches := _group_by_keys(sections, types[:keys], whole=keys == len(types))) is None:
         keys -= 1
     yield from ((branch[0].partition[:keys], branch) for branch in branches)
 
 
-def _by_keys(
+def _group_by_keys(
     sections: Sequence[Section], types: Sequence[DataType], *, whole: bool
 ) -> Collection[list[Section]] | None:
     """Groups the sections by the first partition keys, or by the `whole` of them; None where that gives too many."""
@@ -136,6 +144,99 @@ def _by_keys(
     for section in sections:
         row = section.partition_row if whole else encode_row(section.partition[: len(types)], types)
         branches.setdefault(row, []).append(section)
-        if len(branches) > MOST_BRANCHES:
+        if len(branches) > MAX_BRANCHES:
             return None
     return branches.values()
+
+
+NAMES = frozenset((FILE_PATH, ROW_INDEX, ROW_PARTITION, ROW_BUCKET, ROW_ID_FIELD.name, SEQUENCE_NUMBER_FIELD.name))
+
+PLACES = (FILE_PATH, ROW_INDEX)
+"""Those that tell a row from all others, of tables whose rows lie in one place each."""
+
+
+def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
+    """Return the columns by which Spark changes rows of a keyed table: the key, and the partition if it tells rows
+    of one key apart. Spark takes no columns that may be null, which the struct of the partition never is.
+    """
+    is_apart = schema.cross_partition and options.bucket != DYNAMIC_BUCKET
+    return (*schema.primary_keys, *((ROW_PARTITION,) if is_apart else ()))
+
+
+def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
+    """Returns the hidden columns of a table: a name that is one of its own columns, in whatever case, stands for that.
+
+    All are nullable but those by which Spark changes rows: row ids are null in files older than the tracking.
+    """
+    is_nullable = bool(schema.primary_keys)
+    is_id = ROW_PARTITION in list_row_id(schema, options)
+    keys = tuple(schema.by_name[name] for name in schema.partition_keys)
+    found = [
+        DataField(-1, FILE_PATH, VarCharType(nullable=is_nullable)),
+        DataField(-1, ROW_INDEX, BigIntType(nullable=is_nullable)),
+        DataField(-1, ROW_PARTITION, RowType(fields=keys)),
+        DataField(-1, ROW_BUCKET, IntType()),
+    ]
+    if options.row_tracking and not schema.primary_keys:
+        found += [ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD]
+    taken = {name.casefold() for name in schema.by_name}
+    nullable = [*found[:2], *drop_not_null(found[2:])]
+    if is_id:
+        nullable[2] = replace(nullable[2], type=nullable[2].type.with_nullable(False))
+    return tuple(field for field in nullable if field.name.casefold() not in taken)
+
+
+def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> DataFrame:
+    """Returns columns of a scan's rows, hidden ones among them, in this order.
+
+    Raises:
+        Unsupported: places of rows that are merged from several files. Others: as `distributed.to_dataframe`.
+    """
+    request = scan.request
+    hidden = {f.name: f for f in list_hidden_fields(request.schema, request.options) if f.name in columns}
+    tracked = tuple(field for field in (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD) if field.name in hidden)
+    keys = request.schema.partition_keys if ROW_PARTITION in hidden else ()
+    stored = dict.fromkeys([*(name for name in columns if name not in hidden), *keys, *(f.name for f in tracked)])
+    some = tuple(stored) or tuple(request.schema.by_name)[:1]  # rows without columns are still rows
+    wide = scan.adapted(lambda each: replace(each, columns=some, extra=(*each.extra, *tracked)))
+    wide = plan_with_outlines(wide, ManifestTasks(spark))
+    if hidden.keys() <= {ROW_PARTITION, *(field.name for field in tracked)}:
+        rows, names = to_dataframe(wide.plan, wide.store, spark), some
+    else:
+        rows = _read_with_places(wide.plan, wide.store, spark, placed=not hidden.keys().isdisjoint(PLACES))
+        names = (*some, FILE_PATH, ROW_INDEX, ROW_BUCKET)
+    chosen = _select_columns(rows, names, columns, keys if ROW_PARTITION in hidden else None)
+    return make_read_only(chosen, get_scanning(spark))
+
+
+def _select_columns(
+    rows: DataFrame, names: Sequence[str], columns: Sequence[str], keys: Sequence[str] | None
+) -> DataFrame:
+    """Returns columns of rows with these names, and the partition of its keys, if there are any."""
+    from pyspark.sql.functions import col, struct
+
+    # By number: Spark takes names that differ in case for one.
+    numbers = {name: str(number) for number, name in enumerate(names)}
+    found = {name: col(number).alias(name) for name, number in numbers.items()}
+    if keys is not None:
+        found[ROW_PARTITION] = struct([col(numbers[key]).alias(key) for key in keys]).alias(ROW_PARTITION)
+    return rows.toDF(*numbers.values()).select([found[name] for name in columns])
+
+
+def _read_with_places(plan: ScanPlan, store: FileStore, spark: SparkSession, *, placed: bool) -> DataFrame:
+    """Returns rows with `FILE_PATH`, `ROW_INDEX` and `ROW_BUCKET`; `placed`: the first two have to be known."""
+    from pyspark.sql.types import IntegerType, LongType, StringType
+
+    columns = to_spark_schema(drop_not_null(plan.fields)).add(FILE_PATH, StringType()).add(ROW_INDEX, LongType())
+    columns = columns.add(ROW_BUCKET, IntegerType())
+    with guard_read(plan, store):
+        parts = [part for part in plan.parts if part.sections]
+        if placed and any(each.kind is not SectionKind.RAW for part in parts for each in part.sections):
+            raise Unsupported(
+                f"{FILE_PATH} and {ROW_INDEX} of rows that are made of several files",
+                where=plan.table,
+                hint="compact the table fully, or give it deletion vectors",
+            )
+        frames = [run_sections(Work.PLACES, part, part.sections, store, columns, spark) for part in parts]
+    frame = reduce(lambda left, right: left.unionAll(right), frames or [spark.createDataFrame([], columns)])
+    return frame if plan.limit is None else frame.limit(plan.limit)

@@ -1,32 +1,42 @@
-"""The files of one Spark scan: their columns are named alike; where masks are joined, size or name tells them apart."""
+"""The files of one Spark scan, and the URLs under which Spark finds them.
+
+Files of a scan have columns of the same names. If masks are joined, the size or name of a file identifies it.
+Morrow's store reads metadata and masks with the options that it was given. Spark reads data files with its own file
+systems, as its session is configured, from the disk of every executor or from a store. It gets a URL, no options.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.engine.values import replace
-from morrow.readers.files.file_frames import written_fields
+from morrow.engine.structs import replace
+from morrow.readers.files.file_frames import list_written_fields
 from morrow.readers.masks import Mask
-from morrow.spark.reading.choice import read_fields
-from morrow.spark.reading.folders import Folders, base_of
+from morrow.spark.jvm.file_scans import Scanning
+from morrow.spark.reading.choice import Folders, find_base, read_fields
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Names: TypeAlias = tuple[str | None, ...]
 
-MOST_JOINED_ROWS = 1 << 20
+MAX_JOINED_ROWS = 1 << 20
 """Rows without a mask that are read with masked files: so many look-ups cost less than one more scan."""
 
-MOST_ALIKE = 2
+MAX_REPETITIONS = 2
 """Masked files of one size up to which scans of their own separate them. Beyond, all are matched by name."""
 
 
@@ -93,7 +103,7 @@ class FileScan:
         return dict(zip(keys, self.files[0].section.partition))
 
 
-def alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool, str], list[MaskedFile]]:
+def group_alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool, str], list[MaskedFile]]:
     """Groups files by names of columns, whether retractions are dropped, and format; leaves out those of dead rows."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
@@ -102,57 +112,57 @@ def alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, b
         if each.mask is None or each.mask.any():
             shape = each.file.schema_id, each.file.write_columns
             if shape not in shapes:
-                shapes[shape] = _names(plan, each.file, read)
-            groups.setdefault((shapes[shape], _drops(plan, each), each.file.format), []).append(each)
+                shapes[shape] = _list_names(plan, each.file, read)
+            groups.setdefault((shapes[shape], _is_dropping(plan, each), each.file.format), []).append(each)
     return groups
 
 
-def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
+def group_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
     """Groups the files into as few scans as possible; those without a live row are left out."""
     partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
     return [
         FileScan(plan, tuple(group), names, drops, folders)
-        for (names, drops, _), some in alike(plan, files).items()
-        for apart in by_mask(some)
-        for alone in _identified(apart)
-        for group, folders in (_by_partition(plan, alone) if partitioned else [(alone, None)])
+        for (names, drops, _), some in group_alike(plan, files).items()
+        for apart in group_by_mask(some)
+        for alone in _group_identifiable(apart)
+        for group, folders in (_group_by_partition(plan, alone) if partitioned else [(alone, None)])
     ]
 
 
-def _names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
+def _list_names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
     """Returns the names under which Spark has to select columns of a file; None for a missing column.
 
     A column added later is still selected, and null, unless another one has its name.
     """
-    written = {field.id: field.name for field in written_fields(plan, file)}
+    written = {field.id: field.name for field in list_written_fields(plan, file)}
     taken = {name.casefold() for name in written.values()}
     return tuple(written.get(f.id, None if f.name.casefold() in taken else f.name) for f in read)
 
 
-def _drops(plan: ScanPlan, each: MaskedFile) -> bool:
+def _is_dropping(plan: ScanPlan, each: MaskedFile) -> bool:
     """Returns whether the scan drops retractions by their kind: masks of a merge have left them out already."""
     return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
-def by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+def group_by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
     """Separates files without a mask from those with one; a few of the former are read with the latter."""
     plain = [each for each in files if each.mask is None]
     masked = [each for each in files if each.mask is not None]
-    if masked and sum(each.file.row_count for each in plain) <= MOST_JOINED_ROWS:
+    if masked and sum(each.file.row_count for each in plain) <= MAX_JOINED_ROWS:
         return [[*masked, *plain]]
     return [group for group in (plain, masked) if group]
 
 
-def _identified(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+def _group_identifiable(files: list[MaskedFile]) -> list[list[MaskedFile]]:
     """Groups masked files so that sizes or names identify each within its group."""
     if not is_masked(files):
         return [files]
-    by_size, by_name = _repetitions(files, size_of), _repetitions(files, name_of)
-    few = sum(each.file.row_count for each in files) <= MOST_JOINED_ROWS
-    return by_size if len(by_size) <= (1 if few else MOST_ALIKE) else by_name
+    by_size, by_name = _group_repetitions(files, size_of), _group_repetitions(files, name_of)
+    few = sum(each.file.row_count for each in files) <= MAX_JOINED_ROWS
+    return by_size if len(by_size) <= (1 if few else MAX_REPETITIONS) else by_name
 
 
-def _repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
+def _group_repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
     """Returns the first file of each key, then the second ones, and so on."""
     seen: Counter[object] = Counter()
     groups: list[list[MaskedFile]] = []
@@ -177,13 +187,94 @@ def name_of(each: MaskedFile) -> str:
     return each.file.path.rpartition("/")[2]
 
 
-def _by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
+def _group_by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
     """Returns one scan where paths give the partitions as Spark parses them, else one for each partition."""
     by_value: dict[bytes, list[MaskedFile]] = {}
     for each in files:
         by_value.setdefault(each.section.partition_row, []).append(each)
     if len(by_value) > 1:
-        base = base_of(plan, [(each.file.path, each.section.partition) for each in files])
+        base = find_base(plan, [(each.file.path, each.section.partition) for each in files])
         if base is not None:
             return [(files, base)]
     return [(group, None) for group in by_value.values()]
+
+
+IN_OBJECT_STORE = "the files lie in an object store"
+
+NO_FILE_SYSTEM = "no file system"
+"""What all schemes but one come to, and the least that there is to tell."""
+
+ACCOUNTS = ("azure_storage_account_name", "account_name")
+ACCOUNT_VARIABLE = "AZURE_STORAGE_ACCOUNT_NAME"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The URL that Spark has for the store's paths to begin with; or why it does not reach the files."""
+
+    url: str = ""
+    obstacle: str | None = None
+
+
+DISK = Place("file:")
+
+
+class Located(Protocol):
+    """A file that Spark has to find."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: SparkSession) -> Place:
+    """Returns where Spark finds the files of a store; `file` is one of them, which it has to find."""
+    if store.is_local:
+        return DISK
+    if scanning.obstacle is not None or file is None:
+        return Place(obstacle=IN_OBJECT_STORE)
+    said = None
+    for url in _list_urls(store):
+        obstacle = scanning.reaches(spark, url + file.path, file.size)
+        if obstacle is None:
+            return Place(url)
+        if said is None or NO_FILE_SYSTEM not in obstacle:
+            said = obstacle
+    return Place(obstacle=f"{IN_OBJECT_STORE}, and {said}" if said else IN_OBJECT_STORE)
+
+
+def _list_urls(store: FileStore) -> Iterator[str]:
+    """Yields what Spark may call the store, that which Morrow calls it first."""
+    url = store.url("")
+    scheme, _, rest = url.partition("://")
+    yield url
+    if scheme.lower() in OTHER_URLS:
+        yield from OTHER_URLS[scheme.lower()](rest, store)
+
+
+def _use_schemes(*schemes: str) -> Callable[[str, FileStore], Iterator[str]]:
+    return lambda rest, _store: (f"{scheme}://{rest}" for scheme in schemes)
+
+
+def _locate_azure(rest: str, store: FileStore) -> Iterator[str]:
+    """Returns the URL of a container in Azure, with the account in it as Hadoop wants it."""
+    container, _, path = rest.partition("/")
+    given = {name.lower(): value for name, value in store.storage_options.items()}
+    account = next((given[name] for name in ACCOUNTS if name in given), os.environ.get(ACCOUNT_VARIABLE))
+    if account and "@" not in container:
+        yield f"abfss://{container}@{account}.dfs.core.windows.net/{path}"
+
+
+OTHER_URLS: Mapping[str, Callable[[str, FileStore], Iterator[str]]] = {
+    "s3": _use_schemes("s3a"),
+    "s3a": _use_schemes("s3"),
+    "gs": _use_schemes("gcs"),
+    "az": _locate_azure,
+    "azure": _locate_azure,
+    "adl": _locate_azure,
+    "abfs": _locate_azure,
+    "abfss": _locate_azure,
+}
+"""Scheme of Morrow's URL -> the URLs that Hadoop's file systems may have for the same store."""

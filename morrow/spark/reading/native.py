@@ -1,32 +1,53 @@
-"""Sections that Spark reads itself: its vectorised Parquet scan, with Morrow's masks applied by a join.
+"""Sections that Spark reads itself: its vectorised scan of files, with Morrow's masks.
 
-    files without a mask ──Parquet scan────────────▶ rows
-    files with a mask    ──Parquet scan, row index─▶ semi join with (file, mask) on the bit at the row index ─▶ rows
-
-The masks are a small local relation that is broadcast: 64 rows to a BIGINT. Projections and filters of Spark reach the
-scan as for any Parquet files. Files with the same scan settings share a scan.
+If Morrow lists the files, masks are a filter: the values of partitions and the first bits of masks are constants of
+the files, so that one scan takes all files whose columns have the same names. Conditions on partition columns drop
+files before they are opened, also those that a join finds at run time. Otherwise masks are a small local relation
+that is broadcast, 64 rows to a BIGINT, and joined on the file and the row index.
+Spark's ORC reader gives no row index: each ORC file with a mask is read whole, and rows are counted
+(`WholeFiles.java`). Conditions cannot be pushed below the count, so if partitions may be skipped, Spark asks for
+the scan when it plans a query, and gets one with the remaining partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
+from morrow.engine.errors import SnapshotExpired
+from morrow.engine.format.paths import TablePaths
 from morrow.engine.format.row_kinds import INSERT, UPDATE_AFTER
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.names import FILE, KEY_HERE, MASK, ROW_HERE
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.names import FILE, FIRST_BIT, KEY_HERE, MASK, ROW_HERE
 from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.read_guards import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers.masks.bits import packed
-from morrow.spark.jvm.keeping import kept
-from morrow.spark.reading import expressions
-from morrow.spark.reading.choice import read_fields
-from morrow.spark.reading.file_scans import FileScan, MaskedFile, Words, is_masked, name_of, size_of
-from morrow.spark.types.to_spark import spark_schema, without_not_null
-from morrow.spark.versions import from_arrow, joins_row_positions
+from morrow.readers.masks.bitmasks import pack_mask
+from morrow.spark import expressions
+from morrow.spark.jvm.file_scans import Scanning, keep_files
+from morrow.spark.reading.choice import ORC, read_fields
+from morrow.spark.reading.file_scans import (
+    FileScan,
+    MaskedFile,
+    Place,
+    Words,
+    group_alike,
+    group_by_mask,
+    is_masked,
+    name_of,
+    size_of,
+)
+from morrow.spark.reading.task_rows import apply_filters, select_sections
+from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_schema
+from morrow.spark.versions import from_arrow, has_row_position_joins
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -60,33 +81,37 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pa
 
     With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
-    frame = kept(_reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark)
-    return finished(plan, scan, _masked(frame, scan, spark) if is_masked(scan.files) else frame)
+    frame = keep_files(
+        _make_reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark
+    )
+    return finish_scan(plan, scan, _join_masks(frame, scan, spark) if is_masked(scan.files) else frame)
 
 
-def finished(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
+def finish_scan(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
     """Returns the rows that the filter keeps of the live rows of a scan, columns `plan.columns`."""
     from pyspark.sql.functions import expr
 
     if plan.filter.predicate != ALWAYS:
-        columns = _columns(plan, scan, plan.filter.columns)
-        frame = frame.where(expressions.compile(plan.filter.predicate, plan.schema.fields, columns.__getitem__))
+        columns = _find_columns(plan, scan, plan.filter.columns)
+        frame = frame.where(
+            expressions.compile_predicate(plan.filter.predicate, plan.schema.fields, columns.__getitem__)
+        )
     if scan.drops:
         frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
     # Often they are so already, and every call into the JVM costs time. Where a column is missing, another one, which
     # the filter reads, may be stored under its name.
     if scan.columns == plan.columns and None not in scan.names:
         return frame
-    columns = _columns(plan, scan, plan.columns)
+    columns = _find_columns(plan, scan, plan.columns)
     return frame.select([columns[name].alias(name) for name in plan.columns])
 
 
-def _reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
-    reader = spark.read.options(**READ_OPTIONS).schema(spark_schema(without_not_null(scan.fields)))
+def _make_reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
+    reader = spark.read.options(**READ_OPTIONS).schema(to_spark_schema(drop_not_null(scan.fields)))
     return reader.option("basePath", scan.folders.base) if scan.folders else reader
 
 
-def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
+def _find_columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
     """Returns the source of columns in the scan: columns of the files, or constants."""
     from pyspark.sql.functions import col, date_from_unix_date
 
@@ -97,20 +122,20 @@ def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str,
     for name in wanted:
         stored = names.get(name, name)
         if name in constants or stored is None:
-            columns[name] = expressions.literal(constants.get(name), plan.schema.by_name[name].type, name)
+            columns[name] = expressions.make_literal(constants.get(name), plan.schema.by_name[name].type, name)
         else:
-            column = col(expressions.quoted(stored))
+            column = col(expressions.quote_name(stored))
             columns[name] = date_from_unix_date(column) if name in days else column
     return columns
 
 
-def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
+def _join_masks(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
     from pyspark.sql.functions import broadcast, expr
 
     by_size = len({size_of(each) for each in scan.files}) == len(scan.files)
     key, identity = (size_of, SIZE) if by_size else (name_of, NAME)
     relation = broadcast(mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark))
-    if joins_row_positions(spark):
+    if has_row_position_joins(spark):
         return frame.join(relation, expr(_is_live(identity, ROW)), "left_semi")
     wide = frame.select("*", expr(f"{identity} AS {KEY_HERE}"), expr(f"{ROW} AS {ROW_HERE}"))
     return wide.join(relation, expr(_is_live(KEY_HERE, ROW_HERE)), "left_semi").drop(KEY_HERE, ROW_HERE)
@@ -134,7 +159,145 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
 
 def mask_words(each: MaskedFile) -> Words:
     """Returns a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
-    bits = packed(each.mask)
+    bits = pack_mask(each.mask)
     if bits is None:
         return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
     return np.pad(np.frombuffer(bits, np.uint8), (0, -len(bits) % 8)).view(np.int64)
+
+
+MIN_SPREAD_BYTES = 1 << 20
+"""Bytes of masks from which they are broadcast. Smaller ones travel with the tasks, of which Spark expects no more."""
+
+NO_MASK = -1
+
+CACHED = "where Spark caches the table, REFRESH TABLE plans it anew"
+"""What to do where it is no DataFrame of the user's that is old."""
+
+
+def scan_listed(
+    plan: ScanPlan,
+    files: Sequence[MaskedFile],
+    place: Place,
+    scanning: Scanning,
+    spark: SparkSession,
+    *,
+    checks_pages: bool,
+) -> Iterator[DataFrame]:
+    """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
+
+    def frame(plan: ScanPlan, scan: FileScan) -> DataFrame:
+        return finish_scan(plan, scan, _scan_files(scan, place, scanning, spark, checks_pages))
+
+    def frames(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[DataFrame]:
+        yield from (frame(plan, scan) for scan in _plan_scans(plan, files))
+
+    for scan in _plan_scans(plan, files):
+        if is_skipping_partitions(plan, scan):
+            yield make_lazy_frame(plan, scan.files, frames, scanning, spark)
+        else:
+            yield frame(plan, scan)
+
+
+def _plan_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[FileScan]:
+    for (names, drops, format), some in group_alike(plan, files).items():
+        # Of ORC files with masks Spark skips nothing: others are read apart, unless they are small.
+        for group in group_by_mask(some) if format == ORC else [some]:
+            yield FileScan(plan, tuple(group), names, drops, listed=True)
+
+
+def _scan_files(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession, checks_pages: bool) -> DataFrame:
+    """Returns the live rows of a scan, columns `scan.columns`."""
+    partitions: dict[bytes, tuple[object, ...]] = {}
+    for each in scan.files:
+        partitions.setdefault(each.section.partition_row, each.section.partition)
+    rows = {partition: number for number, partition in enumerate(partitions)}
+    firsts, masks = _concat_masks(scan.files)
+    numbers = [(each.file.size, rows[each.section.partition_row], first) for each, first in zip(scan.files, firsts)]
+    keys = [field for field in scan.fields if field.name in scan.found]
+    places = [scan.plan.schema.partition_keys.index(field.name) for field in keys]
+    folder = find_folder(scan.paths)
+    described = {
+        "stored": _to_json([field for field in scan.fields if field.name not in scan.found]),
+        "constants": _to_json(keys),
+        "partitions": [
+            [expressions.format_constant(values[place], field.type) for place, field in zip(places, keys)]
+            for values in partitions.values()
+        ],
+        "folder": place.url + folder,
+        "paths": [path.removeprefix(folder) for path in scan.paths],
+        "first": FIRST_BIT,
+        "unmasked": NO_MASK in firsts,
+        "columns": scan.columns,
+        "format": scan.format,
+        "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
+    }
+    if scan.plan.snapshot is not None and scan.plan.root:
+        described |= _describe_anchor(scan.plan, scan.plan.snapshot, place)
+    packed = np.array(numbers, np.int64).tobytes()
+    bits = np.concatenate(masks).tobytes() if masks else b""
+    text = msgspec.json.encode(described).decode()
+    return scanning.frame(spark, text, packed, bits, spread=len(bits) >= MIN_SPREAD_BYTES)
+
+
+def _describe_anchor(plan: ScanPlan, snapshot: Snapshot, place: Place) -> Mapping[str, str]:
+    """Returns the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
+    gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
+    anchor = place.url + TablePaths(plan.root, plan.branch).snapshot(snapshot.id)
+    return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}; {CACHED}"}
+
+
+def _concat_masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
+    """Returns the first bit of each file, and the words of all masks one after another."""
+    firsts, masks, words = [], [], 0
+    for each in files:
+        if each.mask is None:
+            firsts.append(NO_MASK)
+        else:
+            firsts.append(words * WORD_BITS)
+            masks.append(mask_words(each))
+            words += len(masks[-1])
+    return firsts, masks
+
+
+def find_folder(paths: Sequence[str]) -> str:
+    """Returns the beginning that all paths share, with the slash at its end."""
+    shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
+    return shared[: shared.rfind("/") + 1]
+
+
+def _to_json(fields: Sequence[DataField]) -> str:
+    return to_spark_schema(drop_not_null(fields)).json()
+
+
+def is_skipping_partitions(plan: ScanPlan, scan: FileScan) -> bool:
+    """Returns whether rows of a scan are counted, and of partitions of which later conditions may skip some."""
+    partitions = {each.section.partition_row for each in scan.files}
+    return (
+        scan.format == ORC
+        and is_masked(scan.files)
+        and len(partitions) > 1
+        and not set(plan.schema.partition_keys).isdisjoint(plan.columns)
+    )
+
+
+def make_lazy_frame(
+    plan: ScanPlan,
+    files: Sequence[MaskedFile],
+    frames: Callable[[ScanPlan, Sequence[MaskedFile]], Iterator[DataFrame]],
+    scanning: Scanning,
+    spark: SparkSession,
+) -> DataFrame:
+    """Returns the rows of files, columns `plan.columns`, which `frames` yields for a plan of some of the columns."""
+
+    def rows(numbers: tuple[int, ...], told: Sequence[Any]) -> DataFrame:
+        chosen = tuple(plan.columns[number] for number in numbers)
+        narrow = plan.with_columns(chosen or plan.columns[:1])
+        kept = set(map(id, select_sections(apply_filters(narrow, told), [each.section for each in files])))
+        left = [each for each in files if id(each.section) in kept]
+        found = list(frames(narrow, left)) or [make_empty_frame(spark, to_spark_schema(drop_not_null(narrow.fields)))]
+        frame = reduce(lambda one, other: one.unionAll(other), found)
+        return frame if chosen else frame.select()
+
+    size = sum(each.file.size for each in files)
+    schema = to_spark_schema(drop_not_null(plan.fields)).json()
+    return scanning.rows(spark, schema, size, f"MorrowScan({len(files):,} ORC files)", rows)

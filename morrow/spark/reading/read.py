@@ -6,24 +6,22 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-from morrow.engine.catalog.names import object_name
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.scans.packed_scan import PackedScan
-from morrow.scans.scan_arguments import checked_columns
-from morrow.scans.system_scan import RowScan, SystemScan
-from morrow.scans.table_scan import Scan, planned_with
-from morrow.scans.travelling import travels
+from morrow.engine.plan.time_travel import TravelArguments, parse_travel
+from morrow.scans.arguments import check_columns, expose_travel_arguments
+from morrow.scans.system_tables import PackedScan, RowScan, SystemScan
+from morrow.scans.table_scan import Scan, plan_with_outlines
 from morrow.session import Verify
 from morrow.session import open as open_table
-from morrow.spark import handoff
-from morrow.spark.jvm.scanning import scanning
-from morrow.spark.reading import choice, distributed, hidden
+from morrow.spark import dataframes
+from morrow.spark.job.execution import is_local
+from morrow.spark.jvm.file_scans import get_scanning
+from morrow.spark.reading import choice, distributed
+from morrow.spark.reading.file_scans import IN_OBJECT_STORE, place_of
 from morrow.spark.reading.manifests import ManifestTasks
-from morrow.spark.reading.places import FAR, place_of
-from morrow.spark.types.to_spark import without_not_null
-from morrow.spark.workers import is_local
+from morrow.spark.types import drop_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +33,7 @@ AnyScan: TypeAlias = Scan | SystemScan
 MADE_HERE = "Spark is given rows that the driver makes"
 
 
-@travels
+@expose_travel_arguments
 def read(
     spark: SparkSession,
     path: str | os.PathLike[str],
@@ -68,7 +66,7 @@ def read(
         allowed_roots: as for `morrow.open`.
         verify: as for `morrow.open`. Files of Spark's own scan are checked by Spark, whose jobs then fail.
 
-    Returns: the columns in the types that `morrow.spark.types.to_spark` lists, all nullable.
+    Returns: the columns in the types that `morrow.spark.types` lists, all nullable.
 
     Raises:
         ColumnNotFound, InvalidArgument: the call is wrong; or a system table's metadata take more than 1 GiB.
@@ -77,8 +75,8 @@ def read(
         CorruptFile, FileMissing, StorageError: metadata, or files that masks come from, cannot be read. Files that
             executors cannot read are an error of the Spark job.
     """
-    name = object_name(os.fspath(path))
-    name.branch_or(travel_of(**at).branch)  # the latter is opened by the scan
+    name = parse_object_name(os.fspath(path))
+    name.branch_or(parse_travel(**at).branch)  # the latter is opened by the scan
     table = open_table(
         name.table,
         branch=name.branch,
@@ -87,8 +85,13 @@ def read(
         verify=verify,
     )
     scan: AnyScan
-    if name.system is None and columns is not None and not isinstance(columns, str) and set(columns) & hidden.NAMES:
-        return _with_hidden(table, columns, filter, limit, at, spark)
+    if (
+        name.system is None
+        and columns is not None
+        and not isinstance(columns, str)
+        and set(columns) & distributed.NAMES
+    ):
+        return _read_with_hidden(table, columns, filter, limit, at, spark)
     if name.system is None:
         scan = table.scan(columns, filter, limit, **at)
     else:
@@ -96,7 +99,7 @@ def read(
     return to_dataframe(scan, spark)
 
 
-def _with_hidden(
+def _read_with_hidden(
     table: Table,
     columns: Sequence[str],
     filter: FilterLike | None,
@@ -106,23 +109,23 @@ def _with_hidden(
 ) -> DataFrame:
     scan = table.scan(None, filter, limit, **at)
     request = scan.request
-    known = {field.name for field in hidden.hidden_fields(request.schema, request.options)}
-    checked = checked_columns([name for name in columns if name not in known])
+    known = {field.name for field in distributed.list_hidden_fields(request.schema, request.options)}
+    checked = check_columns([name for name in columns if name not in known])
     for name in checked:
         request.schema.column(name)
-    return hidden.to_dataframe(scan, checked_columns(columns), spark)
+    return distributed.read_hidden(scan, check_columns(columns), spark)
 
 
 def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> DataFrame:
     """Returns the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
-    rows = _rows_of(scan)
+    rows = _find_row_scan(scan)
     if rows is None:
         assert isinstance(scan, SystemScan)  # others are scans of rows themselves
-        return handoff.to_spark(
-            scan.to_batches(), without_not_null(scan.fields), spark, where=scan.title, advice=handoff.CHOOSE_LESS
+        return dataframes.to_spark(
+            scan.to_batches(), drop_not_null(scan.fields), spark, where=scan.title, advice=dataframes.CHOOSE_LESS
         )
-    frame = _distributed(rows, spark, limits)
-    return _packed(frame, scan) if isinstance(scan, PackedScan) else frame
+    frame = _read_distributed(rows, spark, limits)
+    return _pack_values(frame, scan) if isinstance(scan, PackedScan) else frame
 
 
 def explain(scan: AnyScan) -> str:
@@ -132,17 +135,17 @@ def explain(scan: AnyScan) -> str:
     """
     from pyspark.sql import SparkSession
 
-    rows = _rows_of(scan)
+    rows = _find_row_scan(scan)
     if rows is None:
         return MADE_HERE
     spark = SparkSession.getActiveSession()
     planned: list[str] = []
     if spark is None:
-        far, join, here = (None if rows.store.is_local else FAR), None, False
+        far, join, here = (None if rows.store.is_local else IN_OBJECT_STORE), None, False
     else:
         tasks = ManifestTasks(spark)
-        rows, planned = planned_with(rows, tasks), tasks.told
-        way = scanning(spark)
+        rows, planned = plan_with_outlines(rows, tasks), tasks.told
+        way = get_scanning(spark)
         file = next((file for part in rows.plan.parts for file in part.files), None)
         far, join = place_of(rows.store, file, way, spark).obstacle, way.obstacle
         here = join is None and is_local(spark)
@@ -150,7 +153,7 @@ def explain(scan: AnyScan) -> str:
     return "\n".join([rows.explain(), "", chosen, *(f"manifests: {line}" for line in planned)])
 
 
-def _rows_of(scan: AnyScan) -> Scan | None:
+def _find_row_scan(scan: AnyScan) -> Scan | None:
     """Returns the scan of the table's files that yields the rows; None where there is none."""
     if isinstance(scan, RowScan):
         return scan.scan
@@ -159,8 +162,8 @@ def _rows_of(scan: AnyScan) -> Scan | None:
     return scan if isinstance(scan, Scan) else None
 
 
-def _distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
-    scan = planned_with(scan, ManifestTasks(spark))
+def _read_distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
+    scan = plan_with_outlines(scan, ManifestTasks(spark))
     if scan.plan.columns:
         return distributed.to_dataframe(scan.plan, scan.store, spark, limits=limits)
     # A DataFrame without columns still has rows: those of any column.
@@ -168,12 +171,12 @@ def _distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
     return distributed.to_dataframe(scan.plan.with_columns((some,)), scan.store, spark, limits=limits).select()
 
 
-def _packed(frame: DataFrame, scan: PackedScan) -> DataFrame:
+def _pack_values(frame: DataFrame, scan: PackedScan) -> DataFrame:
     """Puts the values in arrays, as in ``$binlog``."""
     from pyspark.sql.functions import array, col
 
-    from morrow.readers.system.binlog import PLAIN
-    from morrow.spark.reading.expressions import quoted
+    from morrow.readers.system.audit_log import PLAIN
+    from morrow.spark.expressions import quote_name
 
-    columns = {field.name: col(quoted(field.name)) for field in scan.fields}
+    columns = {field.name: col(quote_name(field.name)) for field in scan.fields}
     return frame.select([columns[f.name] if f in PLAIN else array(columns[f.name]).alias(f.name) for f in scan.fields])

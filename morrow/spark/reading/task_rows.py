@@ -1,39 +1,54 @@
-"""Rows that tasks of Morrow make: of the columns that a query needs, where Spark's JVM can ask for them.
+"""Rows that Morrow's tasks make for a query, or the driver, if they are few and it runs the tasks anyway.
 
-    Spark plans a query ──columns, filters──▶ the driver's Python ──plan of these──▶ tasks (mapInArrow) ──▶ rows
-
-Where it cannot (Spark Connect), tasks make all columns, since Spark does not see into functions of Python. Filters that
-Morrow tests as Spark does leave out partitions, row groups and rows; Spark tests the rows once more.
+With a JVM, Spark asks for the columns and filters of a query when it plans it, and tasks make only these. Over
+Spark Connect tasks make all columns, since Spark does not look into functions of Python. Filters that Morrow tests
+as Spark does leave out partitions, row groups and rows; Spark tests the rows once more.
+For the masks of other rows the driver has already read the keys. Tasks would read them again, each in a process
+with its own caches, so the driver merges a few rows of keys with several versions itself.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 
+from morrow.engine.errors import MorrowError
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.entries import partition_matches
-from morrow.engine.plan.filter import Filter, both
-from morrow.engine.plan.predicate import ALWAYS, columns, conjunction
-from morrow.engine.plan.pruning import projected
+from morrow.engine.names import cols
+from morrow.engine.plan.entries import mask_partitions
+from morrow.engine.plan.filter import Filter, combine_filters
+from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns
+from morrow.engine.plan.pruning import project_predicate
+from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.engine.values import replace
-from morrow.readers.files.virtual_columns import virtual_columns
-from morrow.spark.job.registry import Work
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import to_arrow_table, to_polars_dtype
+from morrow.readers.execution.execute import MASK_WORKERS
+from morrow.readers.execution.section_frames import filter_frame
+from morrow.readers.files.file_frames import list_virtual_columns
+from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.merges.version_masks import compute_version_masks, count_shared_keys
+from morrow.spark.expressions import make_literal, parse_predicates, quote_name
+from morrow.spark.job.execution import INLINE_LOCK, is_local
 from morrow.spark.job.sections import run_sections
-from morrow.spark.jvm.scanning import Scanning
-from morrow.spark.reading.expressions import literal, quoted
-from morrow.spark.reading.merged_here import merged_here
-from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
-from morrow.spark.types.told import predicates
+from morrow.spark.job.tasks import Work
+from morrow.spark.jvm.file_scans import Scanning
+from morrow.spark.reading.tasks import is_for_driver
+from morrow.spark.sessions import count_cores
+from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_rows, to_spark_schema, to_travel_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def task_frame(
+def make_task_frame(
     work: Work,
     plan: ScanPlan,
     sections: Sequence[Section],
@@ -55,18 +70,18 @@ def task_frame(
     """
     from pyspark.sql.functions import col
 
-    schema = spark_schema(without_not_null(plan.fields))
+    schema = to_spark_schema(drop_not_null(plan.fields))
 
     def rows(numbers: tuple[int, ...], told: Sequence[Any]) -> DataFrame:
         chosen = tuple(plan.columns[number] for number in numbers)
         some = chosen or (plan.schema.primary_keys or plan.columns)[:1]  # rows without columns are still rows
-        narrow = filtered(plan.with_columns(some), told)
-        wanted = spark_schema(without_not_null(narrow.fields))
-        left = of_partitions(narrow, sections)
+        narrow = apply_filters(plan.with_columns(some), told)
+        wanted = to_spark_schema(drop_not_null(narrow.fields))
+        left = select_sections(narrow, sections)
         if not left:
-            found = no_rows(spark, wanted)
+            found = make_empty_frame(spark, wanted)
         else:
-            by_driver = merged_here(narrow, left, store, scanning, spark) if work is Work.MERGE else None
+            by_driver = merge_on_driver(narrow, left, store, scanning, spark) if work is Work.MERGE else None
             found = by_driver or run_sections(work, narrow, left, store, wanted, spark)
         return found if chosen else found.select()
 
@@ -81,27 +96,112 @@ def task_frame(
     # As constants, which the planner checks against later filters; it knows nothing of the rows that tasks return.
     return frame.select(
         [
-            literal(known[f.name], f.type, f.name).alias(f.name) if f.name in known else col(quoted(f.name))
+            make_literal(known[f.name], f.type, f.name).alias(f.name) if f.name in known else col(quote_name(f.name))
             for f in plan.fields
         ]
     )
 
 
-def filtered(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
+def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
     """Returns the plan of the rows that pass filters, as far as Morrow tests them as Spark does."""
-    made = {field.name for field in virtual_columns(plan, plan.schema.fields)}
-    found = predicates(told, {field.name: field for field in plan.schema.fields if field.name not in made})
+    made = {field.name for field in list_virtual_columns(plan, plan.schema.fields)}
+    found = parse_predicates(told, {field.name: field for field in plan.schema.fields if field.name not in made})
     if not found:
         return plan
-    predicate = conjunction(*found)
-    return replace(plan, filter=both(plan.filter, Filter(predicate, (), columns(predicate), str(predicate))))
+    predicate = combine_predicates(*found)
+    return replace(
+        plan, filter=combine_filters(plan.filter, Filter(predicate, (), find_columns(predicate), str(predicate)))
+    )
 
 
-def of_partitions(plan: ScanPlan, sections: Sequence[Section]) -> list[Section]:
+def select_sections(plan: ScanPlan, sections: Sequence[Section]) -> list[Section]:
     """Returns the sections in whose partitions the filter may keep rows."""
-    predicate = projected(plan.filter.predicate, frozenset(plan.schema.partition_keys))
+    predicate = project_predicate(plan.filter.predicate, frozenset(plan.schema.partition_keys))
     if predicate == ALWAYS or not sections:
         return list(sections)
     partitions = pl.Series("_PARTITION", [section.partition_row for section in sections], dtype=pl.Binary)
-    kept = partition_matches(partitions.to_frame(), plan.schema, predicate, plan.table)
+    kept = mask_partitions(partitions.to_frame(), plan.schema, predicate, plan.table)
     return [section for section, keep in zip(sections, kept) if keep]
+
+
+MAX_MERGED_BYTES = 64 << 20
+"""Of merged rows, which the driver's JVM holds as long as the query is there; tasks merge more."""
+
+NUMBER_BYTES, DECIMAL_BYTES, TEXT_BYTES, NESTED_BYTES = 8, 16, 32, 128
+"""What a value is expected to take."""
+
+MIN_PARTITION_ROWS = 1 << 14
+"""Of a task that only hands rows on."""
+
+
+def merge_on_driver(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, scanning: Scanning, spark: SparkSession
+) -> DataFrame | None:
+    """Returns the merged rows of sections, columns `plan.columns`; None where tasks have to merge them.
+
+    They have to where other processes than the driver's run them, where rows are many, and where files are damaged: a
+    task says what is wrong.
+    """
+    if not is_local(spark) or not is_for_driver(sum(section.row_count for section in sections), spark):
+        return None
+    try:
+        with guard_read(plan, store):
+            if _count_keys(plan, sections, store) * _estimate_row_bytes(plan) > MAX_MERGED_BYTES:
+                return None
+            rows = _merge_rows(plan, sections, store)
+    except MorrowError:
+        return None
+    schema = to_spark_schema(drop_not_null(plan.fields))
+    if not len(rows):
+        return make_empty_frame(spark, schema)
+    return None if rows.nbytes > 2 * MAX_MERGED_BYTES else _make_dataframe(rows, schema.json(), scanning, spark)
+
+
+def _count_keys(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> int:
+    """Counts the keys of several versions, or in place of them their rows."""
+    most = 0
+    for section in sections:
+        masks = compute_version_masks(plan, section, store)
+        keys = count_shared_keys(plan, section, store)
+        most += sum(int(mask.sum()) for mask in masks.shared if mask is not None) if keys is None else keys
+    return most
+
+
+def _estimate_row_bytes(plan: ScanPlan) -> int:
+    return sum(_estimate_value_bytes(to_polars_dtype(field.type)) for field in plan.fields)
+
+
+def _estimate_value_bytes(dtype: pl.DataType) -> int:
+    if dtype.is_nested():
+        return NESTED_BYTES
+    return TEXT_BYTES if dtype in (pl.String, pl.Binary) else DECIMAL_BYTES if dtype.is_decimal() else NUMBER_BYTES
+
+
+def _merge_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pa.Table:
+    """Returns the merged rows that the filter keeps, in the Arrow types that Spark takes."""
+    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    from morrow.readers.merges.sections import scan_merged
+
+    read = [plan.schema.by_name[name] for name in plan.read_columns]
+
+    def rows(section: Section) -> pl.DataFrame:
+        with translate_file_errors(plan, [section], read, store):
+            frame = filter_frame(plan, scan_merged(plan, section, plan.read_columns, store)).select(cols(plan.columns))
+            return (frame if plan.limit is None else frame.head(plan.limit)).collect()
+
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        found = pl.concat(pool.map(rows, sections))
+    return to_spark_rows(to_arrow_table(found, plan.fields), to_travel_schema(drop_not_null(plan.fields)))
+
+
+def _make_dataframe(rows: pa.Table, schema: str, scanning: Scanning, spark: SparkSession) -> DataFrame | None:
+    """Returns rows as a DataFrame, in about as many partitions as tasks run at once; None where Spark wants others."""
+    each = max(-(-len(rows) // count_cores(spark)), MIN_PARTITION_ROWS)
+    number, path = tempfile.mkstemp(prefix="morrow-rows-")
+    try:
+        with os.fdopen(number, "wb") as file, pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows.combine_chunks(), each)
+        with INLINE_LOCK:
+            return scanning.given(spark, path, schema)
+    finally:
+        Path(path).unlink()

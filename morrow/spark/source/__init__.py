@@ -9,7 +9,7 @@
 From Spark 4.0 on the session's JVM has the format (`morrow.spark.catalogs.by_path`), and asks the data source here for
 streams alone. Over Spark Connect, and before, methods of PySpark's classes are replaced, so that the first two do what
 `morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`); there the last one writes the rows that a task happens
-to get. `foreach.sink` shuffles the rows of a stream, and takes tables of every kind:
+to get. `sinks.sink` shuffles the rows of a stream, and takes tables of every kind:
 
     copy = morrow.spark.sink("warehouse/db.db/copy")
     frame.writeStream.foreachBatch(copy).option("checkpointLocation", "...").start()
@@ -33,8 +33,8 @@ def register_replacing(spark: SparkSession) -> None:
 
     Methods of PySpark's classes are replaced where a data source in Python would do less. Repeating it changes nothing.
     """
-    from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements, stream_settings
-    from morrow.spark.source.takeover import take_over
+    from morrow.spark.source import dataframe_io, refusals, replaced_methods
+    from morrow.spark.source.replaced_methods import take_over
     from morrow.spark.versions import HAS_SOURCES
 
     if HAS_SOURCES:
@@ -47,10 +47,10 @@ def register_replacing(spark: SparkSession) -> None:
         spark,
         (
             *dataframe_io.REPLACEMENTS,
-            *catalog_tables.REPLACEMENTS,
-            *statements.REPLACEMENTS,
-            *absent_streams.replacements(),  # before those that would refuse less
-            *(stream_settings.REPLACEMENTS if HAS_SOURCES else ()),
+            *refusals.TABLE_REPLACEMENTS,
+            *refusals.SQL_REPLACEMENTS,
+            *replaced_methods.list_replacements(),  # before those that would refuse less
+            *(replaced_methods.STREAM_REPLACEMENTS if HAS_SOURCES else ()),
         ),
     )
 
@@ -59,7 +59,7 @@ def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
     """Registers the format by its other name, unless a jar has that name."""
     from pyspark.errors import AnalysisException
 
-    from morrow.spark.source.takeover import HAS_ALIAS
+    from morrow.spark.source.replaced_methods import HAS_ALIAS
 
     try:
         register_source(spark, source)
@@ -74,8 +74,8 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     """Registers a data source under its name, in place of one that has it."""
     from pyspark.errors import AnalysisException
 
-    from morrow.spark.sessions import active
-    from morrow.spark.workers import check_workers
+    from morrow.spark.job.execution import check_workers
+    from morrow.spark.sessions import use_session
 
     check_workers(spark)
     try:
@@ -84,5 +84,5 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         if error.getCondition() != EXISTS:
             raise
         # Spark looks for the name in the active session, which may be another one.
-        with active(spark):
+        with use_session(spark):
             spark.dataSource.register(source)

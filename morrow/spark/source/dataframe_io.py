@@ -26,17 +26,14 @@ from morrow.engine.options.declared.table import PARTITION
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.spark.reading.read import read
 from morrow.spark.sessions import is_connect
-from morrow.spark.source.creating import ensure_table
-from morrow.spark.source.instants import clock_of
-from morrow.spark.source.option_names import PATH
+from morrow.spark.source.messages import NAME
 from morrow.spark.source.options import Options
-from morrow.spark.source.plain import NAME
-from morrow.spark.source.schemas import check_same
-from morrow.spark.source.settings import names_in, refuse_settings
-from morrow.spark.source.takeover import Method, Replacement, is_ours
-from morrow.spark.versions import as_list, as_mapping, clustering, save_mode
-from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
-from morrow.writers.operations.overriding import OF_A_WRITE
+from morrow.spark.source.replaced_methods import Method, Replacement, is_ours
+from morrow.spark.source.schemas import check_same, ensure_table
+from morrow.spark.source.settings import PATH, get_clock, parse_names, refuse_settings
+from morrow.spark.versions import get_clustering, save_mode, to_list, to_mapping
+from morrow.spark.writing.write import Mode, is_overwriting_dynamically, write
+from morrow.writers.target import WRITE_OPTION_KEYS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,11 +77,11 @@ def _load(load: Method) -> Method:
             self.schema(schema)
         self.options(**options)
         given = asks.reading(self)
-        located = _located(given.options, path)
+        located = _add_path(given.options, path)
         if located is None:
             return cast("DataFrame", load(self, path))
         if PATH in located:
-            refuse_settings(spark, OURS, *names_in(located[PATH]))
+            refuse_settings(spark, OURS, *parse_names(located[PATH]))
         return _read(located, given.schema, spark)
 
     return loading
@@ -110,12 +107,12 @@ def _save(save: Method) -> Method:
         if format is not None:
             self.format(format)
         given = asks.writing(self)
-        located = _located(given.options, path)
+        located = _add_path(given.options, path)
         if located is None or given.others:
             save(self, path)
             return
         if PATH in located:
-            refuse_settings(self._spark, OURS, *names_in(located[PATH]))
+            refuse_settings(self._spark, OURS, *parse_names(located[PATH]))
         save_rows(asks.frame(self), located, given)
 
     return saving
@@ -124,7 +121,7 @@ def _save(save: Method) -> Method:
 REPLACEMENTS: tuple[Replacement, ...] = (("DataFrameReader", "load", _load), ("DataFrameWriter", "save", _save))
 
 
-def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[str, str] | None:
+def _add_path(options: Mapping[str, str], path: str | list[str] | None) -> dict[str, str] | None:
     """Returns the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
     if path is None:
         return dict(options)
@@ -139,7 +136,7 @@ def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[s
 def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -> DataFrame:
     from pyspark.sql.types import StructType
 
-    given = Options(options, clock_of(spark))
+    given = Options(options, get_clock(spark))
     asked, place = given.read(), given.place()
     at: TravelArguments = {**asked.travel, "branch": place.branch}
     frame = read(
@@ -186,11 +183,11 @@ def save_rows(
         rows,
         place.path,
         mode,
-        dynamic=_dynamic(sink.dynamic_overwrite, rows.sparkSession) if decides else None,
+        dynamic=_is_dynamic(sink.dynamic_overwrite, rows.sparkSession) if decides else None,
         replace_where=sink.replace_where,
         kinds=sink.kinds,
         merge_schema=sink.evolution or False,
-        options={key: value for key, value in sink.table.items() if key in OF_A_WRITE},
+        options={key: value for key, value in sink.table.items() if key in WRITE_OPTION_KEYS},
         commit_user=sink.commit_user,
         commit_identifier=sink.commit_identifier,
         branch=place.branch,
@@ -198,9 +195,9 @@ def save_rows(
     )
 
 
-def _dynamic(said: bool | None, spark: SparkSession) -> bool:
+def _is_dynamic(said: bool | None, spark: SparkSession) -> bool:
     """Returns whether an overwrite replaces only partitions with new rows: by its option, else by the session."""
-    return bool(session_overwrites_dynamically(spark) if said is None else said)
+    return bool(is_overwriting_dynamically(spark) if said is None else said)
 
 
 # --- The settings of readers and writers ---
@@ -226,11 +223,11 @@ class _Classic:
     def writing(self, writer: Any) -> Writing:
         asked = writer._jwrite
         keys = asked.partitioningColumns()
-        others = (asked.numBuckets(), asked.sortColumnNames(), *clustering(asked))
+        others = (asked.numBuckets(), asked.sortColumnNames(), *get_clustering(asked))
         return Writing(
             options=self._mapping(writer, asked.extraOptions()),
             mode=save_mode(asked),
-            partition_by=tuple(as_list(writer._spark, keys.get())) if keys.isDefined() else (),
+            partition_by=tuple(to_list(writer._spark, keys.get())) if keys.isDefined() else (),
             others=any(other.isDefined() for other in others),
         )
 
@@ -239,7 +236,7 @@ class _Classic:
 
     def _mapping(self, face: Any, options: Any) -> dict[str, str]:
         # The map ignores case; the original keeps it, which matters where columns are named.
-        return as_mapping(face._spark, options.originalMap())
+        return to_mapping(face._spark, options.originalMap())
 
 
 class _Connect:
@@ -252,7 +249,7 @@ class _Connect:
         return reader._format
 
     def reading(self, reader: Any) -> Reading:
-        return Reading(_given(reader._options), reader._schema)
+        return Reading(_drop_missing(reader._options), reader._schema)
 
     def writer_source(self, writer: Any) -> Any:
         return writer._write.source
@@ -261,7 +258,7 @@ class _Connect:
         asked = writer._write
         mode = (asked.mode or ERROR).lower()
         return Writing(
-            options=_given(asked.options),
+            options=_drop_missing(asked.options),
             mode=ERROR if mode in ("error", "default") else mode,
             partition_by=tuple(asked.partitioning_cols),
             others=asked.num_buckets > 0 or bool(asked.sort_cols) or bool(asked.clustering_cols),
@@ -273,7 +270,7 @@ class _Connect:
         return DataFrame(writer._df, writer._spark)
 
 
-def _given(options: Mapping[str, str | None]) -> dict[str, str]:
+def _drop_missing(options: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.job.tasks import use_cores_of_task
-from morrow.spark.source.plain import ALIAS, NAME, STREAMS_BY_NAME, Piece, Written
+from morrow.spark.source.messages import ALIAS, NAME, STREAMS_BY_NAME, Piece, Written
 from morrow.spark.versions import (
     LIMITS_STREAMS,
     WRITES_STREAMS,
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from morrow.spark.source.batch import BatchPlanner
-    from morrow.spark.source.stream import StreamPlanner
+    from morrow.spark.source.planning import BatchPlanner, StreamPlanner
 
 RUN_BYTES = 8
 """The random bytes in the name of a run."""
@@ -40,16 +39,16 @@ class MorrowDataSource(DataSource):
     """``spark.read.format("morrow")`` and its siblings; their options are in `options`."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(_without_secrets(options))
+        super().__init__(_hide_secrets(options))
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        from morrow.spark.source.batch import schema_of
+        from morrow.spark.source.planning import find_schema
 
-        return schema_of(self.options)
+        return find_schema(self.options)
 
     def reader(self, schema: StructType) -> BatchReader:
         from morrow.spark.source.options import Options
@@ -93,7 +92,7 @@ class BatchReader(DataSourceReader):
     """Reads one snapshot, chosen when the read is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        from morrow.spark.source.batch import BatchPlanner
+        from morrow.spark.source.planning import BatchPlanner
 
         self._planner: BatchPlanner | None = BatchPlanner.of(options, schema)
 
@@ -129,7 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the table's snapshots; see `stream` for its offsets."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        from morrow.spark.source.stream import StreamPlanner
+        from morrow.spark.source.planning import StreamPlanner
 
         self._planner: StreamPlanner | None = StreamPlanner.of(options, schema)
 
@@ -137,12 +136,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._known.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        from morrow.spark.source.limits import to_spark
+        from morrow.spark.source.options import to_spark
 
         return to_spark(self._known.read_limit())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        from morrow.spark.source.limits import from_spark
+        from morrow.spark.source.options import from_spark
 
         return self._known.latest(start, from_spark(limit))
 
@@ -199,33 +198,33 @@ class _Writer:
     """The base of both writers. Its construction creates the table if it does not exist."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        from morrow.spark.source.creating import ensure_table, follow_columns
+        from morrow.spark.source.schemas import ensure_table, follow_columns
 
         ensure_table(options, schema, overwrite=overwrite)
         follow_columns(options, schema)
-        self._options = _without_secrets(options)
+        self._options = _hide_secrets(options)
         self._overwrite = overwrite
         self._run = secrets.token_hex(RUN_BYTES)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         use_cores_of_task()
-        from morrow.spark.source.sink import write
+        from morrow.spark.source.sinks import write_task
 
-        return write(self._options, self._run, iterator, overwrite=self._overwrite)
+        return write_task(self._options, self._run, iterator, overwrite=self._overwrite)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """Appends or overwrites in one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        from morrow.spark.source.sink import commit
+        from morrow.spark.source.sinks import commit_tasks
 
-        commit(self._options, _written(messages), overwrite=self._overwrite)
+        commit_tasks(self._options, _cast_messages(messages), overwrite=self._overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        from morrow.spark.source.sink import abort
+        from morrow.spark.source.sinks import abort_tasks
 
-        abort(self._options, _written(messages))
+        abort_tasks(self._options, _cast_messages(messages))
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -238,24 +237,24 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         super().__init__(options, schema, overwrite)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        from morrow.spark.source.sink import commit
+        from morrow.spark.source.sinks import commit_tasks
 
-        commit(self._options, _written(messages), overwrite=self._overwrite, batch_id=batchId)
+        commit_tasks(self._options, _cast_messages(messages), overwrite=self._overwrite, batch_id=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
-        from morrow.spark.source.sink import abort
+        from morrow.spark.source.sinks import abort_tasks
 
-        abort(self._options, _written(messages))
+        abort_tasks(self._options, _cast_messages(messages))
 
 
-def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+def _hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options without secrets, since Spark pickles them with the objects that hold them."""
     from morrow.engine.io.secrets import StorageOptions
-    from morrow.spark.source.option_names import PATH, STORAGE_PREFIX
+    from morrow.spark.source.settings import PATH, STORAGE_PREFIX
 
     return StorageOptions(options, options.get(PATH) or "", prefix=STORAGE_PREFIX, lent=True)
 
 
-def _written(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
+def _cast_messages(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
     """Casts the messages of tasks; None for tasks that failed."""
     return [message if isinstance(message, Written) else None for message in messages]

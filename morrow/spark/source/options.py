@@ -1,30 +1,39 @@
 """The options of ``format("morrow")``, parsed and checked; unknown options are errors.
 
 Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark, version
-Streams    starting-snapshot, starting-timestamp, scan.mode (`option_names.MODES`), read.changelog, consumer-id,
-           max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger and
-           ...maxRowsPerTrigger, read.stream.minRowsPerTrigger together with read.stream.maxTriggerDelayMs
+Streams    starting-snapshot, starting-timestamp, scan.mode (`settings.MODES`), read.changelog, consumer-id
+Batches    max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, read.stream.maxBytesPerTrigger and
+of them    read.stream.maxRowsPerTrigger, read.stream.minRowsPerTrigger with read.stream.maxTriggerDelayMs
 Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``static`` or ``dynamic``)
 New tables primary-key, partition and the table's own options
 Stores     ``storage.<name>``, as `storage_options` of `morrow.open`; verify, as its `verify`
-
-``push-filters`` is for the data source alone (`datasource.PushingReader`): in a registered session Spark's own scan has
-the filters anyway.
-
-Names ignore case, as in Spark. Other tools' names of the same options are accepted too (`option_names.ALIASES`).
+Only the data source takes ``push-filters`` (`datasource.PushingReader`): in a registered session Spark's own scan
+has the filters anyway. Names ignore case, as in Spark. Other tools' names of the same options are accepted too
+(`settings.ALIASES`). A parser of text raises ValueError for text that it does not take.
+Spark plans a stream in another process. If the catalog decides what is in a table (a REST server), the folder alone
+does not suffice to read it, so the options of the stream carry the catalog (`ByCatalog`).
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import pickle
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from morrow.engine.catalog import settings as opening
+from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.resolve import VERIFY_PAGES
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.spark.source.by_catalog import BY_CATALOG
-from morrow.spark.source.instants import Clock, with_zone
-from morrow.spark.source.limits import Limit
-from morrow.spark.source.option_names import (
+from morrow.engine.structs import replace
+from morrow.session import Verify
+from morrow.spark.source.settings import (
     ALIASES,
     CASTING,
     CHANGES,
@@ -54,29 +63,126 @@ from morrow.spark.source.option_names import (
     STORAGE_PREFIX,
     TIMESTAMPS,
     WIDENING,
+    Clock,
+    check_zone,
 )
-from morrow.spark.source.option_values import (
-    LeastRows,
-    Place,
-    ReadOptions,
-    SinkOptions,
-    StreamOptions,
-    boolean,
-    id_or_text,
-    names_of_columns,
-    one_of,
-    positive,
-    verify,
-)
-from morrow.spark.writing.evolving import Evolution
+from morrow.spark.writing.schema_evolution import Evolution
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The options of a batch read: arguments of `Table.scan`."""
+
+    columns: tuple[str, ...] | None
+    filter: str | None
+    travel: TravelArguments
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Options that ask for the changes between two states."""
+
+
+@dataclass(frozen=True)
+class LeastRows:
+    """The rows that a micro-batch waits for, and for how long at most after the previous one."""
+
+    rows: int
+    within_seconds: float
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The options of a stream: its start, the leading columns of its rows, and the size of a micro-batch."""
+
+    columns: tuple[str, ...] | None
+    filter: str | None
+    starting_snapshot: int | None
+    starting_timestamp: int | str | None
+    start: str
+    """`FULL`: all rows, of the starting snapshot if there is one, before changes; otherwise `CHANGES`."""
+    begins: bool
+    """Whether the query says where the stream begins; otherwise the table's options do."""
+    kinds: bool
+    consumer_id: str | None
+    most_snapshots: int | None
+    limit: Limit | None
+    least_rows: LeastRows | None
+    raw: bool = False
+    """Whether rows as they were written are asked for, where they are no whole rows."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """The options of a write; `table` are options that the table has or is created with."""
+
+    kinds: str | None
+    commit_user: str | None
+    commit_identifier: int | None
+    dynamic_overwrite: bool | None
+    """None where it is not given."""
+    table: Mapping[str, str]
+    evolution: Evolution | None = None
+    """How the table's columns follow those of the rows; None: not at all."""
+    replace_where: str | None = None
+    """The condition of an overwrite."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The table's path and branch, and the options of its store; `branch` None is main. `by_catalog`: as packed."""
+
+    path: str
+    branch: str | None
+    storage_options: Mapping[str, str] = field(repr=False)
+    verify: Verify | None = None
+    by_catalog: str | None = field(default=None, repr=False)
+
+
+def parse_column_names(text: str) -> tuple[str, ...]:
+    if text.startswith("["):
+        names = json.loads(text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("a JSON list of names is expected")
+        return tuple(names)
+    return tuple(name.strip() for name in text.split(","))
+
+
+def parse_id(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def parse_positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("it is 1 at least")
+    return number
+
+
+def make_choice_parser(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"it is {' or '.join(values)}")
+        return text.lower()
+
+    return parse
+
+
+def verify(text: str) -> Verify:
+    return cast("Verify", make_choice_parser(VERIFY_PAGES)(text))
+
+
+def parse_boolean(text: str) -> bool:
+    return make_choice_parser("true", "false")(text) == "true"
+
 
 T = TypeVar("T")
 
 TRAVEL: Mapping[str, Callable[[str], int | str]] = {
-    "as-of": id_or_text,
+    "as-of": parse_id,
     "snapshot": int,
     "tag": str,
-    "timestamp": id_or_text,
+    "timestamp": parse_id,
     "watermark": int,
     "version": str,
 }
@@ -92,7 +198,7 @@ class Options:
     `clock` reads Spark's own ``timestampAsOf``.
     """
 
-    def __init__(self, given: Mapping[str, str], clock: Clock = with_zone) -> None:
+    def __init__(self, given: Mapping[str, str], clock: Clock = check_zone) -> None:
         self._clock = clock
         self._given: dict[str, str] = {}
         self._called: dict[str, str] = {}
@@ -119,7 +225,7 @@ class Options:
     @property
     def pushes_filters(self) -> bool:
         """Whether Spark passes its filters; see `datasource.PushingReader`."""
-        return self._get(PUSH_FILTERS, boolean) or False
+        return self._get(PUSH_FILTERS, parse_boolean) or False
 
     @property
     def is_stream(self) -> bool:
@@ -140,7 +246,10 @@ class Options:
             whose = f"and {next(iter(chosen))!r} both say what is read" if chosen else "says which changes; say of what"
             raise InvalidArgument(f"the option {next(iter(between))!r} {whose}")
         return ReadOptions(
-            self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen), between
+            self._get("columns", parse_column_names),
+            self._given.get("filter"),
+            cast("TravelArguments", chosen),
+            between,
         )
 
     def stream(self) -> StreamOptions:
@@ -148,23 +257,23 @@ class Options:
         self._refuse_states()
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
-        _at_most_one("where a stream begins", begin)
+        _check_at_most_one("where a stream begins", begin)
         sizes = [name for name in LIMITS.values() if name in self._given]
-        _at_most_one("what a batch takes", sizes)
-        limits = (Limit(what, size) for what, name in LIMITS.items() if (size := self._get(name, positive)))
+        _check_at_most_one("what a batch takes", sizes)
+        limits = (Limit(what, size) for what, name in LIMITS.items() if (size := self._get(name, parse_positive)))
         return StreamOptions(
-            columns=self._get("columns", names_of_columns),
+            columns=self._get("columns", parse_column_names),
             filter=self._given.get("filter"),
-            starting_snapshot=next((self._get(name, positive) for name in begin if name in SNAPSHOTS), None),
-            starting_timestamp=next((self._get(name, id_or_text) for name in begin if name in TIMESTAMPS), None),
+            starting_snapshot=next((self._get(name, parse_positive) for name in begin if name in SNAPSHOTS), None),
+            starting_timestamp=next((self._get(name, parse_id) for name in begin if name in TIMESTAMPS), None),
             start=self._start(begin),
             begins=bool(begin) or MODE in self._given,
-            kinds=self._get(KINDS, boolean) or False,
+            kinds=self._get(KINDS, parse_boolean) or False,
             consumer_id=self._given.get(CONSUMER_ID),
-            most_snapshots=self._get("max-snapshots-per-trigger", positive),
+            most_snapshots=self._get("max-snapshots-per-trigger", parse_positive),
             limit=next(limits, None),
             least_rows=self._least_rows(),
-            raw=self._get(RAW, boolean) or False,
+            raw=self._get(RAW, parse_boolean) or False,
         )
 
     def _is_of_spark(self, name: str) -> bool:
@@ -180,7 +289,7 @@ class Options:
                 )
 
     def _start(self, begin: list[str]) -> str:
-        mode = self._get(MODE, one_of("default", *MODES)) or "default"
+        mode = self._get(MODE, make_choice_parser("default", *MODES)) or "default"
         if mode == "default":
             return CHANGES if begin else FULL
         start, needed = MODES[mode]
@@ -191,7 +300,7 @@ class Options:
         return start
 
     def _least_rows(self) -> LeastRows | None:
-        rows, delay = self._get(LEAST_ROWS, positive), self._get(MOST_DELAY, positive)
+        rows, delay = self._get(LEAST_ROWS, parse_positive), self._get(MOST_DELAY, parse_positive)
         if rows is None and delay is None:
             return None
         if rows is None or delay is None:
@@ -210,7 +319,7 @@ class Options:
             REPLACE_WHERE,
             *EVOLVING,
         }
-        mode = self._get(OVERWRITE_MODE, one_of("static", "dynamic"))
+        mode = self._get(OVERWRITE_MODE, make_choice_parser("static", "dynamic"))
         if mode is not None and not overwrite:
             raise InvalidArgument("the option 'partitionOverwriteMode' belongs to .mode('overwrite'); leave it out")
         if "commit-identifier" in self._given and "commit-user" not in self._given:
@@ -239,7 +348,7 @@ class Options:
         return condition
 
     def _evolution(self) -> Evolution | None:
-        merges, widens, casts = (self._get(name, boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
+        merges, widens, casts = (self._get(name, parse_boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
         if merges:
             return Evolution(widens, casts)
         if widens or casts:
@@ -248,7 +357,7 @@ class Options:
 
     def _refuse_paimons(self) -> None:
         for name in self._given:
-            if name.startswith(OF_PAIMONS_WRITES) and self._get(name, boolean):
+            if name.startswith(OF_PAIMONS_WRITES) and self._get(name, parse_boolean):
                 raise Unsupported(f"the option {name!r}", hint="change the table first, by morrow.open(path).alter")
 
     def _get(self, name: str, parse: Callable[[str], T]) -> T | None:
@@ -270,14 +379,14 @@ class Options:
                 )
 
 
-def options_of_reads(given: Mapping[str, str]) -> dict[str, str]:
+def select_read_options(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the options that a batch read takes; the others are a table's."""
     known = {*OF_READS, *OF_ALL}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: given[key] for key, name in names.items() if name in known or name.startswith(STORAGE_PREFIX)}
 
 
-def options_of_streams(given: Mapping[str, str]) -> dict[str, str]:
+def select_stream_options(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the options with those that say where a stream begins by names that no batch has."""
     own = {SNAPSHOTS[1]: SNAPSHOTS[0], TIMESTAMPS[1]: TIMESTAMPS[0]}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given if key.lower() not in OF_STATES}
@@ -295,6 +404,92 @@ def _refuse_elsewhere(name: str) -> None:
         raise InvalidArgument(f"there is no option {name!r} here: {ELSEWHERE[name]}")
 
 
-def _at_most_one(what: str, names: list[str]) -> None:
+def _check_at_most_one(what: str, names: list[str]) -> None:
     if len(names) > 1:
         raise InvalidArgument(f"{' and '.join(names)} both say {what}; give one of them")
+
+
+UNBOUNDED = 2**63 - 1
+
+SIZES: Mapping[str, Callable[[DataFile], int]] = {
+    "files": lambda _: 1,
+    "bytes": lambda file: file.size,
+    "rows": lambda file: file.row_count,
+}
+"""The size of a file, by kind of limit."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A maximum number of ``files``, ``bytes`` or ``rows``; None in place of a `Limit` means no limit."""
+
+    what: str
+    most: int
+
+    def size(self, file: DataFile) -> int:
+        """Returns the size of a file as it counts towards the limit."""
+        return SIZES[self.what](file)
+
+
+NO_END = Limit("files", UNBOUNDED)
+"""Tells Spark that there is a limit, of a kind that it does not have."""
+
+
+def to_spark(limit: Limit | None) -> ReadLimit:
+    """Converts a limit to Spark's classes."""
+    from pyspark.sql.streaming import datasource
+
+    if limit is None:
+        return datasource.ReadAllAvailable()
+    kinds = {"files": datasource.ReadMaxFiles, "bytes": datasource.ReadMaxBytes, "rows": datasource.ReadMaxRows}
+    return kinds[limit.what](limit.most)
+
+
+def from_spark(limit: ReadLimit) -> Limit | None:
+    """Converts a limit of Spark. Raises `Unsupported` for another kind."""
+    from pyspark.sql.streaming import datasource
+
+    if isinstance(limit, datasource.ReadAllAvailable):
+        return None
+    if isinstance(limit, datasource.ReadMaxFiles):
+        return Limit("files", limit.max_files)
+    if isinstance(limit, datasource.ReadMaxBytes):
+        return Limit("bytes", limit.max_bytes)
+    if isinstance(limit, datasource.ReadMaxRows):
+        return Limit("rows", limit.max_rows)
+    raise Unsupported(f"the limit {type(limit).__name__} of a stream")
+
+
+@dataclass(frozen=True)
+class ByCatalog:
+    """A table of a catalog, which is opened anew by its settings. Secrets travel as loans (`engine/io/secrets.py`)."""
+
+    settings: Settings
+    name: str
+
+    @classmethod
+    def of(cls, catalog: Catalog, name: str) -> ByCatalog:
+        """Raises `Unsupported` for a catalog that another process cannot open, such as one of a caller's own."""
+        settings = getattr(catalog, "settings", None)
+        if not isinstance(settings, Settings):
+            raise Unsupported("a stream of a table whose catalog commits", where=name, hint="read it in batches")
+        return cls(replace(settings, raw=settings.raw.lent(), extra=settings.extra.lent()), name)
+
+    def packed(self) -> Mapping[str, str]:
+        """Returns the options that say it."""
+        return {BY_CATALOG: base64.b64encode(pickle.dumps(self)).decode("ascii")}
+
+    def metadata(self) -> TableMetadata:
+        """Opens the table. Raises as `open_catalog` and `Catalog.table`."""
+        return opening.open_catalog(self.settings).table(self.name)
+
+
+BY_CATALOG = "by-catalog"
+"""The option, which only Morrow sets."""
+
+
+def unpack_table(text: str) -> ByCatalog:
+    """Returns what `packed` has packed, in another process of the session."""
+    found = pickle.loads(base64.b64decode(text))
+    assert isinstance(found, ByCatalog)
+    return found

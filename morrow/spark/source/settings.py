@@ -1,17 +1,23 @@
-"""Settings of the session: ``spark.paimon.<option>``, ``spark.paimon.<catalog>.<database>.<table>.<option>``."""
+"""Names of the options of ``format("morrow")``, in lower case, and settings of a session.
+
+Settings for tables are ``spark.paimon.<option>`` and ``spark.paimon.<catalog>.<database>.<table>.<option>``.
+``timestampAsOf`` is read on the clock of the session if it names no zone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
-from morrow.engine.catalog.names import object_name
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX
-from morrow.engine.options.declared import spark as connector
-from morrow.engine.options.declaring import TUNING
-from morrow.engine.options.registry import OPTIONS, options_of
-from morrow.engine.telling import is_secret
+from morrow.engine.options.declarations import TUNING
+from morrow.engine.options.declared import connectors as connector
+from morrow.engine.options.declared import scans
+from morrow.engine.options.registry import OPTIONS, find_options
+from morrow.engine.redaction import is_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,30 +36,30 @@ HARMLESS = frozenset(
 """Options of Paimon's connector, and of Java's threads and memory, that say how it works, and not what it does."""
 
 
-def options_for(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
-    """Returns the options that the settings, without their prefix, have for a table. Raises as `settings_for`."""
-    return {option: settings[key] for option, key in settings_for(settings, catalog, database, table).items()}
+def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
+    """Returns the options that the settings, without their prefix, have for a table. Raises as `match_settings`."""
+    return {option: settings[key] for option, key in match_settings(settings, catalog, database, table).items()}
 
 
-def names_in(path: str) -> tuple[str, str, str]:
+def parse_names(path: str) -> tuple[str, str, str]:
     """Returns the names by which settings are for the table of a path: Spark's own catalog, its last two folders."""
-    folder, _, table = object_name(path).table.rstrip("/").rpartition("/")
+    folder, _, table = parse_object_name(path).table.rstrip("/").rpartition("/")
     return SPARKS_CATALOG, folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
 
 
 def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str, table: str) -> None:
     """Refuses settings for a table in a session whose JVM does not ask for them; errors speak of `what`.
 
-    Raises `Unsupported`; others as `settings_for`.
+    Raises `Unsupported`; others as `match_settings`.
     """
     rows = spark.sql("SET").collect()
     given = {row[0].removeprefix(PREFIX): row[1] for row in rows if row[0].startswith(PREFIX)}
-    if found := settings_for(given, catalog, database, table):
+    if found := match_settings(given, catalog, database, table):
         key = next(iter(found.values()))
         raise Unsupported(f"{what} under the setting {PREFIX}{key}, without a catalog in the JVM,", hint="unset it")
 
 
-def settings_for(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
+def match_settings(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
     """Returns by option the setting, without its prefix, that says its value for a table.
 
     Those for the table count before those for all; with fewer ``*`` before those with more.
@@ -63,17 +69,17 @@ def settings_for(settings: Mapping[str, str], catalog: str, database: str, table
     """
     found: list[tuple[int, str, str]] = []
     for key in settings:
-        if options_of(key):
+        if find_options(key):
             found.append((-1, key, key))
             continue
-        given = [own for own in _own(key, (catalog, database, table)) if options_of(own[1])]
+        given = [own for own in _own(key, (catalog, database, table)) if find_options(own[1])]
         found += [(rank, option, key) for rank, option in given]
         if not given and is_secret(key):
             raise Unsupported(
                 f"the setting {PREFIX}{key}, which Spark shows to all who see its events,",
                 hint="RESET it, and give the catalog storage_options, or format('morrow') the option storage.<name>",
             )
-        if not given and not any(options_of(rest) for rest in _rests(key)):
+        if not given and not any(find_options(rest) for rest in _list_suffixes(key)):
             raise InvalidArgument(f"the setting {PREFIX}{key}: there is no option {key!r} of tables")
     return {option: key for _, option, key in sorted(found) if option not in HARMLESS}
 
@@ -88,7 +94,125 @@ def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int,
             yield from _own(key.removeprefix(f"{name}."), names[1:], rank + (name != ANY))
 
 
-def _rests(key: str) -> Iterator[str]:
+def _list_suffixes(key: str) -> Iterator[str]:
     """Yields what follows three names and more: the settings for other tables."""
     parts = key.split(".")
     return (".".join(parts[at:]) for at in range(3, len(parts)))
+
+
+STORAGE_PREFIX = "storage."
+"""The prefix of `storage_options`. Spark redacts options named secret, token, password or access key in plans."""
+
+ALIASES = {
+    scans.SCAN_SNAPSHOT_ID.key: "snapshot",
+    scans.SCAN_TAG_NAME.key: "tag",
+    scans.SCAN_TIMESTAMP.key: "timestamp",
+    scans.SCAN_TIMESTAMP_MILLIS.key: "timestamp",
+    "timestampasof": "timestamp",
+    scans.SCAN_WATERMARK.key: "watermark",
+    scans.SCAN_VERSION.key: "as-of",
+    "versionasof": "as-of",
+    "scan.from-snapshot-id": "starting-snapshot",
+    "mergeschema": connector.WRITE_MERGE_SCHEMA.key,
+    "partition-overwrite": "partitionoverwritemode",
+}
+"""Names in Paimon and Spark -> the option's name here."""
+
+LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
+LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
+SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
+"""Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
+OF_STATES = ("versionasof", "timestampasof")
+"""Spark's own options of a state, which no stream takes, whatever they are called here."""
+MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
+RAW = "raw"
+"""The option of a stream that asks for rows as they were written, where they are no whole rows."""
+OF_STREAMS = (
+    SNAPSHOTS[0],
+    TIMESTAMPS[0],
+    MODE,
+    CONSUMER_ID,
+    KINDS,
+    RAW,
+    "max-snapshots-per-trigger",
+    *LIMITS.values(),
+    LEAST_ROWS,
+    MOST_DELAY,
+)
+
+FULL, CHANGES = "full", "changes"
+MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "full": (FULL, ()),
+    "latest-full": (FULL, ()),
+    "latest": (CHANGES, ()),
+    "from-snapshot": (CHANGES, SNAPSHOTS),
+    "from-snapshot-full": (FULL, SNAPSHOTS),
+    "from-timestamp": (CHANGES, TIMESTAMPS),
+}
+"""``scan.mode`` -> the start of a stream, and the options of which it then needs one.
+
+Without a mode (``default``) these options decide, and without them a stream begins with all rows.
+"""
+
+MERGE_SCHEMA, WIDENING, CASTING = (
+    connector.WRITE_MERGE_SCHEMA.key,
+    connector.WRITE_MERGE_SCHEMA_TYPE_WIDENING.key,
+    connector.WRITE_MERGE_SCHEMA_EXPLICIT_CAST.key,
+)
+EVOLVING = frozenset((MERGE_SCHEMA, WIDENING, CASTING))
+"""Options of a write that change the table's columns; the first is ``mergeSchema`` in other formats of Spark."""
+
+OF_PAIMONS_WRITES = (connector.WRITE_USE_V2_WRITE.key,)
+"""Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
+
+REPLACE_WHERE = "replacewhere"
+"""The condition of an overwrite, by the name that it has in Delta's format."""
+PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
+
+SOURCES_OF_CHANGES = tuple(
+    option.key
+    for option in (scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP, scans.INCREMENTAL_TO_AUTO_TAG)
+)
+OF_CHANGES = (
+    *SOURCES_OF_CHANGES,
+    scans.INCREMENTAL_BETWEEN_SCAN_MODE.key,
+    scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
+)
+"""Options of a batch read that ask for the changes between two states, and those of them that say which."""
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("catalog", "database", "table"),
+        "name the table, by spark.table('pm.db.t') and writeTo('pm.db.t'), or give its path alone",
+    ),
+    KINDS: "in batches, read the system table of its path: .load(path + '$audit_log')",
+}
+"""Options that Paimon's format has, and what says the same here."""
+
+PATH = "path"
+"""The argument of `load` and `save`, as Spark passes it among the options."""
+OF_SPARK = frozenset({PATH, "paths", "checkpointlocation", "queryname", "outputmode"})
+"""Further options that Spark passes."""
+
+Clock: TypeAlias = Callable[[str], int | str]
+"""Reads a time. Raises `ValueError` for what is none."""
+
+
+def get_clock(spark: SparkSession) -> Clock:
+    """Returns how a session reads times, in milliseconds."""
+
+    def millis(text: str) -> int:
+        from pyspark.sql import functions as f
+
+        found: int | None = spark.range(1).select(f.unix_millis(f.try_to_timestamp(f.lit(text)))).collect()[0][0]
+        if found is None:
+            raise ValueError("it is a time such as '2024-01-01 00:00:00'")
+        return found
+
+    return millis
+
+
+def check_zone(text: str) -> str:
+    """Returns a time that names its zone, as it has to where no session says which clock it is on."""
+    if dt.datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("nothing says here which zone it is in; write it with an offset, such as +01:00")
+    return text

@@ -1,26 +1,33 @@
-"""Queries over tables by their full names: each table is a DataFrame that Spark's SQL is given by a placeholder."""
+"""Queries over tables by their names: Spark's SQL is given a DataFrame for each table, by a placeholder.
+
+USE sets the catalog and database of names that lack them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
-from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
-from morrow.queries.incremental import CHANGES_BY, are_of_changes, changes
-from morrow.spark.catalogs.created import text_literal
-from morrow.spark.catalogs.partitions import greatest_of
-from morrow.spark.catalogs.place import Place, full_name, parsed
-from morrow.spark.catalogs.read_options import travel
-from morrow.spark.catalogs.words import name_of
-from morrow.spark.reading.expressions import quoted
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.queries.incremental import CHANGES_BY, has_change_options, parse_change_options
+from morrow.spark.catalogs.descriptions import quote_text
+from morrow.spark.catalogs.options import parse_travel
+from morrow.spark.catalogs.partitions import find_max_partition
+from morrow.spark.catalogs.questions import Place, build_full_name, parse_name
+from morrow.spark.catalogs.reads import read_changes
+from morrow.spark.catalogs.syntax import split_name
+from morrow.spark.expressions import quote_name
 from morrow.spark.reading.read import to_dataframe
-from morrow.spark.source.changed import to_dataframe as changed_rows
-from morrow.spark.source.instants import Clock, clock_of
-from morrow.spark.source.settings import refuse_settings
-from morrow.spark.statements.current import completed, full_path
-from morrow.spark.statements.text import Statement, replaced
+from morrow.spark.source.settings import Clock, get_clock, refuse_settings
+from morrow.spark.statements.tokens import Statement, replace_parts
+from morrow.statements.tokens import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,14 +60,14 @@ class Session:
 
     def named(self, path: tuple[str, ...]) -> tuple[Place, str]:
         """Returns the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
-        path = full_path(self, path)
+        path = complete_path(self, path)
         place = self.place(path)
         if place is None or len(path) != 3:
             known = ", ".join(self.places)
             raise TableNotFound(
                 f"there is no table {'.'.join(path)}; tables are named catalog.database.table ({known})"
             )
-        return place, full_name(path[1:2], path[2])
+        return place, build_full_name(path[1:2], path[2])
 
     def table(self, path: tuple[str, ...]) -> Table:
         """Opens the table or branch that a statement changes. Raises `TableNotFound`."""
@@ -74,7 +81,7 @@ def query(session: Session, text: str) -> DataFrame:
     Raises:
         TableNotFound, and what reads of a state raise. Unsupported: a statement in a WITH that changes rows.
     """
-    text = completed(session, text)
+    text = complete_query(session, text)
     words = Statement(text)
     parts: dict[tuple[int, int], str] = {}
     frames: dict[str, DataFrame] = {}
@@ -82,57 +89,57 @@ def query(session: Session, text: str) -> DataFrame:
     for first, path in words.paths():
         start = words.start(first)
         if path == MAX_PT:
-            path = full_path(session, path)
+            path = complete_path(session, path)
         if len(path) == 1 and path[0].lower() in CHANGES_BY and words.word() == "(":
-            key: tuple[object, ...] = (path[0].lower(), *_constants(words.expressions(), path[0]))
+            key: tuple[object, ...] = (path[0].lower(), *_parse_constants(words.expressions(), path[0]))
         elif session.place(path) is None or len(path) < 3:
             if len(path) == 1 and path[0].upper() in CHANGING and words.word() in ("INTO", "OVERWRITE", "FROM"):
-                raise _changes_rows(path[0].upper(), text)
+                raise _make_change_error(path[0].upper(), text)
             continue
         elif path[1:] == MAX_PT and words.word() == "(":
-            value = _greatest(session, path[0], words.expressions())
-            parts[start, words.taken] = text_literal(value)
+            value = _find_max_partition(session, path[0], words.expressions())
+            parts[start, words.taken] = quote_text(value)
             continue
         elif len(path) > 3:  # a column
-            parts[start, words.start(first + 5)] = quoted(path[2])
+            parts[start, words.start(first + 5)] = quote_name(path[2])
             continue
         else:
-            key = (path, *_state(words))
+            key = (path, *_parse_state(words))
         stop = words.taken
         if key not in known:
             known[key] = f"{PLACEHOLDER}{len(known)}"
-            frames[known[key]] = _frame(session, key)
+            frames[known[key]] = _make_frame(session, key)
         parts[start, stop] = f"{{{known[key]}}}"
         while words.one_of("TABLESAMPLE", "REPEATABLE"):  # comes before the alias
             words.parenthesized()
         end = words.taken
         if len(path) == 3 and words.alias() is None and not WHOLE.search(text[:start]):
-            parts[end, end] = f" AS {quoted(path[2])}"
+            parts[end, end] = f" AS {quote_name(path[2])}"
     if not parts:
         return session.spark.sql(text)
     if not frames:
-        return session.spark.sql(replaced(text, parts))
+        return session.spark.sql(replace_parts(text, parts))
     named: dict[str, Any] = {**frames}
-    return session.spark.sql(_with_placeholders(text, parts), None, **named)
+    return session.spark.sql(_insert_placeholders(text, parts), None, **named)
 
 
-def _changes_rows(verb: str, text: str) -> Unsupported:
+def _make_change_error(verb: str, text: str) -> Unsupported:
     """Returns the error of a statement that changes rows and begins as a query does."""
     if Statement(text).word() == "EXPLAIN":
         return Unsupported(f"EXPLAIN of {verb} here", hint="there is EXPLAIN of queries")
     return Unsupported(f"{verb} after WITH", hint="put the WITH into its query")
 
 
-def _greatest(session: Session, catalog: str, arguments: list[str]) -> str:
+def _find_max_partition(session: Session, catalog: str, arguments: list[str]) -> str:
     """Returns what ``max_pt`` of a table's name is, with or without the catalog's. Raises `Unsupported` for others."""
-    given = _constants(arguments, MAX_PT[-1])
+    given = _parse_constants(arguments, MAX_PT[-1])
     if len(given) != 1:
         raise InvalidArgument(f"{MAX_PT[-1]} takes the name of a table")
-    name = name_of(given[0])
-    return greatest_of(session.table((catalog, *name) if len(name) == 2 else name))
+    name = split_name(given[0])
+    return find_max_partition(session.table((catalog, *name) if len(name) == 2 else name))
 
 
-def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
+def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
     """Returns the text for `str.format`."""
     doubled, moved, shift = [], {}, 0
     for number, character in enumerate(text):
@@ -140,10 +147,10 @@ def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
         moved[number] = number + shift
         shift += character in "{}"
     moved[len(text)] = len(text) + shift
-    return replaced("".join(doubled), {(moved[a], moved[b]): new for (a, b), new in parts.items()})
+    return replace_parts("".join(doubled), {(moved[a], moved[b]): new for (a, b), new in parts.items()})
 
 
-def _state(words: Statement) -> tuple[tuple[str, str], ...]:
+def _parse_state(words: Statement) -> tuple[tuple[str, str], ...]:
     """Takes the state of a table that is asked for after its name, as options of a read."""
     for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestampAsOf")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
@@ -161,45 +168,45 @@ def _state(words: Statement) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def _frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
+def _make_frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
     if isinstance(key[0], str):
-        return _changes(session, key[0], key[1:])
+        return _read_changes(session, key[0], key[1:])
     path, *options = key
     place, name = session.named(path)
     refuse_settings(session.spark, "a statement", place.name, *name.split(".", 1))
     given: dict[str, str] = dict(options)
-    parts = parsed(name)
-    if are_of_changes(given):
-        return _between(session, place.catalog.table(parts.table, branch=parts.branch), given)
-    at = _at(given, clock_of(session.spark))
+    parts = parse_name(name)
+    if has_change_options(given):
+        return _read_between(session, place.catalog.table(parts.table, branch=parts.branch), given)
+    at = _parse_travel(given, get_clock(session.spark))
     if parts.system is not None or name.startswith("sys."):
         return to_dataframe(place.catalog.system(name, **at), session.spark)
     return to_dataframe(place.table(name).scan(**at), session.spark)
 
 
-def _at(given: Mapping[str, str], clock: Clock) -> TravelArguments:
+def _parse_travel(given: Mapping[str, str], clock: Clock) -> TravelArguments:
     if set(given) == {"version"}:
         return {"version": given["version"]}
     if set(given) == {SECONDS}:
         return {"timestamp": int(float(given[SECONDS]) * 1000)}
-    return travel(given, clock=clock) if given else {}
+    return parse_travel(given, clock=clock) if given else {}
 
 
-def _between(session: Session, table: Table, given: Mapping[str, str]) -> DataFrame:
-    asked = changes(table, given)
+def _read_between(session: Session, table: Table, given: Mapping[str, str]) -> DataFrame:
+    asked = parse_change_options(table, given)
     found = table.changes(1, 1, mode="diff") if asked is None else table.changes(**asked)
-    return changed_rows(found, session.spark, with_kinds=False)
+    return read_changes(found, session.spark, with_kinds=False)
 
 
-def _changes(session: Session, function: str, arguments: tuple[str, ...]) -> DataFrame:
+def _read_changes(session: Session, function: str, arguments: tuple[str, ...]) -> DataFrame:
     option, count = CHANGES_BY[function]
     if len(arguments) != count + 1:
         raise InvalidArgument(f"{function} takes the name of a table and {count} more")
-    place, name = session.named(name_of(arguments[0]))
-    return _between(session, place.table(name), {option: ",".join(arguments[1:])})
+    place, name = session.named(split_name(arguments[0]))
+    return _read_between(session, place.table(name), {option: ",".join(arguments[1:])})
 
 
-def _constants(texts: list[str], function: str) -> list[str]:
+def _parse_constants(texts: list[str], function: str) -> list[str]:
     found = []
     for text in texts:
         words = Statement(text)
@@ -208,3 +215,159 @@ def _constants(texts: list[str], function: str) -> list[str]:
         if not words.is_at_end():
             raise Unsupported(f"{function} of anything but constants")
     return found
+
+
+DEFAULT = "default"
+"""The database that is current where only a catalog was named, as in Spark."""
+OF_SPARK = ("spark_catalog", "system", "global_temp")
+"""What names of Spark's own begin with."""
+FUNCTIONS = {"current_catalog": 0, "current_database": 1, "current_schema": 1}
+EXPLAINED = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "SIMPLE")
+
+_CURRENT: WeakKeyDictionary[SparkSession, tuple[str, str]] = WeakKeyDictionary()
+
+
+class Places(Protocol):
+    """A session, and its warehouses by name."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+    @property
+    def places(self) -> Mapping[str, Place]: ...
+
+
+def get_current(session: Places) -> tuple[str, str] | None:
+    """Returns the catalog and database of the last USE; None where that is Spark's own, or is not there now."""
+    found = _CURRENT.get(session.spark)
+    return found if found is not None and found[0] in session.places else None
+
+
+def complete_path(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the name of a table with its catalog and database, where it lacks them."""
+    now = get_current(session)
+    if now is None or len(path) > 2 or path[0] in session.places or path[0] in OF_SPARK:
+        return path
+    return (*now, *path) if len(path) == 1 else (now[0], *path)
+
+
+def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the name of a database with its catalog; without a name the current one."""
+    now = get_current(session)
+    if now is None or len(path) > 1:
+        return path
+    return (now[0], *path) if path else now
+
+
+def use(session: Places, words: Statement) -> bool:
+    """Takes what follows USE; returns whether it names a warehouse: everything else is Spark's."""
+    is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
+    path = words.path()
+    words.end()
+    if len(path) == 1 and (is_database or path[0] not in session.places):
+        now = get_current(session)
+        if now is None or path[0] in OF_SPARK:
+            _CURRENT.pop(session.spark, None)
+            return False
+        path = (now[0], *path)
+    if path[0] not in session.places:
+        _CURRENT.pop(session.spark, None)
+        return False
+    if len(path) > 2:
+        raise DatabaseNotFound(f"there is no database {'.'.join(path)}; they are named catalog.database")
+    if len(path) == 2 and path[1] not in session.places[path[0]].catalog.databases():
+        raise DatabaseNotFound(f"there is no database {'.'.join(path)}")
+    _CURRENT[session.spark] = (path[0], path[1] if len(path) == 2 else DEFAULT)
+    return True
+
+
+def complete_query(session: Places, text: str) -> str:
+    """Returns a query in which the names of tables have a catalog and a database, and what is current stands as text.
+
+    Names of common table expressions and temporary views stay as they are.
+
+    Raises:
+        Unsupported: a query that sqlglot does not parse, whose names nobody knows.
+    """
+    now = get_current(session)
+    if now is None:
+        return text
+    parts: dict[tuple[int, int], str] = {}
+    views: set[str] | None = None
+    for table in _find_tables(text):
+        if not isinstance(table.this, exp.Identifier) or table.find_ancestor(exp.Hint):
+            continue
+        path = tuple(part.name for part in table.parts)
+        if complete_path(session, path) == path or _is_common(table, path):
+            continue
+        if len(path) == 1:
+            views = _list_views(session.spark) if views is None else views
+            if path[0].casefold() in views:
+                continue
+        start = table.parts[0].meta["start"]
+        parts[start, start] = "".join(f"{quote_name(name)}." for name in now[: 3 - len(path)])
+    words = Statement(text)
+    for first, path in words.paths():
+        if path[0].upper() == "IDENTIFIER" and words.word() == "(":
+            raise Unsupported("IDENTIFIER(...) after USE", hint="write the name as catalog.database.table")
+        if len(path) == 1 and path[0].lower() in FUNCTIONS and words.has("(", ")"):
+            parts[words.start(first), words.taken] = quote_text(now[FUNCTIONS[path[0].lower()]])
+    return replace_parts(text, parts)
+
+
+def _find_tables(text: str) -> Iterator[exp.Table]:
+    """Yields the tables of a query, which know where they stand in it."""
+    try:
+        tree = sqlglot.parse_one(_hide_clauses(text), dialect="spark")
+    except SqlglotError as error:
+        raise Unsupported("this query after USE", hint="name its tables as catalog.database.table") from error
+    if isinstance(tree, exp.Command):
+        raise Unsupported("this query after USE", hint="name its tables as catalog.database.table")
+    return tree.find_all(exp.Table)
+
+
+def _hide_clauses(text: str) -> str:
+    """Returns a query without what sqlglot does not parse, blanks in its place: EXPLAIN, TABLE, options of a read."""
+    words, cut = Statement(text), list[tuple[int, int]]()
+    if words.has("EXPLAIN"):
+        words.one_of(*EXPLAINED)
+        cut.append((0, words.taken))
+    begins = words.at
+    while words.next is not None:
+        at = words.at
+        if words.word() == "TABLE" and (at == begins or words.tokens[at - 1].text in ("(", "AS")):
+            words.at += 1
+            cut.append((words.start(at), words.taken))
+        elif words.word() == "WITH" and words.word(1) == "(":
+            words.at += 1
+            words.properties()
+            cut.append((words.start(at), words.taken))
+        else:
+            words.at += 1
+    for start, stop in cut:
+        is_table = text[start:stop].upper() == "TABLE"
+        text = text[:start] + ("FROM" if is_table else "").ljust(stop - start) + text[stop:]
+    return text
+
+
+def _is_common(table: exp.Table, path: tuple[str, ...]) -> bool:
+    """Whether a name is that of a common table expression that is known where it stands."""
+    if len(path) > 1:
+        return False
+    node, inside = table.parent, None
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        found = node.args.get("with_") or node.args.get("with")
+        if isinstance(found, exp.With):
+            known = found.expressions
+            if inside in known and not found.args.get("recursive"):
+                known = known[: known.index(inside)]
+            if any(each.alias.casefold() == path[0].casefold() for each in known):
+                return True
+        node = node.parent
+    return False
+
+
+def _list_views(spark: SparkSession) -> set[str]:
+    """Returns the names of the temporary views of a session, which come before tables, in lower case."""
+    return {row.viewName.casefold() for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}

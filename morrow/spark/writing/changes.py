@@ -1,39 +1,62 @@
-"""Changes of rows that Spark has derived from one state of a table: DELETE, UPDATE and MERGE, in one commit."""
+"""Changes of rows that Spark has derived from one snapshot of a table: DELETE, UPDATE and MERGE, in one commit.
+
+`update` sets columns by expressions of Spark. In an append table rows are deleted by their positions and others
+added: executors compute the rows once and write the new ones. The driver gets the positions of deleted rows, eight
+bytes each, and makes deletion vectors, or files with the remaining rows; it commits all of it at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from morrow.engine.errors import CommitConflict, Unsupported
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import FAILED, KIND, ROW_PARTITION, SPARKS_OLD_KEY
-from morrow.spark.job.registry import Work
-from morrow.spark.job.run import mapped
-from morrow.spark.job.table import TableAccess
-from morrow.spark.reading.distributed import to_dataframe
-from morrow.spark.reading.hidden import row_id
-from morrow.spark.writing.delete import check_exact, rows_to_delete
-from morrow.spark.writing.job import Commit
+from morrow.engine.io.resolve import Roots
+from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, reserve_name
+from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
+from morrow.spark.expressions import quote_name
+from morrow.spark.job.execution import map_rows
+from morrow.spark.job.tasks import Work
+from morrow.spark.job.wire import TableAccess
+from morrow.spark.reading.distributed import list_row_id, to_dataframe
+from morrow.spark.writing.assignments import Assignments, assign_columns, is_column, resolve_columns, to_column
+from morrow.spark.writing.delete import check_exact, find_deleted_rows
+from morrow.spark.writing.job import Commit, write_files
 from morrow.spark.writing.job import write as write_job
-from morrow.spark.writing.row_changes import change_places
-from morrow.spark.writing.version_work import VersionJob, new_name, old_name
+from morrow.spark.writing.tasks import VersionJob, name_new, name_old
+from morrow.spark.writing.write import Place, open_metadata
+from morrow.writers.append.bucket_compaction import check_rewritable
+from morrow.writers.append.row_level import RowChanges
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
-from morrow.writers.operations.delete import columns_of_deletion
-from morrow.writers.operations.new_versions import (
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.operations.commits import commit_once
+from morrow.writers.operations.delete import list_deletion_columns
+from morrow.writers.operations.isolation import (
+    check_alone,
+    find_hidden_buckets,
+    find_readable_snapshot,
+    plan_where,
+    run_serially,
+)
+from morrow.writers.operations.merge import TARGET
+from morrow.writers.operations.update import (
     OVERWRITE,
     check_deletable,
     check_updatable,
-    moves_rows,
-    stays_in_partition,
+    has_moving_rows,
+    instead_of_update,
+    make_partition_error,
 )
-from morrow.writers.operations.scanning import plan_where
-from morrow.writers.operations.serial import check_alone, hidden_places, readable
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 DELETE = "DELETE"
 OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
@@ -73,14 +96,14 @@ def change(
         return change_places(rows, target, premise, properties)
     commit = Commit(properties=properties, premise=premise)
     if command == DELETE:
-        given = row_id(target.schema, target.options)
+        given = list_row_id(target.schema, target.options)
         numbered = {name: f"k{at}" for at, name in enumerate(given)}
-        identified = _identified(target, numbered)
+        identified = _find_old_keys(target, numbered)
         keys = rows.toDF(KIND, *numbered.values()).select(*(column.alias(name) for name, column in identified.items()))
-        is_enough = columns_of_deletion(target) == tuple(identified)
-        found = rows_to_delete(keys, target, None, None if is_enough else premise, tuple(identified))
+        is_enough = list_deletion_columns(target) == tuple(identified)
+        found = find_deleted_rows(keys, target, None, None if is_enough else premise, tuple(identified))
         return write_job(found, target, "-D", commit)
-    return write_job(_of_kinds(rows, target, command, premise), target, KIND, commit)
+    return write_job(_add_kinds(rows, target, command, premise), target, KIND, commit)
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:
@@ -91,8 +114,8 @@ def check_premise(target: WriteTarget, premise: Premise) -> None:
         Unsupported: rows are read from a fallback branch.
     """
     check_alone(target, premise.read, premise.filter)
-    if premise.read is not None and hidden_places(target, premise.read):
-        readable(target)
+    if premise.read is not None and find_hidden_buckets(target, premise.read):
+        find_readable_snapshot(target)
         raise CommitConflict(f"{target.where}: rows were compacted only after the table was read; {ADVICE}")
 
 
@@ -101,42 +124,42 @@ def _check_updatable(target: WriteTarget, command: str) -> None:
     check_exact(target, tuple(target.schema.by_name))
 
 
-def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> DataFrame:
+def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> DataFrame:
     """Returns complete rows, with their kinds in the column `KIND`."""
     from pyspark.sql import functions
 
     names = tuple(target.schema.by_name)
     olds = tuple(name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :])
-    number = {name: new_name(at) for at, name in enumerate(names)}
+    number = {name: name_new(at) for at, name in enumerate(names)}
     numbered = {name: f"k{at}" for at, name in enumerate(olds)}
     changed = rows.toDF(KIND, *number.values(), *numbered.values())
     operation = functions.col(KIND)
-    identified = _identified(target, numbered)
+    identified = _find_old_keys(target, numbered)
     for name, old in identified.items():
         new = updated = functions.col(number[name])
-        if name in target.schema.primary_keys or not moves_rows(target):
-            failed = functions.raise_error(functions.lit(_of_key(target, command, name)))
+        if name in target.schema.primary_keys or not has_moving_rows(target):
+            failed = functions.raise_error(functions.lit(_describe_key_error(target, command, name)))
             updated = functions.when(old.eqNullSafe(new), old).otherwise(failed)
         deleted = functions.coalesce(new, old)  # Spark gives either
         fixed = functions.when(operation == UPDATED, updated).when(operation == DELETED, deleted).otherwise(new)
         changed = changed.withColumn(number[name], fixed)
     folds = target.merge is not None and target.merge.folds
-    needed = columns_of_deletion(target) or names
+    needed = list_deletion_columns(target) or names
     if folds or not {*needed} <= {*target.schema.primary_keys, *identified}:
-        changed = _with_old(changed, target, number, premise, identified)
-    kind = functions.when(operation == DELETED, _deleted_kind(target))
+        changed = _join_old(changed, target, number, premise, identified)
+    kind = functions.when(operation == DELETED, _get_deleted_kind(target))
     for value in (UPDATED, INSERTED):
         kind = kind.when(operation == value, functions.lit(OPERATIONS[value]))
     changed = changed.withColumn(KIND, kind.otherwise(functions.raise_error(functions.lit("an unknown operation"))))
     if folds:
-        changed = _as_versions(changed, target, command)
+        changed = _to_versions(changed, target, command)
     field = target.write.rowkind_field
     if field in number:
         changed = changed.withColumn(number[field], functions.col(KIND))
     return changed.select(KIND, *number.values()).toDF(KIND, *names)
 
 
-def _identified(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Column]:
+def _find_old_keys(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Column]:
     """Returns the old values of row keys, by name, of columns that hold them, or the partition as a struct."""
     from pyspark.sql import functions
 
@@ -149,16 +172,16 @@ def _identified(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Co
     return found
 
 
-def _of_key(target: WriteTarget, command: str, name: str) -> str:
+def _describe_key_error(target: WriteTarget, command: str, name: str) -> str:
     if name not in target.schema.primary_keys:
-        return f"Unsupported: {stays_in_partition(target, name, command)}"
+        return f"Unsupported: {make_partition_error(target, name, command)}"
     return (
         f"InvalidArgument: {target.where}: {command} would change {name!r}, which is part of the primary key; delete "
         "the row and insert another"
     )
 
 
-def _deleted_kind(target: WriteTarget) -> Column:
+def _get_deleted_kind(target: WriteTarget) -> Column:
     """Returns the kind of deleted rows, or the error of a table that deletes none, for the first such row."""
     from pyspark.sql import functions
 
@@ -169,7 +192,7 @@ def _deleted_kind(target: WriteTarget) -> Column:
     return functions.lit(OPERATIONS[DELETED])
 
 
-def _with_old(
+def _join_old(
     changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise, identified: Collection[str]
 ) -> DataFrame:
     """Returns the rows, and beside them those they were; deleted ones with all their values, where their engine needs
@@ -178,14 +201,14 @@ def _with_old(
     from pyspark.sql import functions
 
     plan = plan_where(target, premise.read, premise.filter)
-    old = {name: old_name(at) for at, name in enumerate(number)}
+    old = {name: name_old(at) for at, name in enumerate(number)}
     stored = to_dataframe(plan, target.store, changed.sparkSession).toDF(*old.values())
     keys = (key for key in target.schema.row_keys if key in target.schema.primary_keys or key in identified)
     same = [functions.col(number[key]).eqNullSafe(functions.col(old[key])) for key in keys]
     joined = changed.join(stored, reduce(lambda left, right: left & right, same), "left")
     operation = functions.col(KIND)
     complete = {name: functions.col(c) for name, c in number.items()}
-    for name in columns_of_deletion(target) or old:
+    for name in list_deletion_columns(target) or old:
         deleted = functions.when(operation == DELETED, functions.col(old[name]))
         complete[name] = deleted.otherwise(complete[name])
     sequence = target.options.sequence_fields
@@ -201,8 +224,8 @@ def _with_old(
     return joined.select(KIND, *(value.alias(number[name]) for name, value in complete.items()), *old.values())
 
 
-def _as_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
-    """Returns the versions to write of the rows of `_with_old`; an error for rows that no version makes.
+def _to_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
+    """Returns the versions to write of the rows of `_join_old`; an error for rows that no version makes.
 
     What a function combines is null in them, and a value that a null would leave as it is cannot be made null.
     """
@@ -210,11 +233,11 @@ def _as_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataF
     from pyspark.sql.types import StringType, StructField, StructType
 
     names = tuple(target.schema.by_name)
-    numbers = [new_name(at) for at in range(len(names))]
+    numbers = [name_new(at) for at in range(len(names))]
     types = {field.name: field.dataType for field in changed.schema.fields}
     columns = [StructField(name, types[name]) for name in (KIND, *numbers)]
     job = VersionJob(TableAccess.of(target), names, command)
-    made = mapped(changed, Work.VERSIONS, job, StructType([*columns, StructField(FAILED, StringType())]))
+    made = map_rows(changed, Work.VERSIONS, job, StructType([*columns, StructField(FAILED, StringType())]))
     failed = functions.raise_error(functions.col(FAILED))
     kind = functions.when(functions.col(FAILED).isNotNull(), failed).otherwise(functions.col(KIND))
     return made.select(kind.alias(KIND), *numbers)
@@ -232,3 +255,118 @@ def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str
         less = functions.when(before.isNull(), False).when(after.isNull(), True).otherwise(less)
         older, same = older | (same & less), same & before.eqNullSafe(after)
     return older
+
+
+DELETING, ADDING = (1, 2), (2, 3)
+"""Of Spark's row operations (deleted, updated, inserted): those of rows that go, and of rows that come."""
+
+
+def change_places(
+    rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str]
+) -> Snapshot | None:
+    """Commits changed rows: the operation (INT), columns of the table, and `FILE_PATH` and `ROW_INDEX` of old rows.
+
+    Raises:
+        Unsupported: a table whose rows have ids. CommitConflict: others have changed rows of the premise.
+        Others: as `morrow.spark.writing.job.write_files`.
+    """
+    from pyspark.sql import functions
+
+    check_rewritable(target)
+    held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # what is deleted and what is added are of one run
+    operation = functions.col(KIND)
+    gone = cast("Any", held.where(operation.isin(*DELETING)).select(FILE_PATH, ROW_INDEX)).toArrow()
+    names = [name for name in target.schema.by_name if name in held.columns]
+    added = []
+    if len(names) == len(target.schema.by_name):  # a DELETE has the places alone
+        added = write_files(
+            held.where(operation.isin(*ADDING)).select(*map(quote_name, names)), target, None, adds=True
+        )
+    commits = commit_with_maintenance(target)
+    try:
+        with RowChanges(target, premise.read) as changes:
+            changes.delete_at(_group_by_file(cast("pl.DataFrame", pl.from_arrow(gone))), premise.filter)
+            messages = [*changes.messages(), *added]
+    except BaseException:
+        commits.abort(added)
+        raise
+    return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
+
+
+def _group_by_file(places: pl.DataFrame) -> dict[str, np.ndarray]:
+    parts = places.partition_by(FILE_PATH, as_dict=True)
+    return {str(path): part[ROW_INDEX].to_numpy() for (path,), part in parts.items()}
+
+
+def update(
+    spark: SparkSession,
+    target: Place,
+    set: Assignments,
+    where: FilterLike | Column | None = None,
+    *,
+    properties: Mapping[str, str] | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+) -> Snapshot | None:
+    """Updates columns of rows, as jobs of Spark, in one commit.
+
+        morrow.spark.update(spark, orders, set={"amount": "amount * 2", "note": F.lit("doubled")}, where="id < 10")
+
+    Args:
+        spark: the session whose executors read and write the rows.
+        target: the table's folder or URL, as every executor sees it, or a `Table`. It has a primary key.
+        set: column -> new value: SQL of Spark over the old row, a Column, or a constant that is no text (None: null).
+            Values are cast to their columns as Spark's SQL assigns them.
+        where: the rows to update: a condition as the filter of `read`, or a Column; None: all.
+        properties: stored in the snapshot.
+        branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
+
+    Returns: the last snapshot created, None when no row matched.
+
+    Raises:
+        TableNotFound, BranchNotFound: no such table. ColumnNotFound: a missing column.
+        InvalidArgument: nothing to set, a value of a type that does not fit its column, a column of the primary key.
+        Unsupported: the merge engine would change the meaning of this update, or there is no primary key.
+        CommitConflict: others changed these rows each time they were read; nothing was changed.
+        Spark's own errors: expressions that it cannot compute.
+    """
+    into = WriteTarget.of(open_metadata(target, branch, storage_options, allowed_roots))
+    values = {name: to_column(value) for name, value in resolve_columns(set, into, spark).items()}
+    if not values:
+        raise InvalidArgument(f"{into.where}: update: there is nothing to set")
+    if not into.keyed:
+        raise Unsupported(
+            "update by Spark of a table without a primary key", where=into.where, hint="use update of morrow.open(path)"
+        )
+    check_updatable(into, (), "an update")
+    wrong = next((name for name in values if name in into.schema.primary_keys), None)
+    if wrong is not None:
+        raise InvalidArgument(
+            f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; {instead_of_update(into)}"
+        )
+    condition = cast("Column", where) if is_column(where) else None
+    fields = into.schema.fields
+    filter = NO_FILTER if where is None or condition is not None else parse_filter(cast("Any", where), fields)
+
+    def attempt(premise: Premise) -> Snapshot | None:
+        from pyspark.sql import functions
+
+        rows = to_dataframe(plan_where(into, premise.read, premise.filter), into.store, spark).alias(TARGET)
+        if condition is not None:
+            rows = rows.where(condition)
+        old = {f.name: reserve_name("old", f.name) for f in fields}
+        new = {reserve_name("set", name): into.schema.by_name[name] for name in values}
+        rows = rows.select(
+            *(functions.col(quote_name(name)).alias(copy) for name, copy in old.items()),
+            *(value.alias(reserve_name("set", name)) for name, value in values.items()),
+        )
+        rows = assign_columns(rows, new, old.values())
+        changed = rows.select(
+            functions.lit(UPDATED).alias(KIND),
+            *(functions.col(quote_name(reserve_name("set", n) if n in values else c)).alias(n) for n, c in old.items()),
+            *(functions.col(quote_name(old[k])).alias(f"{SPARKS_OLD_KEY}{k}") for k in into.schema.row_keys),
+        )
+        return change(changed, into, "UPDATE", premise, dict(properties or {}))
+
+    return run_serially(into, filter, attempt)

@@ -11,25 +11,24 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
-from morrow.engine.names import own
+from morrow.engine.names import reserve_name
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
+from morrow.spark.expressions import quote_name
 from morrow.spark.reading.distributed import to_dataframe
-from morrow.spark.reading.expressions import quoted
-from morrow.spark.writing.assigning import is_column
+from morrow.spark.writing.assignments import is_column
 from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
-from morrow.spark.writing.write import Place, check_numbered, metadata_at
+from morrow.spark.writing.write import Place, check_numbered, open_metadata
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.delete import (
-    columns_of_deletion,
     delete_matching,
     is_condition,
-    needs_key_alone,
-    of_partitions,
+    is_of_partitions,
+    list_deletion_columns,
+    needs_only_key,
 )
-from morrow.writers.operations.new_versions import check_deletable, not_deleted, removing_groups
-from morrow.writers.operations.scanning import plan_where
-from morrow.writers.operations.serial import check_alone, serially
+from morrow.writers.operations.isolation import check_alone, plan_where, run_serially
+from morrow.writers.operations.update import check_deletable, find_removing_groups, make_not_deleted_error
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -72,10 +71,10 @@ def delete(
         InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
     """
     check_numbered(commit_user, commit_identifier)
-    given, session = _asked(rows, where, spark)
-    into = WriteTarget.of(metadata_at(target, branch, storage_options, allowed_roots), commit_user)
+    given, session = _parse_arguments(rows, where, spark)
+    into = WriteTarget.of(open_metadata(target, branch, storage_options, allowed_roots), commit_user)
     if is_condition(given):
-        if not into.keyed or of_partitions(into, parse_filter(given, into.schema.fields)):
+        if not into.keyed or is_of_partitions(into, parse_filter(given, into.schema.fields)):
             if commit_identifier is not None or properties:
                 raise Unsupported(
                     "commit_identifier and properties where the driver deletes by itself",
@@ -92,22 +91,22 @@ def delete(
         keys = given
         if is_column(given):
             assert premise is not None  # a condition needs rows
-            every = to_dataframe(plan_where(into, premise.read, NO_FILTER), into.store, _session(session))
+            every = to_dataframe(plan_where(into, premise.read, NO_FILTER), into.store, _get_session(session))
             keys = every.where(cast("Column", given))
         names = into.schema.row_keys if is_column(given) else into.schema.primary_keys
-        found = rows_to_delete(keys, into, session, premise, names)
+        found = find_deleted_rows(keys, into, session, premise, names)
         commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
         return write_job(found, into, "-D", commit)
 
     if is_condition(given):
-        return serially(into, parse_filter(given, into.schema.fields), attempt)
-    if is_column(given) or not needs_key_alone(into):
-        return serially(into, NO_FILTER, attempt)
+        return run_serially(into, parse_filter(given, into.schema.fields), attempt)
+    if is_column(given) or not needs_only_key(into):
+        return run_serially(into, NO_FILTER, attempt)
     check_alone(into, into.metadata.latest_snapshot(), NO_FILTER)
     return attempt(None)
 
 
-def _asked(rows: object, where: object, spark: SparkSession | None) -> tuple[Any, SparkSession | None]:
+def _parse_arguments(rows: object, where: object, spark: SparkSession | None) -> tuple[Any, SparkSession | None]:
     """Returns the keys or the condition, and the session."""
     if hasattr(rows, "readStream"):  # a session of either kind
         if where is None:
@@ -120,7 +119,7 @@ def _asked(rows: object, where: object, spark: SparkSession | None) -> tuple[Any
     return rows, spark
 
 
-def _session(spark: SparkSession | None) -> SparkSession:
+def _get_session(spark: SparkSession | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = spark or SparkSession.getActiveSession()
@@ -129,7 +128,7 @@ def _session(spark: SparkSession | None) -> SparkSession:
     return session
 
 
-def rows_to_delete(
+def find_deleted_rows(
     given: DataFrame | FilterLike,
     target: WriteTarget,
     spark: SparkSession | None,
@@ -145,37 +144,39 @@ def rows_to_delete(
     """
     from pyspark.sql import functions
 
-    columns = columns_of_deletion(target)
+    columns = list_deletion_columns(target)
     check_exact(target, columns or list(target.schema.by_name))
     if is_condition(given):
         assert premise is not None  # a condition needs rows
-        rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, _session(spark))
+        rows = to_dataframe(
+            plan_where(target, premise.read, premise.filter, columns), target.store, _get_session(spark)
+        )
     else:
-        keys = cast("DataFrame", given).select(*(functions.col(quoted(name)) for name in names)).distinct()
+        keys = cast("DataFrame", given).select(*(functions.col(quote_name(name)) for name in names)).distinct()
         if premise is None:
             rows = keys
         else:
             plan = plan_where(target, premise.read, NO_FILTER, columns)
-            wanted = {name: own("key", number) for number, name in enumerate(names)}
-            same = [functions.col(quoted(name)).eqNullSafe(functions.col(key)) for name, key in wanted.items()]
+            wanted = {name: reserve_name("key", number) for number, name in enumerate(names)}
+            same = [functions.col(quote_name(name)).eqNullSafe(functions.col(key)) for name, key in wanted.items()]
             keys = keys.toDF(*wanted.values())
             rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, reduce(and_, same), "left_semi")
-    rows = _removable(target, rows)
+    rows = _check_removable(target, rows)
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
 
 
-def _removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
+def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
     """Returns the rows; the job fails at the first that a ``-D`` would leave, as `check_deletions` does."""
     from pyspark.sql import functions
 
-    names = [name for group in removing_groups(target) for name in group.sequence]
+    names = [name for group in find_removing_groups(target) for name in group.sequence]
     if not names:
         return rows
-    stays = reduce(and_, (functions.col(quoted(name)).isNull() for name in names))
+    stays = reduce(and_, (functions.col(quote_name(name)).isNull() for name in names))
     key = target.schema.primary_keys[0]
-    failed = functions.raise_error(functions.lit(f"Unsupported: {not_deleted(target)}"))
-    return rows.withColumn(key, functions.when(stays, failed).otherwise(functions.col(quoted(key))))
+    failed = functions.raise_error(functions.lit(f"Unsupported: {make_not_deleted_error(target)}"))
+    return rows.withColumn(key, functions.when(stays, failed).otherwise(functions.col(quote_name(key))))
 
 
 def check_exact(target: WriteTarget, columns: Sequence[str]) -> None:

@@ -1,45 +1,59 @@
-"""One write as a Spark job: checked before it starts, written by tasks, committed once by the driver.
+"""One write as a Spark job: checked before it starts, rows distributed by bucket, committed once by the driver.
 
-Messages come back as the result of the job. Spark takes the result of one attempt of each task, even if it ran several:
-only those are committed. The attempt log finds the files of the other attempts, which are removed.
+Messages come back as the result of the job. Spark takes the result of one attempt of each task, even if it ran
+several: only those are committed. The attempt log finds the files of the other attempts, which are removed.
+The bucket mode decides the distribution. If SQL can build the BinaryRow of a key, Spark computes its bucket itself
+and no row passes through Python. Paimon hashes the bytes of a BinaryRow (`morrow.engine.format.binary_row`): header
+and null bits, a slot of 8 bytes for each field, then values too long for their slots, in whole words. The hash is
+Murmur3 with seed 42, as is Spark's ``hash`` of a BINARY of whole words. Columns have names that need no quotes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.format.binary_row import (
+    HEADER_BITS,
+    INLINE_MARK,
+    MAX_INLINE_LENGTH,
+    SLOT_WIDTH,
+    compute_bit_set_width,
+    compute_fixed_width,
+)
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import TASK
+from morrow.engine.options.declared.connectors import SINK_PARALLELISM
 from morrow.engine.plan.filter import Filter
-from morrow.spark.job.registry import Work
-from morrow.spark.job.results import RESULT, collected
-from morrow.spark.job.run import mapped
-from morrow.spark.job.table import TableAccess
-from morrow.spark.types.to_paimon import arrow_schema
-from morrow.spark.writing.partitioning import shuffled
-from morrow.spark.writing.work import WriteJob
-from morrow.writers.buckets import BucketMode, bucket_mode
-from morrow.writers.buckets.postponed import waiting
+from morrow.spark.job.execution import map_rows, shuffle_by_task
+from morrow.spark.job.tasks import Work
+from morrow.spark.job.wire import RESULT, TableAccess, collect_results
+from morrow.spark.sessions import count_cores
+from morrow.spark.types import to_arrow_schema
+from morrow.spark.versions import spread_rows
+from morrow.spark.writing.tasks import NumberJob, WriteJob
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
+from morrow.writers.buckets.routers import FixedRouter, postpone_rows
 from morrow.writers.commit.attempt_log import AttemptLog
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.overwriting import Partitions
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.committer import SnapshotLog
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Partitions
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.snapshots import SnapshotLog
-from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.committing import check_identifier, cleaned_up, commit_once
-from morrow.writers.operations.overwrite import keys_stay, replace_matching
-from morrow.writers.operations.partitions import PartitionSpec, is_in
-from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.session import full_compaction_is_due
-from morrow.writers.rows import incoming
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.commits import check_identifier, clean_up_on_failure, commit_once
+from morrow.writers.operations.overwrite import build_key_premise, replace_matching
+from morrow.writers.operations.partition_filters import PartitionSpec, is_in_partition
+from morrow.writers.operations.write_session import is_full_compaction_due
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
 """The target of an overwrite: partitions of these values (none: the table), those for which a condition is true, or the
@@ -79,34 +93,34 @@ def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commi
         CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, when a task failed too often.
     """
     check_identifier(commit.number)
-    target = target if commit.identifier is None else waiting(target)
+    target = target if commit.identifier is None else postpone_rows(target)
     check(rows, target, kinds)
-    if was_committed(target, commit.identifier):
+    if is_committed(target, commit.identifier):
         return None
     once = partial(_write, rows, target, kinds, commit)
     # Two writers may assign different buckets or partitions to a key; the later commit is refused and retried. (Rows
     # with a premise are derived anew by the caller.)
-    given_one_by_one = bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-    return retried(target, once) if given_one_by_one and commit.premise is None else once()
+    given_one_by_one = determine_bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
+    return retry_on_conflict(target, once) if given_one_by_one and commit.premise is None else once()
 
 
 def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
     overwrite = commit.replaced is not None
-    compact = not overwrite and full_compaction_is_due(target, commit.identifier)
-    messages = written(rows, target, kinds, overwrite=overwrite, compact=compact)
-    return committed(target, messages, commit)
+    compact = not overwrite and is_full_compaction_due(target, commit.identifier)
+    messages = write_files(rows, target, kinds, overwrite=overwrite, compact=compact)
+    return commit_messages(target, messages, commit)
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
-    """Refuses, before any job, errors in the schema of a DataFrame. Raises as `writers.rows.incoming`, and
+    """Refuses, before any job, errors in the schema of a DataFrame. Raises as `writers.ingest.conversion`, and
     `Unsupported` for types that Paimon does not have.
     """
-    empty = arrow_schema(rows.schema).empty_table()
-    for _ in incoming(target, empty, kinds=kinds):
+    empty = to_arrow_schema(rows.schema).empty_table()
+    for _ in convert_rows(target, empty, kinds=kinds):
         pass
 
 
-def written(
+def write_files(
     rows: DataFrame,
     target: WriteTarget,
     kinds: str | None,
@@ -118,17 +132,17 @@ def written(
     """Writes the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact, adds)
-    placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
-    return collected(attempt_log, lambda: mapped(placed, Work.WRITE, job, RESULT))
+    placed = shuffle_rows(rows.toDF(*job.numbers), target, job).drop(TASK)
+    return collect_results(attempt_log, lambda: map_rows(placed, Work.WRITE, job, RESULT))
 
 
-def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
+def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
     """Commits the messages of a job, and maintains the table as its options say: tags, expiry.
 
     On failure their files are removed, unless the outcome is unclear.
     """
-    commits = maintained(target)
-    if was_committed(target, commit.identifier):  # by another driver, while the job ran
+    commits = commit_with_maintenance(target)
+    if is_committed(target, commit.identifier):  # by another driver, while the job ran
         commits.abort(messages)
         return None
     commits.check_first(messages)
@@ -150,16 +164,16 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
             identifier=commit.number,
             watermark=commit.watermark,
             properties=commit.properties,
-            premise=keys_stay(target, messages, partitions, premise),
+            premise=build_key_premise(target, messages, partitions, premise),
         )
 
-    with cleaned_up(commits, messages, commit.number):
+    with clean_up_on_failure(commits, messages, commit.number):
         if isinstance(commit.replaced, Filter):
             return replace_matching(target, messages, commit.replaced, replaced)
-        return replaced(partitions=_replaced(target, messages, commit))
+        return replaced(partitions=_find_replaced(target, messages, commit))
 
 
-def was_committed(target: WriteTarget, identifier: int | None) -> bool:
+def is_committed(target: WriteTarget, identifier: int | None) -> bool:
     """Returns whether the target's commit user has committed this identifier: they grow, as in `filter_and_commit`."""
     if identifier is None:
         return False
@@ -167,7 +181,7 @@ def was_committed(target: WriteTarget, identifier: int | None) -> bool:
     return newest is not None and identifier <= newest.commit_identifier
 
 
-def _replaced(
+def _find_replaced(
     target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit
 ) -> Literal["all"] | list[PartitionSpec] | list[bytes]:
     assert not isinstance(commit.replaced, Filter)
@@ -175,9 +189,184 @@ def _replaced(
         return [commit.replaced] if commit.replaced else "all"
     partitions = list(dict.fromkeys(message.partition for message in messages))
     for partition in partitions:
-        if not is_in(target, partition, commit.within):
+        if not is_in_partition(target, partition, commit.within):
             values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
             raise InvalidArgument(
                 f"{target.where}: the data has rows of the partition {values}, which is not in {dict(commit.within)}"
             )
     return partitions
+
+
+def shuffle_rows(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    """Returns the rows, columns by number, so that no two tasks write to one bucket; a column `TASK` may be added.
+
+    =================  ====================================================================================
+    fixed buckets      by partition and bucket
+    dynamic buckets    by partition: one task assigns the buckets of a partition
+    cross-partition    all rows to one task, which knows the place of every key
+    postponed          by key, so that one task has all versions of a key
+    partition's own    by partition: one task writes all buckets of a partition
+    no buckets         evenly, by Spark's rebalance: partitions are kept together, large ones are divided
+    =================  ====================================================================================
+    """
+    return _SHUFFLES[determine_bucket_mode(target)](rows, target, job)
+
+
+def _shuffle_by_bucket(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    tasks = _count_tasks(rows, target)
+    if not target.partition_fields:
+        tasks = min(tasks, target.options.bucket) if determine_bucket_mode(target) is BucketMode.FIXED else 1
+    return rows.repartition(1) if tasks == 1 else _shuffle_by_number(rows, target, job, tasks)
+
+
+def _shuffle_by_key(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    return rows.repartition(_count_tasks(rows, target), *job.numbered(target.schema.primary_keys))
+
+
+def _spread_evenly(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    return spread_rows(rows, job.numbered(target.schema.partition_keys))
+
+
+def _gather_rows(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataFrame:
+    return rows.repartition(1)
+
+
+def _shuffle_by_number(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
+    """Repartitions by task numbers: as in Java, the buckets of a partition go to consecutive tasks."""
+    number = _build_number_sql(rows, target, job)
+    if number is None:
+        rows, number = _add_numbers(rows, job, tasks), TASK
+    return shuffle_by_task(rows, number, tasks)
+
+
+def _build_number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
+    """Returns SQL for a number shared by rows of one partition and bucket; None where Spark cannot compute it."""
+    called = dict(zip(job.columns, job.numbers))
+    bucket: str | None = "0"
+    if determine_bucket_mode(target) is BucketMode.FIXED:
+        bucket = build_bucket_sql(FixedRouter(target), called, rows.schema)
+    fields = target.partition_fields
+    if bucket is None or any(f.name not in called or f.default_value is not None for f in fields):
+        return None
+    if not fields:
+        return bucket
+    return f"(CAST(hash({', '.join(called[f.name] for f in fields)}) AS BIGINT) + {bucket})"
+
+
+def _add_numbers(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
+    """Returns the rows with their task numbers in the column `TASK`, computed in Python."""
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    columns = StructType([*rows.schema.fields, StructField(TASK, IntegerType())])
+    return map_rows(rows, Work.NUMBER, NumberJob(job, tasks), columns)
+
+
+def _count_tasks(rows: DataFrame, target: WriteTarget) -> int:
+    """Returns the number of tasks that run at once, unless the table sets the number of tasks."""
+    tasks = target.options.given.get(SINK_PARALLELISM)
+    if tasks is not None and tasks < 1:
+        raise target.options.given.refused(SINK_PARALLELISM, "it is a number of tasks, from 1 on")
+    return count_cores(rows.sparkSession) if tasks is None else tasks
+
+
+_SHUFFLES: Mapping[BucketMode, Callable[[DataFrame, WriteTarget, WriteJob], DataFrame]] = {
+    BucketMode.UNAWARE: _spread_evenly,
+    BucketMode.FIXED: _shuffle_by_bucket,
+    BucketMode.DYNAMIC: _shuffle_by_bucket,
+    BucketMode.CROSS_PARTITION: _gather_rows,
+    BucketMode.POSTPONE: _shuffle_by_key,
+    BucketMode.PARTITION_BUCKETS: _shuffle_by_bucket,
+}
+
+NULL_SLOT = f"X'{'00' * SLOT_WIDTH}'"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A column in a row: its slot, by the offset where its variable part would begin, and that part (BINARY)."""
+
+    slot: Callable[[str], str]
+    size: str | None = None
+    variable: str | None = None
+
+
+def build_bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: StructType) -> str | None:
+    """Returns SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None where Spark cannot compute it.
+
+    Args:
+        columns: the names in the data of the columns of the table.
+        schema: the schema of the data, by those names.
+    """
+    if router.count == 1:
+        return "0"
+    parts = [_build_part(field, columns.get(field.name), schema) for field in router.keys]
+    known = [part for part in parts if part is not None]
+    if router.function != "default" or len(known) < len(parts) or compute_bit_set_width(len(parts)) > SLOT_WIDTH:
+        return None
+    nullable = [(at, columns[field.name]) for at, field in enumerate(router.keys) if field.type.nullable]
+    return f"abs(hash({_build_row(known, nullable)}) % {router.count})"
+
+
+def _build_row(parts: Sequence[_Part], nullable: Sequence[tuple[int, str]]) -> str:
+    bits = " | ".join(f"IF({column} IS NULL, shiftleft(1L, {HEADER_BITS + at}), 0L)" for at, column in nullable)
+    pieces = [_build_word(bits) if bits else NULL_SLOT]
+    variable, begin = [], str(compute_fixed_width(len(parts)))
+    for part in parts:
+        pieces.append(part.slot(begin))
+        if part.size is not None and part.variable is not None:
+            variable.append(part.variable)
+            begin = f"{begin} + {part.size}"
+    return f"concat({', '.join(pieces + variable)})"
+
+
+def _build_part(field: t.DataField, column: str | None, schema: StructType) -> _Part | None:
+    """Returns the part of a field; None for a type without SQL here, a missing column, or replaced nulls."""
+    made = _PARTS.get(type(field.type))
+    if made is None or column is None or field.default_value is not None:
+        return None
+    given, build = made
+    return build(column) if type(schema[column].dataType).__name__ in given else None
+
+
+def _build_word(value: str) -> str:
+    """Returns the 8 bytes of a BIGINT, the lowest first."""
+    moved = (f"shiftleft(shiftright({value}, {at}) & 255L, {56 - at})" for at in range(0, 64, 8))
+    return f"unhex(lpad(hex({' | '.join(moved)}), 16, '0'))"
+
+
+def _build_number_part(value: str, bits: int) -> Callable[[str], _Part]:
+    """Returns a slot that begins with an integer of this many bits, and is zero otherwise."""
+    mask = f" & {(1 << bits) - 1}L" if bits < 64 else ""
+
+    def part(column: str) -> _Part:
+        word = _build_word(f"(CAST({value.format(column)} AS BIGINT){mask})")
+        return _Part(lambda _: f"coalesce({word}, {NULL_SLOT})")
+
+    return part
+
+
+def _build_bytes_part(column: str) -> _Part:
+    """Returns a part of bytes: a few are in the slot, with their number; otherwise it has their number and place."""
+    length, data = f"octet_length({column})", f"CAST({column} AS BINARY)"
+    is_long, words = f"{length} > {MAX_INLINE_LENGTH}", f"({length} + 7 & -8)"
+    inline = f"concat(rpad({data}, {MAX_INLINE_LENGTH}, X'00'), unhex(hex({length} | {INLINE_MARK % 256})))"
+
+    def slot(begin: str) -> str:
+        place = _build_word(f"(CAST({length} AS BIGINT) | shiftleft(CAST({begin} AS BIGINT), 32))")
+        return f"CASE WHEN {column} IS NULL THEN {NULL_SLOT} WHEN {is_long} THEN {place} ELSE {inline} END"
+
+    return _Part(slot, f"IF({is_long}, {words}, 0)", f"IF({is_long}, rpad({data}, {words}, X'00'), X'')")
+
+
+_INTEGERS = ("ByteType", "ShortType", "IntegerType", "LongType")
+_PARTS: Mapping[type[t.DataType], tuple[Sequence[str], Callable[[str], _Part]]] = {
+    t.BooleanType: (("BooleanType",), _build_number_part("{}", 8)),
+    t.TinyIntType: (_INTEGERS, _build_number_part("{}", 8)),
+    t.SmallIntType: (_INTEGERS, _build_number_part("{}", 16)),
+    t.IntType: (_INTEGERS, _build_number_part("{}", 32)),
+    t.BigIntType: (_INTEGERS, _build_number_part("{}", 64)),
+    t.DateType: (("DateType",), _build_number_part("unix_date({})", 32)),
+    t.VarCharType: (("StringType", "VarcharType"), _build_bytes_part),
+    t.VarBinaryType: (("BinaryType",), _build_bytes_part),
+}
+"""By the type of the table: the Spark types whose values it takes unchanged, and their part of a row."""

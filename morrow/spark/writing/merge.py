@@ -1,32 +1,50 @@
-"""`morrow.spark.merge`: MERGE INTO as a DataFrame call. Spark joins; the changed rows are committed as those of SQL."""
+"""`morrow.spark.merge`: MERGE INTO as a DataFrame call.
+
+Spark joins both sides. Each pair of rows gets the first clause that applies to it, and the changed rows are
+committed as those of SQL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
+from morrow.engine.names import KIND, OWN_PREFIX, SPARKS_OLD_KEY, reserve_name
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.spark.writing.assigning import Assignments, Value, by_column, column_of, default_of, is_column
-from morrow.spark.writing.merge_rows import Prepared, Step, side, sources_of
-from morrow.spark.writing.write import Place, metadata_at
-from morrow.writers.operations.merge_clauses import (
+from morrow.engine.structs import replace
+from morrow.spark.expressions import quote_name
+from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.writing.assignments import (
+    Assignments,
+    Value,
+    assign_columns,
+    default_of,
+    is_column,
+    resolve_columns,
+    to_column,
+)
+from morrow.spark.writing.changes import DELETED, INSERTED, UPDATED, change, insert
+from morrow.spark.writing.write import Place, is_case_sensitive, open_metadata
+from morrow.writers.commit.premise import Premise
+from morrow.writers.operations.isolation import plan_where, run_serially
+from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
     MATCHED,
     SOURCE,
+    TARGET,
     UNMATCHED,
     UNMATCHED_BY_SOURCE,
     UPDATE,
     Clause,
 )
-from morrow.writers.operations.new_versions import check_deletable, check_updatable
-from morrow.writers.operations.serial import serially
+from morrow.writers.operations.update import check_deletable, check_updatable
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -63,7 +81,7 @@ def merge(
     Raises:
         TableNotFound, BranchNotFound: no such table.
     """
-    return Merge(metadata_at(target, branch, storage_options, allowed_roots), source, on, dict(properties or {}))
+    return Merge(open_metadata(target, branch, storage_options, allowed_roots), source, on, dict(properties or {}))
 
 
 @dataclass(frozen=True)
@@ -118,24 +136,24 @@ class Merge:
             there is a clause for matched rows; a primary key that a clause would change.
         """
         target = WriteTarget.of(self.metadata)
-        prepared = _prepared(self, target)
-        return serially(target, NO_FILTER, prepared.attempt)
+        prepared = _prepare(self, target)
+        return run_serially(target, NO_FILTER, prepared.attempt)
 
 
-def _prepared(merge: Merge, target: WriteTarget) -> Prepared:
+def _prepare(merge: Merge, target: WriteTarget) -> Prepared:
     if not merge.clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
     spark = merge.source.sparkSession
     known = set(target.schema.by_name)
     on: tuple[str, ...] | Column
     if is_column(merge.on) or (isinstance(merge.on, str) and merge.on not in known):
-        on = column_of(merge.on)
+        on = to_column(merge.on)
     else:
         given = [merge.on] if isinstance(merge.on, str) else list(merge.on)  # type: ignore[arg-type]  # no Column
-        on = tuple(by_column(dict.fromkeys(given), target, spark))
+        on = tuple(resolve_columns(dict.fromkeys(given), target, spark))
         if not on:
             raise InvalidArgument("merge: give the columns or the condition to match on")
-        sources_of(merge.source, on)
+        find_source_columns(merge.source, on)
     changes = [clause for clause in merge.clauses if clause.action != INSERT]
     if changes and not target.keyed:
         raise Unsupported(
@@ -153,18 +171,230 @@ def _prepared(merge: Merge, target: WriteTarget) -> Prepared:
 
 
 def _step(clause: Clause, source: DataFrame, target: WriteTarget, on: tuple[str, ...] | Column) -> Step:
-    condition = None if clause.condition is None else column_of(clause.condition)
+    condition = None if clause.condition is None else to_column(clause.condition)
     if clause.action == DELETE:
         return Step(clause.when, clause.action, condition, {})
     given: Assignments
     if clause.assignments is None:
         keys = {name.casefold() for name in on} if clause.action == UPDATE and isinstance(on, tuple) else set()
         names = [name for name in source.columns if name.casefold() not in keys]
-        sources_of(source, names)
-        given = {name: side(SOURCE, name) for name in names}
+        find_source_columns(source, names)
+        given = {name: make_side_column(SOURCE, name) for name in names}
     else:
         given = clause.assignments
-    values = {n: column_of(v) for n, v in by_column(given, target, source.sparkSession).items()}
+    values = {n: to_column(v) for n, v in resolve_columns(given, target, source.sparkSession).items()}
     if clause.action == INSERT:
         values = {f.name: values[f.name] if f.name in values else default_of(f) for f in target.schema.fields}
     return Step(clause.when, clause.action, condition, values)
+
+
+HERE, THERE = reserve_name("in_source"), reserve_name("in_target")
+"""Columns that are true in rows of the source, and of the table; null in those of a join without a match."""
+CLAUSE, PAIR = reserve_name("clause"), reserve_name("pair")
+OPERATIONS: Mapping[str, int] = {DELETE: DELETED, UPDATE: UPDATED, INSERT: INSERTED}
+JOINS: Mapping[tuple[bool, bool], str] = {
+    (False, False): "inner",
+    (True, False): "right",
+    (False, True): "left",
+    (True, True): "full",
+}
+"""By whether rows of the source, and rows of the table, are wanted that have no match; the table is on the left."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A clause, with the value of each column that it sets."""
+
+    when: str
+    action: str
+    condition: Column | None
+    values: Mapping[str, Column]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A merge that is checked."""
+
+    target: WriteTarget
+    source: DataFrame
+    on: tuple[str, ...] | Column
+    steps: tuple[Step, ...]
+    properties: Mapping[str, str]
+
+    def attempt(self, premise: Premise) -> Snapshot | None:
+        rows = _build_changes(self, premise)
+        names = list(self.target.schema.by_name)
+        if all(step.action == INSERT for step in self.steps):
+            return insert(rows.select(*map(quote_name, names)), self.target, premise, self.properties)
+        return change(rows, self.target, "MERGE", premise, self.properties)
+
+
+def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
+    """Returns the changed rows as `change` takes them: the operation, the columns of the table, the old key."""
+    from pyspark.sql import functions
+
+    fields = merge.target.schema.by_name
+    rows = _join_sides(merge, premise)
+    for when, visible in _VISIBLE.items():
+        steps = {number: step for number, step in enumerate(merge.steps) if step.when == when}
+        if steps:
+            rows = _add_values(visible(rows, merge.target), when, steps)
+    rows = _select_changed(rows, merge)
+    values = {_name_value(number, n): fields[n] for number, step in enumerate(merge.steps) for n in step.values}
+    rows = assign_columns(rows, values, [CLAUSE, *map(_name_old, fields)])
+    operation = functions.lit(None).cast("int")
+    columns = {name: functions.col(quote_name(_name_old(name))) for name in fields}
+    for number, step in enumerate(merge.steps):
+        applies = functions.col(CLAUSE) == number
+        operation = functions.when(applies, OPERATIONS[step.action]).otherwise(operation)
+        for name in step.values:
+            columns[name] = functions.when(applies, functions.col(quote_name(_name_value(number, name)))).otherwise(
+                columns[name]
+            )
+    return rows.select(
+        operation.alias(KIND),
+        *(column.alias(name) for name, column in columns.items()),
+        *(
+            functions.col(quote_name(_name_old(name))).alias(f"{SPARKS_OLD_KEY}{name}")
+            for name in merge.target.schema.row_keys
+        ),
+    )
+
+
+def _name_old(column: str) -> str:
+    """Returns the name of a copy of a column of the table, which all expressions are spared."""
+    return reserve_name("old", column)
+
+
+def _name_value(clause: int, column: str) -> str:
+    return reserve_name("set", clause, column)
+
+
+def _name_clause(when: str) -> str:
+    """Returns the name of the column with the clause of this kind that applies."""
+    return reserve_name("clause", when)
+
+
+def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
+    """Returns the pairs of rows, and the rows of either side without a match for which there is a clause."""
+    from pyspark.sql import functions
+
+    target = merge.target
+    stored = to_dataframe(plan_where(target, premise.read, premise.filter), target.store, merge.source.sparkSession)
+    left = stored.withColumn(THERE, functions.lit(True)).alias(TARGET)
+    right = merge.source.withColumn(HERE, functions.lit(True)).alias(SOURCE)
+    if isinstance(merge.on, tuple):
+        there = find_source_columns(merge.source, merge.on)
+        equal = [make_side_column(TARGET, name) == make_side_column(SOURCE, there[name]) for name in merge.on]
+        on = reduce(lambda one, other: one & other, equal)
+    else:
+        on = merge.on
+    whens = {step.when for step in merge.steps}
+    pairs = left.join(right, on, JOINS[UNMATCHED in whens, UNMATCHED_BY_SOURCE in whens])
+    return pairs.select("*", *(make_side_column(TARGET, name).alias(_name_old(name)) for name in target.schema.by_name))
+
+
+# The columns that expressions can read: those of the sides that a clause has rows of, and none of Morrow's own.
+
+
+def _keep_both(rows: DataFrame, _target: WriteTarget) -> DataFrame:
+    return rows
+
+
+def _select_source(rows: DataFrame, _target: WriteTarget) -> DataFrame:
+    return rows.select(f"{SOURCE}.*", *(quote_name(name) for name in _own(rows) if name != HERE))
+
+
+def _select_target(rows: DataFrame, target: WriteTarget) -> DataFrame:
+    from pyspark.sql import functions
+
+    columns = (functions.col(quote_name(_name_old(name))).alias(name) for name in target.schema.by_name)
+    return rows.select(*columns, *map(quote_name, _own(rows))).alias(TARGET)
+
+
+_VISIBLE = {MATCHED: _keep_both, UNMATCHED: _select_source, UNMATCHED_BY_SOURCE: _select_target}
+"""By the kind of a clause. In this order: what is hidden once stays so."""
+
+
+def _own(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name.startswith(OWN_PREFIX)]
+
+
+def _add_values(rows: DataFrame, when: str, steps: Mapping[int, Step]) -> DataFrame:
+    """Adds the number of the first of these clauses that applies, and its values: no others are computed."""
+    from pyspark.sql import functions
+
+    here, there = functions.col(HERE).isNotNull(), functions.col(THERE).isNotNull()
+    concerned = {MATCHED: here & there, UNMATCHED: here & ~there, UNMATCHED_BY_SOURCE: there & ~here}[when]
+    chosen = functions.lit(None).cast("int")
+    for number, step in reversed(list(steps.items())):
+        applies = functions.lit(True) if step.condition is None else step.condition
+        chosen = functions.when(applies, number).otherwise(chosen)
+    rows = rows.select("*", functions.when(concerned, chosen).alias(_name_clause(when)))
+    mine = functions.col(quote_name(_name_clause(when)))
+    return rows.select(
+        "*",
+        *(
+            functions.when(mine == number, value).alias(_name_value(number, name))
+            for number, step in steps.items()
+            for name, value in step.values.items()
+        ),
+    )
+
+
+def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
+    """Returns the rows that a clause applies to, with its number as `CLAUSE`, and columns of Morrow's own alone."""
+    from pyspark.sql import Window, functions
+
+    columns = [functions.col(quote_name(name)) for name in _own(rows)]
+    whens = dict.fromkeys(step.when for step in merge.steps)
+    clause = functions.coalesce(*(functions.col(quote_name(_name_clause(when))) for when in whens))
+    rows = rows.select(*columns, clause.alias(CLAUSE))
+    applies = functions.col(CLAUSE).isNotNull()
+    if not _is_ambiguous(merge):
+        return rows.where(applies)
+    pair = functions.col(HERE) & functions.col(THERE)
+    # Rows without a match are no group: each has a number of its own.
+    number = functions.when(functions.coalesce(pair, functions.lit(False)), None)
+    rows = rows.select("*", number.otherwise(functions.monotonically_increasing_id()).alias(PAIR)).where(pair | applies)
+    keys = [functions.col(quote_name(_name_old(name))) for name in merge.target.schema.row_keys]
+    several = functions.count(functions.lit(1)).over(Window.partitionBy(*keys, PAIR)) > 1
+    failed = functions.raise_error(functions.lit(_describe_duplicate(merge.target)))
+    clause = functions.when(several, failed.cast("int")).otherwise(functions.col(CLAUSE))
+    rows = rows.select(
+        *(functions.col(quote_name(n)) for n in _own(rows) if n not in (CLAUSE, PAIR)), clause.alias(CLAUSE)
+    )
+    return rows.where(applies)
+
+
+def _is_ambiguous(merge: Prepared) -> bool:
+    """Returns whether several source rows may match a row: they may where it is deleted in any case."""
+    matched = [step for step in merge.steps if step.when == MATCHED]
+    return bool(matched) and (matched[0].action != DELETE or matched[0].condition is not None)
+
+
+def _describe_duplicate(target: WriteTarget) -> str:
+    return (
+        f"InvalidArgument: {target.where}: merge: several rows of the source match one row of the table; make the "
+        "source unique in what it is matched on"
+    )
+
+
+def find_source_columns(source: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """Returns the columns of the source that have these names. Raises `ColumnNotFound`, `InvalidArgument`."""
+    folds = not is_case_sensitive(source.sparkSession)
+    found: dict[str, str] = {}
+    for name in names:
+        same = [c for c in source.columns if c == name or (folds and c.casefold() == name.casefold())]
+        if not same:
+            raise ColumnNotFound(f"merge on {name!r}: the source has only {', '.join(source.columns)}")
+        if len(same) > 1:
+            raise InvalidArgument(f"merge: the source has several columns {name!r}")
+        found[name] = same[0]
+    return found
+
+
+def make_side_column(side: str, name: str) -> Column:
+    from pyspark.sql import functions
+
+    return functions.col(f"{side}.{quote_name(name)}")

@@ -10,24 +10,21 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import ArrayType, DataType, MapType, RowType
-from morrow.engine.io.resolve import Roots, given_roots, resolve
+from morrow.engine.io.resolve import Roots, resolve, resolve_roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.changes import Path
-from morrow.engine.schema.committing import create_first_schema
-from morrow.engine.schema.creating import new_schema
-from morrow.engine.schema.nested import ELEMENT, KEY, VALUE, shown
-from morrow.engine.values import replace
-from morrow.spark.reading.expressions import quoted
-from morrow.spark.types.to_paimon import paimon_fields
-from morrow.spark.types.to_spark import spark_type, without_not_null
-from morrow.spark.writing.evolving import Evolution, evolve
+from morrow.engine.schema.creation import build_first_schema
+from morrow.engine.schema.evolution import create_first_schema
+from morrow.engine.schema.schema_changes import ELEMENT, KEY, VALUE, Path, format_path
+from morrow.engine.structs import replace
+from morrow.spark.expressions import quote_name
+from morrow.spark.types import drop_not_null, to_paimon_fields, to_spark_type
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
+from morrow.spark.writing.schema_evolution import Evolution, extend_schema
 from morrow.tables.table import Table
-from morrow.writers.operations.overriding import check_heeded, with_options
-from morrow.writers.operations.partitions import PartitionSpec, partition_filter, partition_spec
-from morrow.writers.target import WriteTarget
+from morrow.writers.operations.partition_filters import PartitionSpec, build_partition_filter, parse_partition_spec
+from morrow.writers.target import WriteTarget, check_write_options, override_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,25 +115,25 @@ def write(
     if replace_where is not None and (partition is not None or dynamic):
         raise InvalidArgument("replace_where says which partitions are overwritten; leave partition and dynamic out")
     check_numbered(commit_user, commit_identifier)
-    metadata = metadata_at(path, branch, storage_options, allowed_roots)
+    metadata = open_metadata(path, branch, storage_options, allowed_roots)
     made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
     if mode == "ignore" and not made:
         return None
-    rows = _as_table_names(rows, metadata.latest_schema(), kinds)
+    rows = _match_case(rows, metadata.latest_schema(), kinds)
     if merge_schema:
-        columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
-        evolve(metadata, columns, merge_schema if isinstance(merge_schema, Evolution) else Evolution())
-        rows = _with_nulls(rows, metadata.latest_schema(), partition or {})
-    check_heeded(options or ())
-    target = with_options(WriteTarget.of(metadata, commit_user), options or {})
+        columns = [field for field in to_paimon_fields(rows.schema) if field.name != kinds]
+        extend_schema(metadata, columns, merge_schema if isinstance(merge_schema, Evolution) else Evolution())
+        rows = _add_nulls(rows, metadata.latest_schema(), partition or {})
+    check_write_options(options or ())
+    target = override_options(WriteTarget.of(metadata, commit_user), options or {})
     commit = Commit(commit_identifier, watermark, dict(properties or {}))
     if replace_where is not None:
-        condition = partition_filter(target, None, replace_where, "replace_where")
+        condition = build_partition_filter(target, None, replace_where, "replace_where")
         commit = replace(commit, replaced=condition)
     elif mode == "overwrite":
-        spec = partition_spec(target, partition or {})
-        dynamic = session_overwrites_dynamically(rows.sparkSession) if dynamic is None else dynamic
-        rows, commit = _with_partition(rows, target, spec), _overwriting(commit, target, spec, dynamic)
+        spec = parse_partition_spec(target, partition or {})
+        dynamic = is_overwriting_dynamically(rows.sparkSession) if dynamic is None else dynamic
+        rows, commit = _add_partition(rows, target, spec), _make_overwrite(commit, target, spec, dynamic)
     return write_job(rows, target, kinds, commit)
 
 
@@ -146,21 +143,21 @@ def upsert(rows: DataFrame, path: Place, **arguments: Any) -> Snapshot | None:
     Raises:
         InvalidArgument: the table has no primary key. Others as `write`.
     """
-    metadata = metadata_at(
+    metadata = open_metadata(
         path, arguments.get("branch"), arguments.get("storage_options"), arguments.get("allowed_roots")
     )
     there = metadata.schema_ids()
     schema = (
         metadata.latest_schema()
         if there
-        else _first_schema(metadata, rows, arguments.get("create"), arguments.get("kinds"))
+        else _make_schema(metadata, rows, arguments.get("create"), arguments.get("kinds"))
     )
     if not schema.primary_keys:
         raise InvalidArgument(f"{metadata.where}: it has no primary key to upsert by; use morrow.spark.write")
     return write(rows, path, "append", **arguments)
 
 
-def session_overwrites_dynamically(spark: SparkSession) -> bool | None:
+def is_overwriting_dynamically(spark: SparkSession) -> bool | None:
     """Returns whether the session's ``spark.sql.sources.partitionOverwriteMode`` is dynamic; None if it is not set."""
     mode = spark.conf.get(OVERWRITE_MODE, None)
     return None if mode is None else mode.lower() == "dynamic"
@@ -177,7 +174,7 @@ def check_numbered(commit_user: str | None, commit_identifier: int | None) -> No
         raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
 
 
-def metadata_at(
+def open_metadata(
     path: Place,
     branch: str | None,
     storage_options: Mapping[str, str] | None,
@@ -193,7 +190,7 @@ def metadata_at(
             raise InvalidArgument("branch, storage_options and allowed_roots belong to a path; a Table has its own")
         return path._metadata
     store, root = resolve(os.fspath(path), storage_options)
-    metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots or ()))
+    metadata = TableMetadata(store, root, allowed_roots=resolve_roots(allowed_roots or ()))
     return metadata if branch is None else metadata.on_branch(branch)
 
 
@@ -206,7 +203,7 @@ def _make(
             raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
         return False
     try:
-        create_first_schema(metadata, _first_schema(metadata, rows, create, kinds))
+        create_first_schema(metadata, _make_schema(metadata, rows, create, kinds))
     except AlreadyExists:  # another process was faster
         if must_be_new:
             raise
@@ -214,7 +211,7 @@ def _make(
     return True
 
 
-def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
+def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
     """Returns the schema of a table for these rows, without the column of their kinds."""
     if create is None:
         raise TableNotFound(
@@ -224,11 +221,11 @@ def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | Non
     if unknown:
         raise InvalidArgument(f"create: {unknown[0]!r} is none of {', '.join(Create.__annotations__)}")
     # Nullable as in CREATE TABLE AS: that an expression yields no null says nothing about later rows.
-    columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
-    return new_schema(without_not_null(columns), **create, where=metadata.where)
+    columns = [field for field in to_paimon_fields(rows.schema) if field.name != kinds]
+    return build_first_schema(drop_not_null(columns), **create, where=metadata.where)
 
 
-def _as_table_names(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
+def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
     """Renames columns, and members of columns, that differ from the table's in case alone."""
     if is_case_sensitive(rows.sparkSession):
         return rows
@@ -238,10 +235,10 @@ def _as_table_names(rows: DataFrame, schema: TableSchema, kinds: str | None) -> 
         kept = {*known, *([] if path or kinds is None else [kinds])}
         return [old if old in kept else free.get(old.casefold(), old) for old in given]
 
-    return with_names(rows, schema, in_case)
+    return rename_columns(rows, schema, in_case)
 
 
-def by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
+def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
     """Returns rows whose first columns have the names of the table's, and their members those of the table's.
 
     Raises:
@@ -251,7 +248,8 @@ def by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
     def in_order(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
         if path and len(given) != len(known):
             raise InvalidArgument(
-                f"{where}: {len(given)} values for the {len(known)} members of {shown(path)}, {', '.join(known)}; "
+                f"{where}: {len(given)} values for the {len(known)} members of {format_path(path)}, "
+                f"{', '.join(known)}; "
                 "give one for each, or insert BY NAME with named_struct(...)"
             )
         folded, more = {name.casefold() for name in known}, given[len(known) :]
@@ -259,24 +257,24 @@ def by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
             raise InvalidArgument(f"{where}: the columns {', '.join(more)} are there already")
         return [*known[: len(given)], *more]
 
-    return with_names(rows, schema, in_order)
+    return rename_columns(rows, schema, in_order)
 
 
-def with_names(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
+def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
     """Renames the columns of rows, and the members inside of those that the table has; values stay as they are."""
     from pyspark.sql import functions
 
     before = rows.schema
-    after = _named(before, RowType(fields=schema.fields), naming, ())
+    after = _rename_members(before, RowType(fields=schema.fields), naming, ())
     if after.names != before.names:
         rows = rows.toDF(*after.names)
     if all(new.dataType == old.dataType for new, old in zip(after.fields, before.fields, strict=True)):
         return rows
-    columns = (functions.col(quoted(field.name)).cast(field.dataType) for field in after.fields)
+    columns = (functions.col(quote_name(field.name)).cast(field.dataType) for field in after.fields)
     return rows.select(*(made.alias(name) for made, name in zip(columns, after.names, strict=True)))
 
 
-def _named(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
+def _rename_members(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
     """Returns the type of the data with other names of members: Spark casts a struct to it member by member."""
     from pyspark.sql import types as s
 
@@ -284,39 +282,47 @@ def _named(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
         known = {field.name: field.type for field in stored.fields}
         members = []
         for name, field in zip(naming(data.names, [*known], path), data.fields, strict=True):
-            kind = field.dataType if name not in known else _named(field.dataType, known[name], naming, (*path, name))
+            kind = (
+                field.dataType
+                if name not in known
+                else _rename_members(field.dataType, known[name], naming, (*path, name))
+            )
             members.append(s.StructField(name, kind, field.nullable, field.metadata))
         return s.StructType(members)
     if isinstance(data, s.ArrayType) and isinstance(stored, ArrayType):
-        return s.ArrayType(_named(data.elementType, stored.element, naming, (*path, ELEMENT)), data.containsNull)
+        return s.ArrayType(
+            _rename_members(data.elementType, stored.element, naming, (*path, ELEMENT)), data.containsNull
+        )
     if isinstance(data, s.MapType) and isinstance(stored, MapType):
-        key = _named(data.keyType, stored.key, naming, (*path, KEY))
-        return s.MapType(key, _named(data.valueType, stored.value, naming, (*path, VALUE)), data.valueContainsNull)
+        key = _rename_members(data.keyType, stored.key, naming, (*path, KEY))
+        return s.MapType(
+            key, _rename_members(data.valueType, stored.value, naming, (*path, VALUE)), data.valueContainsNull
+        )
     return data
 
 
-def _with_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:
+def _add_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:
     """Adds the columns that the rows lack, and that have neither a value elsewhere nor a default, as nulls."""
     from pyspark.sql import functions
 
     there = {*rows.columns, *given}
     lacking = [f for f in schema.fields if f.name not in there and f.default_value is None and f.type.nullable]
-    nulls = (functions.lit(None).cast(spark_type(field.type, field.name)).alias(field.name) for field in lacking)
+    nulls = (functions.lit(None).cast(to_spark_type(field.type, field.name)).alias(field.name) for field in lacking)
     return rows.select("*", *nulls) if lacking else rows
 
 
-def _with_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:
+def _add_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:
     """Adds the partition columns that the rows lack."""
     from pyspark.sql import functions
 
     for name, value in spec.items():
         if name not in rows.columns:
-            kind = spark_type(target.schema.by_name[name].type, name)
+            kind = to_spark_type(target.schema.by_name[name].type, name)
             rows = rows.withColumn(name, functions.lit(value).cast(kind))
     return rows
 
 
-def _overwriting(commit: Commit, target: WriteTarget, spec: PartitionSpec, dynamic: bool | None) -> Commit:
+def _make_overwrite(commit: Commit, target: WriteTarget, spec: PartitionSpec, dynamic: bool | None) -> Commit:
     chosen = target.write.dynamic_partition_overwrite if dynamic is None else dynamic
     replaced: Replaced = "dynamic" if target.partition_fields and chosen else spec
     return Commit(commit.identifier, commit.watermark, commit.properties, replaced, within=spec)

@@ -29,14 +29,14 @@ def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
         yield Chunk(rows, frame)
 
 
-def _row_count(source: FileSource) -> int:
+def _count_rows(source: FileSource) -> int:
     return read_container(source.store.read(source.path), where=source.path).rows
 
 
-def _stored_names(source: FileSource) -> list[str]:
+def _read_stored_names(source: FileSource) -> list[str]:
     schema = msgspec.json.decode(read_container(source.store.read(source.path), where=source.path).schema)
     record = schema if isinstance(schema, dict) else next(kind for kind in schema if isinstance(kind, dict))
     return [member["name"] for member in record["fields"]]
 
 
-READER = FileReader(decode=decode_avro, row_count=_row_count, stored_names=_stored_names)
+READER = FileReader(decode=decode_avro, row_count=_count_rows, stored_names=_read_stored_names)

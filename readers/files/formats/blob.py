@@ -36,7 +36,7 @@ LENGTH_BYTES = 8
 CRC_BYTES = 4
 RECORD_OVERHEAD = len(MAGIC) + LENGTH_BYTES + CRC_BYTES
 PLACEHOLDER_LENGTH = -2
-VARINT_MAX_BYTES = 10
+MAX_VARINT_BYTES = 10
 CHUNK_BYTES = 1 << 26
 """Values that are read at a time, unless a single one is larger."""
 
@@ -60,7 +60,7 @@ def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
         offset = int(ends[start] - sizes[start])
         stop = max(start + 1, int(np.searchsorted(ends, offset + CHUNK_BYTES, side="right")))
         data = source.store.read_range(source.path, offset, int(ends[stop - 1]) - offset)
-        values = _values(data, sizes[start:stop], source.path)
+        values = _slice_values(data, sizes[start:stop], source.path)
         yield Chunk(stop - start, pl.DataFrame([values.alias(fields[0].name)]))
         start = stop
 
@@ -81,7 +81,7 @@ def record_lengths(source: FileSource) -> Lengths:
     if footer[4] != VERSION:
         raise Unsupported(f"version {footer[4]} of blob files", where=where)
     data_size = size - FOOTER_BYTES - index_size
-    lengths = np.cumsum(zigzag_varints(source.store.read_range(where, data_size, index_size), where))
+    lengths = np.cumsum(decode_zigzag_varints(source.store.read_range(where, data_size, index_size), where))
     stored = lengths[lengths >= 0]
     if (lengths < PLACEHOLDER_LENGTH).any() or (stored < RECORD_OVERHEAD).any() or (stored > data_size).any():
         raise CorruptFile(where, "the blob index holds impossible lengths")
@@ -90,14 +90,14 @@ def record_lengths(source: FileSource) -> Lengths:
     return lengths
 
 
-def zigzag_varints(data: bytes, where: str) -> Lengths:
+def decode_zigzag_varints(data: bytes, where: str) -> Lengths:
     """Decodes all varints of `data` at once."""
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if not octets.size:
         return np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    if not ends.size or ends[-1] != octets.size - 1 or int((ends - starts).max()) >= VARINT_MAX_BYTES:
+    if not ends.size or ends[-1] != octets.size - 1 or int((ends - starts).max()) >= MAX_VARINT_BYTES:
         raise CorruptFile(where, "a varint of the blob index is cut off")
     place = np.arange(octets.size) - np.repeat(starts, ends - starts + 1)
     groups = (octets & 0x7F).astype(np.uint64) << (place * 7).astype(np.uint64)
@@ -106,7 +106,7 @@ def zigzag_varints(data: bytes, where: str) -> Lengths:
     return values
 
 
-def _values(data: bytes, sizes: Lengths, where: str) -> pl.Series:
+def _slice_values(data: bytes, sizes: Lengths, where: str) -> pl.Series:
     """Returns the values of consecutive records; a size of 0 is null."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     if len(data) != offsets[-1]:

@@ -24,16 +24,15 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options import Options
-from morrow.engine.options.declared import formats
-from morrow.readers.files.formats.text_lines import lines
-from morrow.readers.files.formats.text_values import parsed
+from morrow.engine.options.declared import files
+from morrow.readers.files.formats.text import parse_values, read_lines
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
 DISABLED = frozenset({"", "\0"})
 BLANK = r"^[\t-\r\x1c-\x20\u{1680}\u{2000}-\u{2006}\u{2008}-\u{200a}\u{2028}\u{2029}\u{205f}\u{3000}]*$"
 """What Java takes for whitespace."""
-SHOWN = 80
+MAX_SHOWN_CHARACTERS = 80
 MEND = "mend the line, or set the options of the table to how its files are written"
 
 
@@ -44,10 +43,10 @@ def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chun
         raise Unsupported(f"a file of the columns {', '.join(names)}, without {missing[0]!r},", where=source.path)
     given = source.given
     dialect = _Dialect.of(given, source.path, len(names))
-    columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
+    columns = [parse_values(col(each.name), each.type, source.path).alias(each.name) for each in fields]
     wanted = {names.index(each.name): each.name for each in fields}
-    header = given.get(formats.CSV_INCLUDE_HEADER)
-    for chunk in lines(source, given.get(formats.CSV_LINE_DELIMITER)):
+    header = given.get(files.CSV_INCLUDE_HEADER)
+    for chunk in read_lines(source, given.get(files.CSV_LINE_DELIMITER)):
         rows = chunk.slice(1) if header else chunk
         header = False
         yield Chunk(len(rows), dialect.cut(rows, wanted).select(columns))
@@ -66,14 +65,14 @@ class _Dialect:
 
     @classmethod
     def of(cls, given: Options, where: str, width: int) -> _Dialect:
-        quote, escape = given.get(formats.CSV_QUOTE_CHARACTER), given.get(formats.CSV_ESCAPE_CHARACTER)
+        quote, escape = given.get(files.CSV_QUOTE_CHARACTER), given.get(files.CSV_ESCAPE_CHARACTER)
         return cls(
             where,
             width,
-            given.get(formats.CSV_FIELD_DELIMITER)[0],
+            given.get(files.CSV_FIELD_DELIMITER)[0],
             "" if quote in DISABLED else quote[0],
             "" if escape in DISABLED else escape[0],
-            given.get(formats.CSV_NULL_LITERAL),
+            given.get(files.CSV_NULL_LITERAL),
         )
 
     def cut(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
@@ -94,7 +93,9 @@ class _Dialect:
         if odd.any():
             found, line = values.list.len().filter(odd)[0], text.filter(odd)[0]
             raise Unsupported(
-                f"a line of {found} values, not {self.width}: {line[:SHOWN]!r}", where=self.where, hint=MEND
+                f"a line of {found} values, not {self.width}: {line[:MAX_SHOWN_CHARACTERS]!r}",
+                where=self.where,
+                hint=MEND,
             )
         if not wanted:
             return pl.DataFrame(height=len(text))
@@ -113,7 +114,9 @@ class _Dialect:
         if odd.any():
             line = text.filter(odd)[0]
             raise Unsupported(
-                f"a quote neither around a value nor escaped in it: {line[:SHOWN]!r}", where=self.where, hint=MEND
+                f"a quote neither around a value nor escaped in it: {line[:MAX_SHOWN_CHARACTERS]!r}",
+                where=self.where,
+                hint=MEND,
             )
         names = [str(number) for number in range(self.width)]
         read = arrow_csv.read_csv(

@@ -13,11 +13,10 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import col
-from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
-from morrow.readers.files.formats.text_lines import lines
-from morrow.readers.files.formats.text_values import MARK_IN_JSON, TEXT_TYPES, parsed, text_dtype
+from morrow.engine.options.declared.files import JSON_LINE_DELIMITER
+from morrow.readers.files.formats.text import MARK_IN_JSON, TEXT_TYPES, parse_values, read_lines, to_text_dtype
 from morrow.readers.files.registry import FileReader
-from morrow.readers.files.source import Chunk, FileSource, member_types
+from morrow.readers.files.source import Chunk, FileSource, list_member_types
 
 FRACTION = r'("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+))'
 """Texts, and numbers with a fraction or an exponent beside them."""
@@ -28,28 +27,30 @@ EDGE = "\x01"
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yields chunks of about 16 MiB of text."""
-    document = pl.Struct({each.name: text_dtype(each.type) for each in fields})
-    has_texts = any(_holds_texts(each.type) for each in fields)
-    for chunk in lines(source, source.given.get(JSON_LINE_DELIMITER)):
+    document = pl.Struct({each.name: to_text_dtype(each.type) for each in fields})
+    has_texts = any(_has_texts(each.type) for each in fields)
+    for chunk in read_lines(source, source.given.get(JSON_LINE_DELIMITER)):
         if not fields:
             yield Chunk(len(chunk), pl.DataFrame())
             continue
         marks = has_texts and bool(chunk.str.contains(AFTER_A_MEMBER).any())
         try:
-            rows = (_marked(chunk) if marks else chunk).str.json_decode(dtype=document)
+            rows = (_mark_numbers(chunk) if marks else chunk).str.json_decode(dtype=document)
         except pl.exceptions.ComputeError as error:
             raise Unsupported(f"a line that is not one JSON object ({error})", where=source.path) from error
         if len(rows) != len(chunk):  # Polars joins the lines by commas
             raise Unsupported("a line that is not one JSON object", where=source.path, hint="write an object a line")
-        columns = [parsed(col(each.name), each.type, source.path, marks=marks).alias(each.name) for each in fields]
+        columns = [
+            parse_values(col(each.name), each.type, source.path, marks=marks).alias(each.name) for each in fields
+        ]
         yield Chunk(len(chunk), rows.struct.unnest().select(columns))
 
 
-def _holds_texts(type_: DataType) -> bool:
-    return isinstance(type_, TEXT_TYPES) or any(map(_holds_texts, member_types(type_)))
+def _has_texts(type_: DataType) -> bool:
+    return isinstance(type_, TEXT_TYPES) or any(map(_has_texts, list_member_types(type_)))
 
 
-def _marked(chunk: pl.Series) -> pl.Series:
+def _mark_numbers(chunk: pl.Series) -> pl.Series:
     """Makes marked texts of numbers with a fraction or an exponent, which Polars would shorten: Java has them as
     doubles, ``1.0`` and ``1000.0`` for ``1e3``."""
     edged = chunk.str.replace_all(FRACTION, f"${{1}}{EDGE}${{2}}{EDGE}").str.replace_all(EDGE * 2, "", literal=True)

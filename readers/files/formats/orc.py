@@ -13,8 +13,14 @@ Java Paimon's encodings and how they are read here (the rows equal those that Ja
   the value of the option ``morrow.orc.writer-time-zone``.
 * Arrow does not decode files directly, but each stripe's columns once `morrow.engine.format.orc_stripes` has checked
   them.
-* Arrow refuses timestamps before 1677 and after 2262, which do not fit its nanoseconds; those stripes are decoded by
-  `morrow.readers.files.formats.orc_timestamps`.
+* Whole numbers have one encoding, whatever their width: those of another width than the table's are read as BIGINT
+  and narrowed, so that nothing is cut off. For other types only kinds that Paimon or Hive write are accepted.
+
+Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262, and differ from Java's in zones other than UTC
+before 1970 (the second that is lost to a fraction there, local mean times). A timestamp column is two integer
+streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as the values of a LONG column, and
+nanoseconds. So for such stripes Arrow is told that timestamps are LONG: it returns the seconds, with nulls and
+nesting. The nanoseconds are taken from their stream (`morrow.engine.format.orc_rle`).
 """
 
 from __future__ import annotations
@@ -22,36 +28,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc as orc
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format import orc_stripes as stored
 from morrow.engine.format.file_formats import TIMESTAMPS
-from morrow.engine.format.orc_layout import OrcLayout
-from morrow.engine.format.orc_stripes import read_columns
-from morrow.engine.format.orc_zones import is_utc, offsets
+from morrow.engine.format.orc_columns import UTC, ZEROS_BITS, compute_orc_epoch, decode_unsigned, find_offsets, is_utc
+from morrow.engine.format.orc_file import DECIMAL, DIRECT_V2, LONG, SECONDARY, TIMESTAMP_INSTANT, OrcLayout
+from morrow.engine.format.orc_file import Stripe as orc_layout_Stripe
+from morrow.engine.format.orc_stripes import (
+    DATA,
+    LENGTH,
+    PRESENT,
+    TIMES,
+    StripeColumns,
+    check_lengths,
+    count_bytes,
+    count_values,
+    count_varints,
+    read_columns,
+)
 from morrow.engine.format.types import (
     ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
     CharType,
     DataField,
     DataType,
+    DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntType,
     LocalZonedTimestampType,
     MapType,
     MultisetType,
     RowType,
+    SmallIntType,
+    TimestampType,
     TimeType,
+    TinyIntType,
+    VarBinaryType,
     VarCharType,
     VectorType,
 )
-from morrow.engine.options.declared.formats import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
-from morrow.engine.units import NANOS_PER_SECOND
-from morrow.readers.files.formats.orc_kinds import decoded, read_as
-from morrow.readers.files.formats.orc_timestamps import ExactTimestamps
+from morrow.engine.options.declared.files import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
+from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.readers.files.registry import FileReader, Stripe
-from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
+from morrow.readers.files.source import OTHER_READER, OTHER_TYPE, Chunk, FileSource, check_rows, list_member_types
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """Arrow's message for timestamps that it cannot hold."""
@@ -63,7 +92,7 @@ VALIDITY_AND_OFFSETS = 2
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yields one chunk per stripe."""
     for stripe in decode_stripes(source, fields):
-        yield Chunk(stripe.rows, polars_frame(fields, stripe.columns))
+        yield Chunk(stripe.rows, to_polars_frame(fields, stripe.columns))
 
 
 def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[Stripe]:
@@ -75,9 +104,9 @@ def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[
     with source.store.open(source.path) as stream:
         layout = OrcLayout(stream, source.path, source.given.get(MORROW_ORC_WRITER_TIME_ZONE))
         check_rows(source, layout.rows)  # before memory is allocated for as many rows as the file claims
-        numbers = column_numbers(layout.columns, fields, source.path)
+        numbers = find_column_numbers(layout.columns, fields, source.path)
         kinds = read_as(layout, fields, numbers)
-        timed = any(_holds_timestamps(each.type) for each in fields)
+        timed = any(_has_timestamps(each.type) for each in fields)
         stripes = _TimedStripes(layout, kinds, source) if timed else _PlainStripes(layout, kinds)
         places = {number: place for place, number in enumerate(sorted(set(numbers)))}
         for number in range(len(layout.stripes)):
@@ -86,7 +115,7 @@ def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[
                 continue
             batch, leaf = stripes.read(number, sorted(places))
             columns = tuple(
-                converted(batch.column(places[column]), each.type, leaf, (column,))
+                convert_array(batch.column(places[column]), each.type, leaf, (column,))
                 for each, column in zip(fields, numbers, strict=True)
             )
             yield Stripe(batch.num_rows, columns)
@@ -99,7 +128,7 @@ class _PlainStripes:
         self.layout, self.kinds = layout, kinds
 
     def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
-        return decoded(read_columns(self.layout, stripe, numbers), self.kinds), plain_leaf
+        return decode_stripe_columns(read_columns(self.layout, stripe, numbers), self.kinds), convert_plain_leaf
 
 
 class _TimedStripes:
@@ -114,42 +143,42 @@ class _TimedStripes:
         columns = read_columns(self.layout, stripe, numbers)
         zone = columns.stripe.zone
         try:
-            batch = decoded(columns, self.kinds)
+            batch = decode_stripe_columns(columns, self.kinds)
         except pa.ArrowInvalid as error:
             if TIMESTAMP_RANGE not in str(error):
                 raise
         else:
             if is_utc(zone):
-                return batch, plain_leaf
-            if not any(map(_holds_early, batch.columns)):
-                return batch, zoned_leaf(zone, self.where) if self.legacy_ltz else plain_leaf
+                return batch, convert_plain_leaf
+            if not any(map(_has_early_timestamps, batch.columns)):
+                return batch, make_zoned_leaf(zone, self.where) if self.legacy_ltz else convert_plain_leaf
         self.exact = self.exact or ExactTimestamps(self.layout, self.legacy_ltz)
-        return self.exact.read_stripe(columns, self.kinds), exact_leaf(self.exact)
+        return self.exact.read_stripe(columns, self.kinds), make_exact_leaf(self.exact)
 
 
-def _holds_timestamps(type_: DataType) -> bool:
-    return isinstance(type_, TIMESTAMPS) or any(map(_holds_timestamps, member_types(type_)))
+def _has_timestamps(type_: DataType) -> bool:
+    return isinstance(type_, TIMESTAMPS) or any(map(_has_timestamps, list_member_types(type_)))
 
 
-def _holds_early(array: pa.Array) -> bool:
+def _has_early_timestamps(array: pa.Array) -> bool:
     """Returns whether a timestamp at any depth is before 1970, or close enough for a zone to have moved it."""
     if pa.types.is_timestamp(array.type):
         first = pc.min(array.cast(pa.int64())).as_py()
         return first is not None and first < EARLY_NANOS
     if pa.types.is_nested(array.type):
         parts = array.flatten() if pa.types.is_struct(array.type) else [array.values]
-        return any(map(_holds_early, parts))
+        return any(map(_has_early_timestamps, parts))
     return False
 
 
-def polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
+def to_polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
     """Converts Arrow columns, in the types of `fields`, to a frame."""
     return pl.DataFrame(
         [pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns, strict=True)]
     )
 
 
-def column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:
+def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:
     """Returns numbers of top-level columns by their names."""
     numbers = {name: number for number, name in enumerate(names)}
     for each in fields:
@@ -162,20 +191,20 @@ Leaf = Callable[[pa.Array, DataType, tuple[int, ...]], pa.Array]
 """Converts Arrow's values to those of an atomic type; the path leads through ORC's type tree to the column."""
 
 
-def converted(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
+def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
     """Converts `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
 
     Raises:
         pa.ArrowInvalid: values that do not fit the type.
     """
-    members = _members(array, type_)
+    members = _list_members(array, type_)
     if not members:
         return leaf(array, type_, path)
-    children = [converted(child, member, leaf, (*path, step)) for step, child, member in members]
-    return nested_like(array, children, type_.arrow())
+    children = [convert_array(child, member, leaf, (*path, step)) for step, child, member in members]
+    return rebuild_nested(array, children, type_.arrow())
 
 
-def plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.Array:
+def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.Array:
     """Converts values that Arrow reads as they are, or nearly so."""
     if type(type_) in VALIDATED:
         array.validate(full=True)  # nothing else checks that text is valid, and that decimals have no more digits
@@ -183,29 +212,31 @@ def plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.A
     return array if array.type == type_.arrow() else array.cast(type_.arrow())
 
 
-def zoned_leaf(zone: str, where: str) -> Leaf:
-    """Converts like `plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
+def make_zoned_leaf(zone: str, where: str) -> Leaf:
+    """Converts like `convert_plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         if isinstance(type_, LocalZonedTimestampType):
             nanos = np.asarray(array.cast(pa.int64()).fill_null(0))
-            shift = offsets(nanos // NANOS_PER_SECOND, zone, where) * NANOS_PER_SECOND
+            shift = find_offsets(nanos // NANOS_PER_SECOND, zone, where) * NANOS_PER_SECOND
             array = pa.array(nanos + shift, mask=np.asarray(array.is_null())).cast(array.type)
-        return plain_leaf(array, type_, path)
+        return convert_plain_leaf(array, type_, path)
 
     return leaf
 
 
-def exact_leaf(exact: ExactTimestamps) -> Leaf:
-    """Converts like `plain_leaf` in a file whose timestamps are read as seconds."""
+def make_exact_leaf(exact: ExactTimestamps) -> Leaf:
+    """Converts like `convert_plain_leaf` in a file whose timestamps are read as seconds."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
-        return exact.leaf(array, type_, path) if isinstance(type_, TIMESTAMPS) else plain_leaf(array, type_, path)
+        return (
+            exact.leaf(array, type_, path) if isinstance(type_, TIMESTAMPS) else convert_plain_leaf(array, type_, path)
+        )
 
     return leaf
 
 
-def nested_like(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
+def rebuild_nested(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
     """Returns a list, map or struct array with the nulls and offsets of `array` and other children."""
     buffers = array.buffers()[: 1 if pa.types.is_struct(type_) else VALIDITY_AND_OFFSETS]
     if pa.types.is_map(type_):
@@ -216,7 +247,7 @@ def nested_like(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataTyp
     return pa.Array.from_buffers(type_, len(array), buffers, children=list(children))
 
 
-def _members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
+def _list_members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
     """Returns step in ORC's type tree, array and type of each member of a nested type."""
     if isinstance(type_, RowType):
         steps = [array.type.get_field_index(member.name) for member in type_.fields]
@@ -239,14 +270,215 @@ LEAVES: dict[type[DataType], Callable[[pa.Array], pa.Array]] = {
 VALIDATED = frozenset((CharType, VarCharType, DecimalType))
 
 
-def _row_count(source: FileSource) -> int:
+def _read_row_count(source: FileSource) -> int:
     with source.store.open(source.path) as stream:
         return OrcLayout(stream, source.path).rows
 
 
-def _stored_names(source: FileSource) -> list[str]:
+def _read_stored_names(source: FileSource) -> list[str]:
     with source.store.open(source.path) as stream:
         return list(OrcLayout(stream, source.path).columns)
 
 
-READER = FileReader(decode=decode_orc, row_count=_row_count, stored_names=_stored_names, stripes=decode_stripes)
+READER = FileReader(
+    decode=decode_orc, row_count=_read_row_count, stored_names=_read_stored_names, stripes=decode_stripes
+)
+
+MAX_RUN_VALUES, MAX_FREE_RUNS = 256, 1 << 10
+"""Streams are counted while all but some of their runs have so many values: that costs next to nothing."""
+_TEXT = stored.TEXTS
+_SMALL = frozenset((stored.BYTE,)) | stored.WHOLE
+KINDS: dict[type[DataType], frozenset[int]] = {
+    BooleanType: frozenset((stored.BOOLEAN,)),
+    TinyIntType: _SMALL,
+    SmallIntType: _SMALL,
+    IntType: _SMALL,
+    BigIntType: _SMALL,
+    TimeType: _SMALL,
+    FloatType: frozenset(stored.WIDTHS),
+    DoubleType: frozenset(stored.WIDTHS),
+    DecimalType: frozenset((DECIMAL,)),
+    DateType: frozenset((stored.DATE,)),
+    TimestampType: stored.TIMES,
+    LocalZonedTimestampType: stored.TIMES,
+    CharType: _TEXT,
+    VarCharType: _TEXT,
+    BinaryType: _TEXT,
+    VarBinaryType: _TEXT,
+    ArrayType: frozenset((stored.LIST,)),
+    MapType: frozenset((stored.MAP,)),
+    MultisetType: frozenset((stored.MAP,)),
+    RowType: frozenset((stored.STRUCT,)),
+}
+"""Kinds of ORC that may hold a type; types that are not here may be held by any."""
+USUAL = {SmallIntType: stored.SHORT, IntType: stored.INT, TimeType: stored.INT, BigIntType: stored.LONG}
+
+
+def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[int]) -> dict[int, int]:
+    """Returns the kinds as which nodes of the type tree are read, where they differ from the file's.
+
+    Raises:
+        Unsupported: a column cannot be of the type that the table gives it.
+    """
+    found: dict[int, int] = {}
+    for field, column in zip(fields, columns, strict=True):
+        _compare(layout, layout.types[0].children[column], field.type, field.name, found)
+    return found
+
+
+def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: dict[int, int]) -> None:
+    if node >= len(layout.types):
+        raise CorruptFile(layout.where, "the types of the ORC file are no tree")
+    found_type = layout.types[node]
+    kind = found_type.kind
+    if kind not in KINDS.get(type(type_), (kind,)):
+        raise Unsupported(
+            OTHER_TYPE.format(name, f"of the ORC type number {kind}", type_),
+            where=layout.where,
+            hint=OTHER_READER,
+        )
+    if kind in stored.WHOLE and kind != USUAL.get(type(type_)):
+        found[node] = stored.LONG
+    for member, child in _list_member_nodes(found_type.names, found_type.children, type_):
+        if child > node:
+            _compare(layout, child, member, name, found)
+
+
+def _list_member_nodes(names: Sequence[str], children: Sequence[int], type_: DataType) -> list[tuple[DataType, int]]:
+    if isinstance(type_, RowType):
+        numbers = dict(zip(names, children))
+        return [(member.type, numbers[member.name]) for member in type_.fields if member.name in numbers]
+    return list(zip(list_member_types(type_), children))
+
+
+def decode_stripe_columns(columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
+    """Returns the columns of a stripe as Arrow decodes them; nodes of `kinds` as if they were of that kind.
+
+    Raises:
+        CorruptFile: the streams claim more memory than their size justifies, or do not hold the values of the rows.
+    """
+    check_lengths(columns)
+    batch = orc.ORCFile(pa.BufferReader(columns.file(kinds))).read_stripe(0)
+    for node, array in zip(columns.columns, batch.columns, strict=True):
+        _check(columns, node, array, columns.stripe.rows)
+    return batch
+
+
+def _check(columns: StripeColumns, node: int, array: pa.Array, slots: int) -> None:
+    """Checks that the streams of a column hold exactly its values.
+
+    If they do not, damage has made more or fewer values null, or moved values from one row to another. `slots` are the
+    rows, or items, in which no struct above the node is null.
+    """
+    type_, values = columns.layout.types[node], len(array) - array.null_count
+    for kind, expected in ((PRESENT, slots), (DATA, values), (LENGTH, values), (SECONDARY, values)):
+        if (node, kind) in columns.streams:
+            found = _count_stream_values(columns, node, kind, array, expected)
+            if found is not None and found != expected:
+                raise columns.corrupt(node, f"{found} values in its stream {kind} where its rows have {expected}")
+    for child, member in zip(type_.children, _list_children(array)):
+        _check(columns, child, member, values if type_.kind == stored.STRUCT else len(member))
+
+
+def _count_stream_values(columns: StripeColumns, node: int, kind: int, array: pa.Array, expected: int) -> int | None:
+    """Counts the values that a stream holds; None where counting would take long."""
+    type_, data, where = columns.layout.types[node].kind, columns.streams[node, kind], columns.layout.where
+    most = columns.stripe.rows // MAX_RUN_VALUES + MAX_FREE_RUNS
+    if kind == PRESENT or type_ == stored.BOOLEAN:
+        count = count_bytes(data, where, most)
+        return expected if count in (None, -(-expected // 8)) else 8 * count
+    if type_ == stored.BYTE:
+        return count_bytes(data, where, most)
+    has_dictionary = columns.stripe.encodings[node] in (stored.DICTIONARY, stored.DICTIONARY_V2)
+    if type_ in stored.TEXTS and not has_dictionary:
+        return expected if kind == LENGTH or _count_text_bytes(array) == len(data) else -1
+    if has_dictionary and kind != DATA:
+        return expected  # as many as there are entries
+    if type_ in stored.WIDTHS:
+        return len(data) // stored.WIDTHS[type_] if len(data) % stored.WIDTHS[type_] == 0 else -1
+    if type_ == DECIMAL and kind == DATA:
+        return count_varints(data)
+    return count_values(data, where, version=columns.version(node), most_runs=most)
+
+
+def _count_text_bytes(array: pa.Array) -> int:
+    offsets = array.buffers()[1]
+    if not len(array) or offsets is None:
+        return 0
+    ends = np.frombuffer(offsets, np.int32)[array.offset :][: len(array) + 1]
+    return int(ends[-1]) - int(ends[0])
+
+
+def _list_children(array: pa.Array) -> list[pa.Array]:
+    if pa.types.is_struct(array.type):
+        return [array.field(number) for number in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.values] if pa.types.is_list(array.type) else []
+
+
+UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+Integers = npt.NDArray[np.int64]
+
+
+class ExactTimestamps:
+    """The columns of a file with timestamps read as seconds; `leaf` converts them to timestamps."""
+
+    def __init__(self, layout: OrcLayout, legacy_ltz: bool) -> None:
+        self.layout, self.where, self.legacy_ltz = layout, layout.where, legacy_ltz
+        timed = (node for node, type_ in enumerate(layout.types) if type_.kind in TIMES)
+        self.kinds = dict.fromkeys(timed, LONG)
+
+    def read_stripe(self, columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
+        """Reads the columns of a stripe with timestamps as int64 seconds."""
+        self.stripe: orc_layout_Stripe = columns.stripe
+        return decode_stripe_columns(columns, {**kinds, **self.kinds})
+
+    def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
+        """Returns timestamps from their seconds; `path` leads from the root of the type tree to the column.
+
+        Raises:
+            CorruptFile: the nanoseconds do not match.
+            Unsupported: an old encoding, or a value that the Arrow type cannot hold.
+        """
+        assert isinstance(type_, (TimestampType, LocalZonedTimestampType))
+        column = self._column(path)
+        valid = seconds.is_valid().to_numpy(zero_copy_only=False)
+        nanos = np.zeros(len(seconds), np.int64)
+        nanos[valid] = self._nanos(column, int(valid.sum()))
+        zone = self.stripe.zone
+        instant = self.layout.types[column].kind == TIMESTAMP_INSTANT
+        whole = np.asarray(seconds.fill_null(0)) + compute_orc_epoch(UTC if instant else zone, self.where)
+        # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction.
+        whole = whole - ((whole < 0) & (nanos > NANOS_PER_MILLI - 1))
+        if not instant or self.legacy_ltz:
+            whole = whole + find_offsets(whole, zone, self.where)
+        arrow = type_.arrow()
+        per_second = UNITS_PER_SECOND[arrow.unit]
+        bound = (2**63 - 1) // per_second - 1
+        if (np.abs(whole[valid]) > bound).any():
+            raise Unsupported(
+                f"a {type_} before 1677 or after 2262",
+                where=self.where,
+                hint="Arrow counts nanoseconds in 64 bits; lower the column's precision to 6 and rewrite the file",
+            )
+        values = whole * per_second + nanos // (NANOS_PER_SECOND // per_second)
+        return pa.array(values, mask=~valid).cast(arrow)
+
+    def _column(self, path: tuple[int, ...]) -> int:
+        column = 0
+        for step in path:
+            column = self.layout.types[column].children[step]
+        return column
+
+    def _nanos(self, column: int, count: int) -> Integers:
+        if self.stripe.encodings[column : column + 1] != (DIRECT_V2,):
+            raise Unsupported("ORC timestamps in the encoding of Hive 0.11", where=self.where)
+        raw = decode_unsigned(self.layout.stream_bytes(self.stripe, column, SECONDARY), count, self.where)
+        signed = raw.view(np.int64)  # Arrow's writer has negative nanoseconds before 1970
+        zeros = signed & ((1 << ZEROS_BITS) - 1)
+        nanos: Integers = (signed >> ZEROS_BITS) * 10 ** np.where(zeros > 0, zeros + 1, 0)
+        if nanos.size and (int(nanos.max()) >= NANOS_PER_SECOND or int(nanos.min()) <= -NANOS_PER_SECOND):
+            raise CorruptFile(self.where, "a timestamp with more nanoseconds than a second has")
+        return nanos

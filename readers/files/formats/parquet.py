@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType, VectorType
-from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.store import has_urls, url_options
-from morrow.engine.names import col, cols, exactly, own, unnamed
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.engine.io.store import get_url_options, has_urls
+from morrow.engine.io.wrapped_stores import ConfinedStore
+from morrow.engine.names import clear_pattern_name, col, cols, reserve_name, select_exactly
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
-from morrow.readers.files.source import FileSource, check_rows, member_types, reading
+from morrow.readers.files.source import FileSource, check_rows, list_member_types, translate_errors
 
 CONVERSIONS = pl.ScanCastOptions(
     integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
 )
 MICROS_PRECISION = 6
-FILE = own("file")
+FILE = reserve_name("file")
 PINNED_NANOS = 2**63 - 1
 """Polars' result for an INT96 timestamp that 64 bits of nanoseconds cannot hold."""
 
@@ -46,18 +46,18 @@ def scan_parquet(
 
     With `file` a last column of that name holds the URL of the row's file.
     """
-    dtypes = {each.name: polars_dtype(each.type) for each in fields}
+    dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
     vectors = [each for each in fields if isinstance(each.type, VectorType)]
     if vectors and len(sources) > 1:
         return _scan_each(sources, fields, position, file)
-    lists = _lists(sources[0], vectors) if vectors else {}
+    lists = _find_list_vectors(sources[0], vectors) if vectors else {}
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong one would move the positions of all files after it.
         for source in sources:
-            check_rows(source, row_count(source))
+            check_rows(source, read_row_count(source))
     frame = pl.scan_parquet(
-        _places(sources),
+        _list_places(sources),
         schema=dtypes | lists,
         cast_options=CONVERSIONS,
         extra_columns="ignore",
@@ -65,25 +65,25 @@ def scan_parquet(
         include_file_paths=file,
         hive_partitioning=False,
         glob=False,
-        storage_options=(dict(url_options(store)) or None) if has_urls(store) else None,
+        storage_options=(dict(get_url_options(store)) or None) if has_urls(store) else None,
     )
     names = [each.name for each in fields] + ([] if position is None else [position])
     if position is not None:
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
-    checked = [_checked(each, where) for each in fields if _has_nanos(each.type)]
+    checked = [_check_column(each, where) for each in fields if _has_nanos(each.type)]
     checked += [col(name).cast(dtypes[name]) for name in lists]
     return frame.with_columns(checked) if checked else frame
 
 
-def _lists(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
+def _find_list_vectors(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
     """Returns dtypes for the vectors that are lists in this file, as Java writes them; pypaimon's have a fixed size."""
     import pyarrow.parquet as pq
 
-    with reading(source.path), source.store.open(source.path) as stream:
+    with translate_errors(source.path), source.store.open(source.path) as stream:
         stored = {each.name: each.type for each in pq.read_schema(stream)}
     return {
-        each.name: pl.List(polars_dtype(each.type.element))
+        each.name: pl.List(to_polars_dtype(each.type.element))
         for each in vectors
         if isinstance(each.type, VectorType) and pa.types.is_list(stored.get(each.name))
     }
@@ -98,13 +98,13 @@ def _scan_each(
         frame = scan_parquet([source], fields, position, file=file)
         if position is not None:
             frame = frame.with_columns(col(position) + first)
-            first += row_count(source)
-            check_rows(source, row_count(source))
+            first += read_row_count(source)
+            check_rows(source, read_row_count(source))
         frames.append(frame)
     return pl.concat(frames)
 
 
-def _places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
+def _list_places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
     """Returns what Polars opens: URLs, or the bytes of files in a store that it does not know."""
     if has_urls(sources[0].store):
         return [source.store.url(source.path) for source in sources]
@@ -118,12 +118,12 @@ def _read_each(sources: Sequence[FileSource], fields: Sequence[DataField]) -> tu
     heights = [next(lengths, 0) if source.row_count else 0 for source in sources]
     if heights != [source.row_count for source in sources] or sum(heights) != rows.height:
         for source in sources:
-            check_rows(source, row_count(source))
+            check_rows(source, read_row_count(source))
         raise CorruptFile(sources[0].path, f"it and {len(sources) - 1} more files gave rows that none of them has")
-    return rows.drop(exactly(FILE)), heights
+    return rows.drop(select_exactly(FILE)), heights
 
 
-def row_count(source: FileSource) -> int:
+def read_row_count(source: FileSource) -> int:
     """Returns the row count of the footer.
 
     Raises:
@@ -133,21 +133,21 @@ def row_count(source: FileSource) -> int:
 
     store = source.store.inner if isinstance(source.store, ConfinedStore) else source.store
     if type(store) is LocalStore:
-        with reading(source.path):
+        with translate_errors(source.path):
             # Straight from the disk: for thousands of files, a Python stream costs four times as much.
             return int(pq.read_metadata(source.path).num_rows)
-    with reading(source.path), store.open(source.path) as stream:
+    with translate_errors(source.path), store.open(source.path) as stream:
         return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
-def _stored_names(source: FileSource) -> list[str]:
+def _read_stored_names(source: FileSource) -> list[str]:
     import pyarrow.parquet as pq
 
     with source.store.open(source.path) as stream:
         return list(pq.read_schema(stream).names)
 
 
-def _key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
+def _read_key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
     """Returns the bounds of a top-level column in each row group; None when any lacks them."""
     import pyarrow.parquet as pq
 
@@ -174,12 +174,12 @@ def _key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
 def _has_nanos(type_: DataType) -> bool:
     if isinstance(type_, (TimestampType, LocalZonedTimestampType)):
         return type_.precision > MICROS_PRECISION
-    return any(map(_has_nanos, member_types(type_)))
+    return any(map(_has_nanos, list_member_types(type_)))
 
 
-def _checked(field: DataField, where: str) -> pl.Expr:
+def _check_column(field: DataField, where: str) -> pl.Expr:
     def check(column: pl.Series) -> pl.Series:
-        if _holds_pinned(column):
+        if _has_pinned(column):
             raise Unsupported(
                 f"a {field.type} before 1677 or after 2262 in column {field.name!r}",
                 where=where,
@@ -187,24 +187,24 @@ def _checked(field: DataField, where: str) -> pl.Expr:
             )
         return column
 
-    dtype = polars_dtype(field.type)
+    dtype = to_polars_dtype(field.type)
     return col(field.name).map_batches(check, return_dtype=dtype, is_elementwise=True)
 
 
-def _holds_pinned(column: pl.Series) -> bool:
-    column = unnamed(column)
+def _has_pinned(column: pl.Series) -> bool:
+    column = clear_pattern_name(column)
     dtype = column.dtype
     if isinstance(dtype, pl.Struct):
-        return any(map(_holds_pinned, column.struct.unnest().iter_columns()))
+        return any(map(_has_pinned, column.struct.unnest().iter_columns()))
     if isinstance(dtype, (pl.List, pl.Array)):
-        return _holds_pinned(column.explode())
+        return _has_pinned(column.explode())
     return isinstance(dtype, pl.Datetime) and bool((column.to_physical() == PINNED_NANOS).any())
 
 
 READER = FileReader(
     scan=scan_parquet,
-    row_count=row_count,
-    stored_names=_stored_names,
+    row_count=read_row_count,
+    stored_names=_read_stored_names,
     read_each=_read_each,
-    key_bounds=_key_bounds,
+    key_bounds=_read_key_bounds,
 )

@@ -1,6 +1,6 @@
 """Aggregate functions as Polars expressions, by the names of Paimon's options.
 
-A module per family; each exports its functions as a dict `AGGREGATORS`. Other packages add functions by the entry point
+A module per family; each exports its functions as a dict. Other packages add functions by the entry point
 ``morrow.aggregate_functions``: an `Aggregator`, or a class or function that makes one of a call and a column's type.
 """
 
@@ -12,26 +12,26 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
-from morrow.engine.plugins import plugin
-from morrow.readers.merges.functions import bitmaps, booleans, collections, nested, numbers, picks, sketches, text
+from morrow.engine.plugins import load_plugin
+from morrow.readers.merges.functions import bitmaps, collections, scalars, sketches
 from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State
 
-__all__ = ["AGGREGATORS", "VALUE", "Aggregator", "NoResult", "State", "aggregator"]
+__all__ = ["AGGREGATORS", "VALUE", "Aggregator", "NoResult", "State", "find_aggregator"]
 
 AGGREGATORS: Mapping[str, Make] = {
-    **picks.AGGREGATORS,
-    **numbers.AGGREGATORS,
-    **booleans.AGGREGATORS,
-    **text.AGGREGATORS,
-    **collections.AGGREGATORS,
-    **nested.AGGREGATORS,
-    **bitmaps.AGGREGATORS,
-    **sketches.AGGREGATORS,
+    **scalars.SELECTION_FUNCTIONS,
+    **scalars.NUMBER_FUNCTIONS,
+    **scalars.BOOLEAN_FUNCTIONS,
+    **scalars.TEXT_FUNCTIONS,
+    **collections.COLLECTION_FUNCTIONS,
+    **collections.NESTED_FUNCTIONS,
+    **bitmaps.BITMAP_FUNCTIONS,
+    **sketches.SKETCH_FUNCTIONS,
 }
 """The built-in functions by name."""
 
 
-def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
+def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
     """Returns the function of a column, ready for the fold.
 
     Args:
@@ -42,13 +42,13 @@ def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
         Unsupported: there is no such function, built in or installed, or it does not compute.
     """
     make = AGGREGATORS.get(call.function)
-    function = make(call, dtype) if make else _installed(call, dtype)
+    function = make(call, dtype) if make else _load_installed(call, dtype)
     return IgnoreRetract(function) if call.ignore_retract else function
 
 
-def _installed(call: AggregateCall, dtype: DataType) -> Aggregator:
+def _load_installed(call: AggregateCall, dtype: DataType) -> Aggregator:
     """Returns a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
-    registered = plugin(AGGREGATE_FUNCTION_PLUGINS, call.function)
+    registered = load_plugin(AGGREGATE_FUNCTION_PLUGINS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")
     made = registered(call, dtype) if callable(registered) else registered

@@ -1,17 +1,20 @@
-"""Aggregate functions for the fold: expressions that map a state and one more value to the next state.
+"""Base of aggregate functions for the fold: expressions that map a state and one more value to the next state.
 
 A state is a mapping of expressions: ``value`` is the accumulator, null before the first record; the other names are
 those of the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and selects per
-key afterwards, with the new value null where the result is not selected: expressions must not fail on nulls.
+key afterwards, with the new value null if the result is not selected: expressions must not fail on nulls.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import MorrowError, Unsupported
@@ -96,11 +99,57 @@ Make: TypeAlias = Callable[[AggregateCall, DataType], Aggregator]
 """A factory of functions in the registry: takes the call with its options, and the column's type."""
 
 
-def always(function: type[Aggregator]) -> Make:
+def ignore_arguments(function: type[Aggregator]) -> Make:
     """Returns a `Make` for a function that needs neither options nor the column's type."""
     return lambda _call, _dtype: function()
 
 
-def unless_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
+def combine_non_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
     """Returns `both` where neither is null, else the one that is not; `both` may be null itself."""
     return pl.when(accumulator.is_null()).then(new).when(new.is_null()).then(accumulator).otherwise(both)
+
+
+class CorruptValue(Unsupported):
+    """A value of a column is invalid for its aggregate function: users may write any bytes.
+
+    Built from its message alone: Polars re-creates exceptions that pass through a query, with the expression appended
+    to the message; that is removed.
+    """
+
+    def __init__(self, message: str) -> None:
+        message = message.partition(POLARS_CONTEXT)[0]
+        super().__init__(message)
+        self.args = (message,)
+
+
+def make_corrupt_value(function: str, problem: str) -> CorruptValue:
+    """Returns the error of an aggregate function about a value."""
+    return CorruptValue(
+        f"the aggregate function {function}: a value cannot be merged, {problem.replace('; ', ', ')}; "
+        "write what the function expects, or give the column another function"
+    )
+
+
+@dataclass
+class Cursor:
+    """The bytes of a value and a read position; every step is checked against their end."""
+
+    data: bytes
+    function: str
+    at: int = 0
+
+    def corrupt(self, problem: str) -> CorruptValue:
+        return make_corrupt_value(self.function, f"{problem} (at byte {self.at} of {len(self.data)})")
+
+    def take(self, size: int, what: str) -> bytes:
+        if size > len(self.data) - self.at:
+            raise self.corrupt(f"{what} needs {size} bytes, {len(self.data) - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def integer(self, width: int, what: str) -> int:
+        """Reads an unsigned little-endian integer."""
+        return int.from_bytes(self.take(width, what), "little")
+
+    def u16s(self, count: int, what: str) -> npt.NDArray[np.uint16]:
+        return np.frombuffer(self.take(2 * count, what), "<u2").astype(np.uint16)

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from tests.campaigns.peers.answering import OUTCOMES, REFUSED, WRONG, Case, reasons, table_of
 from tests.campaigns.peers.suite import PATTERNS, files_of, run
 
@@ -30,7 +30,7 @@ def main() -> int:
     files, began = files_of(asked.suite, asked.tests), time.monotonic()
     ended: Counter[str] = Counter()
     cases: list[Case] = []
-    with fsync_disabled():
+    with disable_fsync():
         for ran in run(asked.suite.resolve(), asked.python, files, workers=asked.workers, patience=asked.patience):
             ended[ran.ended] += 1
             cases += ran.cases

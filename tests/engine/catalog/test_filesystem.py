@@ -19,7 +19,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import resolve
-from morrow.engine.schema.creating import new_schema
+from morrow.engine.schema.creation import build_first_schema
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.s3_server import s3_server
 from tests.support.table_factory import TableFactory
@@ -91,7 +91,7 @@ def test_a_name_that_leads_elsewhere(catalog: FilesystemCatalog, name: str) -> N
         catalog.table(name)
 
 
-FIRST = new_schema("id INT", where="/t")
+FIRST = build_first_schema("id INT", where="/t")
 
 
 def test_databases_made_renamed_and_dropped(catalog: FilesystemCatalog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from morrow.engine.catalog.names import ObjectName, object_name
+from morrow.engine.catalog.names import ObjectName, parse_object_name
 from morrow.engine.errors import InvalidArgument
 
 
@@ -21,10 +21,10 @@ from morrow.engine.errors import InvalidArgument
     ],
 )
 def test_parts_of_a_name(text: str, name: ObjectName) -> None:
-    assert object_name(text) == name
+    assert parse_object_name(text) == name
 
 
 @pytest.mark.parametrize("text", ["t$", "$snapshots", "t$files$branch_dev", "t$branch_$files", "t$a$b", "/w/$ro"])
 def test_what_is_no_name(text: str) -> None:
     with pytest.raises(InvalidArgument, match="is no name"):
-        object_name(text)
+        parse_object_name(text)

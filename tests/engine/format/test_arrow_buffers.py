@@ -9,9 +9,9 @@ from itertools import pairwise
 import polars as pl
 import pyarrow as pa
 import pytest
-from polars.testing import assert_series_equal
+from polars.testing import assert_frame_equal, assert_series_equal
 
-from morrow.engine.format.arrow_buffers import adjoined
+from morrow.engine.format.arrow_buffers import IPC_ERRORS, deserialize_frame, join_slices, serialize_frame
 
 COUNT = 3000
 COLUMNS = [
@@ -38,7 +38,7 @@ def memory(column: pl.Series) -> range:
 @pytest.mark.parametrize("cuts", [[0, COUNT], [0, 13, 2501, COUNT], [7, 100, 2001]])
 def test_slices_that_follow_each_other(column: pl.Series, cuts: list[int]) -> None:
     column = column.alias("^x$")
-    whole = adjoined([column[start:end] for start, end in pairwise(cuts)])
+    whole = join_slices([column[start:end] for start, end in pairwise(cuts)])
     assert whole is not None
     assert_series_equal(whole, column[cuts[0] : cuts[-1]], check_exact=True)
     assert memory(whole)[0] in memory(column)
@@ -48,13 +48,13 @@ def test_slices_that_follow_each_other(column: pl.Series, cuts: list[int]) -> No
 def test_others_are_left_to_the_caller(column: pl.Series) -> None:
     copied = pl.concat([column[10:], column[:1]], rechunk=True)
     for parts in ([column[:10], column[11:]], [column[10:], column[:10]], [column[:10], copied]):
-        assert adjoined(parts) is None
-    assert adjoined([pl.concat([column[:10], column[20:]], rechunk=False)]) is None
+        assert join_slices(parts) is None
+    assert join_slices([pl.concat([column[:10], column[20:]], rechunk=False)]) is None
 
 
 def test_the_values_outlive_the_column() -> None:
     column = pl.Series([f"a text of some length {i}" for i in range(COUNT)])
-    whole = adjoined([column[:100], column[100:]])
+    whole = join_slices([column[:100], column[100:]])
     del column
     assert whole is not None
     assert whole[-1] == f"a text of some length {COUNT - 1}"
@@ -62,4 +62,32 @@ def test_the_values_outlive_the_column() -> None:
 
 @pytest.mark.parametrize("column", [pl.Series([[1], [2]]), pl.Series([None, None])])
 def test_nested_columns_and_nulls_are_not_put_together(column: pl.Series) -> None:
-    assert adjoined([column[:1], column[1:]]) is None
+    assert join_slices([column[:1], column[1:]]) is None
+
+
+# Frames as bytes, read back without a copy.
+
+
+def test_frames_of_all_kinds_come_back() -> None:
+    frame = pl.DataFrame(
+        {
+            "^n.*$": [1, None, 3],
+            "text": ["ä", None, "more than twelve bytes"],
+            "raw": [b"", b"\0", None],
+            "cost": pl.Series([Decimal("1.20"), None, Decimal("-3.00")], dtype=pl.Decimal(20, 2)),
+            "at": pl.Series([dt.datetime(1950, 1, 1), None, dt.datetime(2300, 1, 1)], dtype=pl.Datetime("us")),
+            "zoned": pl.Series([0, 1, None]).cast(pl.Datetime("ms", "UTC")),
+            "time": [dt.time(1, 2, 3), None, dt.time(0)],
+            "list": [[{"a": 1, "b": "x"}], None, []],
+            "array": pl.Series([[1.0, 2.0], None, [float("nan"), -0.0]], dtype=pl.Array(pl.Float32, 2)),
+            "bit": [True, None, False],
+        }
+    )
+    for each in (frame, frame[:0], frame[1:], pl.concat([frame, frame]), pl.DataFrame()):
+        assert_frame_equal(deserialize_frame(memoryview(serialize_frame(each))), each)
+
+
+@pytest.mark.parametrize("data", [b"", b"ARROW1\0\0", serialize_frame(pl.DataFrame({"a": [1]}))[:-20]])
+def test_other_bytes_fail_as_they_are_expected_to(data: bytes) -> None:
+    with pytest.raises(IPC_ERRORS):
+        deserialize_frame(data)

@@ -16,7 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.avro import decode_batches, decode_frame, decode_together, read_container, rewrapped
+from morrow.engine.format.avro import (
+    decode_batches,
+    decode_frame,
+    decode_together,
+    decompress_container,
+    read_container,
+)
 
 SYNC = bytes(range(16))
 CODECS = ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"]
@@ -166,7 +172,7 @@ def test_batches_hold_whole_blocks() -> None:
 
 
 def test_rewrapped_bytes_are_a_container_that_anybody_reads() -> None:
-    data = rewrapped(read_container(container(PERSON, PEOPLE, "zstandard"), where="f"))
+    data = decompress_container(read_container(container(PERSON, PEOPLE, "zstandard"), where="f"))
 
     assert list(fastavro.reader(io.BytesIO(data))) == PEOPLE
 

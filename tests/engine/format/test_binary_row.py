@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, MorrowError, Unsupported
-from morrow.engine.format.binary_row import Value, arities, decode_columns, decode_row
-from morrow.engine.format.binary_row_encode import encode_columns, encode_row, hash_rows
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import ArrayType, IntType
+from morrow.engine.format.binary_row import Value, decode_columns, decode_row, read_arities
+from morrow.engine.format.binary_row_encoder import encode_columns, encode_row, hash_rows
+from morrow.engine.format.types import ArrayType, IntType, parse_atomic
 
 UTC = dt.UTC
 
@@ -161,7 +160,7 @@ def test_columns_are_picked_by_index() -> None:
 )
 def test_rows_come_in_any_binary_column(rows: pl.Series | pa.Array | list[bytes | None]) -> None:
     assert decode_columns(rows, MIXED, where="m", columns=[4])[0].to_list() == ["a longer string", None]
-    assert arities(rows, where="m").tolist() == [8, -1]
+    assert read_arities(rows, where="m").tolist() == [8, -1]
 
 
 def test_no_rows() -> None:

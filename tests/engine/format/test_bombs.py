@@ -19,7 +19,7 @@ import pytest
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.manifest import decode_manifest_list
-from morrow.engine.format.manifest_schemas import MANIFEST_LIST
+from morrow.engine.format.manifest_encoder import MANIFEST_LIST
 from tests.support.table_factory import AVRO
 
 SYNC = bytes(16)

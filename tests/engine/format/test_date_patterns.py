@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.date_patterns import date_pattern, epoch_day
+from morrow.engine.format.date_patterns import parse_date_pattern, to_epoch_day
 from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
 JAVA_READS = [
@@ -98,18 +98,18 @@ def nanos(java_time: str | None) -> int | None:
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     seconds = (hour * 60 + minute) * 60 + second
     fraction = int((match[7] or "").ljust(9, "0"))
-    return epoch_day(year, month, day) * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + fraction
+    return to_epoch_day(year, month, day) * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + fraction
 
 
 @pytest.mark.parametrize(("pattern", "text", "time"), JAVA_READS)
 def test_text_is_read_as_java_reads_it(pattern: str, text: str, time: str | None) -> None:
-    assert date_pattern(pattern).read(text) == nanos(time)
+    assert parse_date_pattern(pattern).read(text) == nanos(time)
 
 
 @pytest.mark.parametrize("pattern", ["yyyy{", "yyyy#", "'yyyy", "yyyy]", "yyyy-MM-dd'"])
 def test_what_java_takes_for_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidArgument, match="time pattern"):
-        date_pattern(pattern)
+        parse_date_pattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,21 @@ def test_what_java_takes_for_no_pattern_is_refused(pattern: str) -> None:
 )
 def test_letters_that_are_not_read_are_refused(pattern: str) -> None:
     with pytest.raises(Unsupported, match="in the time pattern"):
-        date_pattern(pattern)
+        parse_date_pattern(pattern)
 
 
 def test_open_brackets_are_closed_at_the_end() -> None:
-    assert date_pattern("[yyyy-MM-dd").read("2024-01-31") == date_pattern("yyyy-MM-dd").read("2024-01-31")
+    assert parse_date_pattern("[yyyy-MM-dd").read("2024-01-31") == parse_date_pattern("yyyy-MM-dd").read("2024-01-31")
 
 
 @given(st.datetimes(min_value=dt.datetime(1, 1, 1)))
 def test_every_time_that_python_writes_is_read_back(time: dt.datetime) -> None:
     since = time - dt.datetime(1970, 1, 1)
     exact = (since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1000
-    assert date_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSSSS").read(f"{time.isoformat(timespec='microseconds')}") == exact
     assert (
-        date_pattern("yyyyMMddHHmmssSSSSSS").read(re.sub("[^0-9]", "", time.isoformat(timespec="microseconds")))
+        parse_date_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSSSS").read(f"{time.isoformat(timespec='microseconds')}") == exact
+    )
+    assert (
+        parse_date_pattern("yyyyMMddHHmmssSSSSSS").read(re.sub("[^0-9]", "", time.isoformat(timespec="microseconds")))
         == exact
     )

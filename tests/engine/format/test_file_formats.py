@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import BUILT_IN, file_format, known_format, written_format
+from morrow.engine.format.file_formats import BUILT_IN, find_format, get_format, get_written_format
 from morrow.readers.files.registry import BUILT_IN as READERS
-from morrow.readers.files.registry import file_reader
+from morrow.readers.files.registry import find_file_reader
 from morrow.writers.files.encoders import BUILT_IN as WRITERS
-from morrow.writers.files.encoders import file_writer
+from morrow.writers.files.encoders import find_file_writer
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,20 +23,20 @@ HOMES = {
     "writers/files/encoders.py": "names their writers",
 }
 ELSEWHERE = {
-    "engine/format/manifest_encode.py": "manifests have codecs of their own",
+    "engine/format/manifest_encoder.py": "manifests have codecs of their own",
     "engine/format/schema.py": "the format of tables that say none, in old versions",
     "engine/options/declared/": "defaults of options",
-    "readers/files/page_checks.py": "only Parquet has checksums of pages",
+    "readers/files/page_checksums.py": "only Parquet has checksums of pages",
     "morrow/spark/reading/choice.py": "Spark's own scan reads Parquet",
-    "morrow/spark/catalogs/tables.py": "a hint names one",
-    "morrow/procedures/databases.py": "a folder of Parquet files is migrated",
+    "morrow/spark/catalogs/ddl.py": "a hint names one",
+    "morrow/procedures/files.py": "a folder of Parquet files is migrated",
     "readers/execution/plain_sql.py": "plain DuckDB reads Parquet with the numbers of rows",
-    "writers/keyed/postpone.py": "postponed rows are Avro",
+    "writers/keyed/postpone_bucket.py": "postponed rows are Avro",
     "engine/plan/folder_table.py": "which formats the files of a format table may have",
-    "readers/execution/folder_frames.py": "Hive's Parquet files count nanoseconds",
+    "readers/execution/format_tables.py": "Hive's Parquet files count nanoseconds",
     "writers/operations/format_table.py": "codecs of Java's by format, and what Hive reads in Parquet",
-    "writers/files/text_files.py": "text files of format tables are written here",
-    "engine/catalog/hive/folders.py": "Hive tells the format of files by classes",
+    "writers/operations/format_table.py": "text files of format tables are written here",
+    "engine/catalog/hive/tables.py": "Hive tells the format of files by classes",
     "morrow/cli/": "formats of input and output",
 }
 """The modules that name a format for another reason than the format itself."""
@@ -56,7 +56,7 @@ def test_only_three_places_name_a_format() -> None:
 def test_every_format_has_a_reader() -> None:
     assert set(READERS) == set(BUILT_IN)
     for name in READERS:
-        reader = file_reader(name, "/t")
+        reader = find_file_reader(name, "/t")
         assert (reader.decode is None) != (reader.scan is None)
         assert reader is import_module(f"morrow.readers.files.formats.{name}").READER
 
@@ -64,16 +64,16 @@ def test_every_format_has_a_reader() -> None:
 def test_every_format_that_says_its_types_has_a_writer() -> None:
     assert set(WRITERS) == {name for name, each in BUILT_IN.items() if each.lacks is not None}
     for name in WRITERS:
-        assert file_writer(name, "/t") is import_module(f"morrow.writers.files.formats.{name}").WRITER
+        assert find_file_writer(name, "/t") is import_module(f"morrow.writers.files.formats.{name}").WRITER
 
 
 def test_formats_that_are_unknown() -> None:
-    assert known_format("lance") is None
+    assert find_format("lance") is None
     with pytest.raises(Unsupported, match=r"'lance'.*known are parquet, orc, avro, json, csv, text, blob"):
-        file_format("lance", "/t")
+        get_format("lance", "/t")
     with pytest.raises(Unsupported, match=r"'csv'.*Morrow writes parquet, orc, avro"):
-        written_format("csv", "/t")
+        get_written_format("csv", "/t")
     with pytest.raises(Unsupported, match="'lance'"):
-        file_reader("lance", "/t")
+        find_file_reader("lance", "/t")
     with pytest.raises(Unsupported, match="'csv'"):
-        file_writer("csv", "/t")
+        find_file_writer("csv", "/t")

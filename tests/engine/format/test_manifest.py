@@ -25,7 +25,7 @@ from morrow.engine.format.manifest import (
     decode_manifests,
     decode_outlines,
 )
-from morrow.engine.format.manifest_columns import (
+from morrow.engine.format.manifest_entries import (
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     INDEX_COLUMNS,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from morrow.engine.format.murmur import hash_words, waves
+from morrow.engine.format.murmur import hash_words, iterate_waves
 
 
 def test_waves_visit_every_element_once() -> None:
     sizes = np.array([2, 0, 3, 1])
-    assert [(wave, lists.tolist()) for wave, lists in waves(sizes)] == [(0, [0, 2, 3]), (1, [0, 2]), (2, [2])]
+    assert [(wave, lists.tolist()) for wave, lists in iterate_waves(sizes)] == [(0, [0, 2, 3]), (1, [0, 2]), (2, [2])]
 
 
 def test_java_hash_codes() -> None:

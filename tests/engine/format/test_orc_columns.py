@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import zoneinfo
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.orc_columns import read_orc
+from morrow.engine.format.orc_columns import decode_unsigned, find_offsets, read_orc
 
 ROOM = 1 << 20
 TIME = dt.datetime(2026, 3, 4, 5, 6, 7, 89_000)
@@ -76,3 +80,110 @@ def test_types_that_metadata_does_not_have() -> None:
     orc.write_table(pa.table({"x": [1.5]}), sink)
     with pytest.raises(Unsupported, match="an ORC column of kind 6"):
         read_orc(sink.getvalue(), "f", ROOM)
+
+
+# The four kinds of runs, with the examples of the ORC specification.
+
+SHORT_REPEAT = ("0a2710", [10_000] * 5)
+DIRECT = ("5e035ca1ab1edeadbeef", [23_713, 43_806, 57_005, 48_879])
+DELTA = ("c609020222424246", [2, 3, 5, 7, 11, 13, 17, 19, 23, 29])
+PATCHED_BASE = (
+    "8e132b2107d01e00147028323c46505a646e78828c96a0aab4befce8",
+    [
+        2030,
+        2000,
+        2020,
+        1_000_000,
+        2040,
+        2050,
+        2060,
+        2070,
+        2080,
+        2090,
+        2100,
+        2110,
+        2120,
+        2130,
+        2140,
+        2150,
+        2160,
+        2170,
+        2180,
+        2190,
+    ],
+)
+FALLING = ("c00264" + "01", [100, 99, 98])
+
+
+@pytest.mark.parametrize(("stream", "values"), [SHORT_REPEAT, DIRECT, DELTA, PATCHED_BASE, FALLING])
+def test_runs(stream: str, values: list[int]) -> None:
+    assert decode_unsigned(bytes.fromhex(stream), len(values), "f").tolist() == values
+
+
+def test_runs_follow_each_other() -> None:
+    data = bytes.fromhex(SHORT_REPEAT[0] + DIRECT[0] + DELTA[0])
+
+    assert decode_unsigned(data, 19, "f").tolist() == SHORT_REPEAT[1] + DIRECT[1] + DELTA[1]
+    assert decode_unsigned(data, 7, "f").tolist() == [10_000] * 5 + [23_713, 43_806]
+
+
+@pytest.mark.parametrize("stream", [SHORT_REPEAT, DIRECT, DELTA, PATCHED_BASE])
+def test_a_cut_off_run_is_a_corrupt_file(stream: tuple[str, list[int]]) -> None:
+    data = bytes.fromhex(stream[0])
+
+    with pytest.raises(CorruptFile, match="f: "):
+        decode_unsigned(data[: len(data) // 2], len(stream[1]), "f")
+    with pytest.raises(CorruptFile):
+        decode_unsigned(data, len(stream[1]) + 1, "f")
+
+
+def test_no_values() -> None:
+    assert decode_unsigned(b"", 0, "f").tolist() == []
+
+
+# Offsets as Java has them: the zone database from 1900 on, today's standard offset before.
+
+HOUR = 3_600
+
+
+def instant(*date: int) -> int:
+    return int(dt.datetime(*date, tzinfo=dt.UTC).timestamp())  # type: ignore[misc]  # no zone in date
+
+
+def offset(zone: str, *date: int) -> int:
+    return int(find_offsets(np.array([instant(*date)]), zone, "f")[0])
+
+
+@pytest.mark.parametrize(
+    ("zone", "date", "seconds"),
+    [
+        ("UTC", (2024, 7, 1), 0),
+        ("Asia/Shanghai", (2024, 7, 1), 8 * HOUR),
+        ("Asia/Shanghai", (1899, 12, 31), 8 * HOUR),
+        ("Asia/Shanghai", (1900, 6, 1), 8 * HOUR + 5 * 60 + 43),
+        ("America/New_York", (2024, 7, 1), -4 * HOUR),
+        ("America/New_York", (2024, 12, 31), -5 * HOUR),
+        ("America/New_York", (1, 1, 1), -5 * HOUR),
+        ("America/New_York", (9999, 7, 1), -4 * HOUR),
+        ("Australia/Sydney", (9999, 12, 31), 11 * HOUR),
+    ],
+)
+def test_offsets(zone: str, date: tuple[int, ...], seconds: int) -> None:
+    assert offset(zone, *date) == seconds
+
+
+@given(
+    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata"]),
+    st.datetimes(dt.datetime(1901, 1, 1), dt.datetime(9990, 1, 1)),
+)
+def test_offsets_of_all_years_since_1901_are_those_of_the_zone_database(zone: str, moment: dt.datetime) -> None:
+    aware = moment.replace(tzinfo=dt.UTC, microsecond=0)
+    expected = aware.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset()
+
+    assert dt.timedelta(seconds=int(find_offsets(np.array([int(aware.timestamp())]), zone, "f")[0])) == expected
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "Etc'UTC"])
+def test_an_unknown_zone_is_unsupported(zone: str) -> None:
+    with pytest.raises(Unsupported, match="f: the time zone"):
+        offset(zone, 2024, 1, 1)

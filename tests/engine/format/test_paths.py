@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import UnsafePath
-from morrow.engine.format.paths import TablePaths, bucket_dir, external_path, normalised, segment
+from morrow.engine.format.paths import TablePaths, build_bucket_dir, check_external_path, check_segment, normalize_path
 
 
 def test_the_folders_of_a_table() -> None:
@@ -40,13 +40,13 @@ def test_a_branch_has_its_own_schemas_snapshots_and_tags() -> None:
     ],
 )
 def test_the_folder_of_a_bucket(partition: str, bucket: int, data_directory: str | None, folder: str) -> None:
-    assert bucket_dir("/t", partition, bucket, data_directory) == folder
+    assert build_bucket_dir("/t", partition, bucket, data_directory) == folder
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../etc/passwd", "a\\b", "a\0b", "/abs"])
 def test_a_name_that_is_no_single_segment_is_refused(name: str) -> None:
     with pytest.raises(UnsafePath, match="not a single path segment; nothing was read"):
-        segment(name, "/t")
+        check_segment(name, "/t")
     with pytest.raises(UnsafePath):
         TablePaths("/t").manifest(name)
     with pytest.raises(UnsafePath):
@@ -55,7 +55,7 @@ def test_a_name_that_is_no_single_segment_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["data-1.parquet", "...", "a b", "ü", "%2F"])
 def test_any_other_name_is_one(name: str) -> None:
-    assert segment(name, "/t") == name
+    assert check_segment(name, "/t") == name
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_any_other_name_is_one(name: str) -> None:
     ],
 )
 def test_one_spelling_for_a_place(path: str, same: str) -> None:
-    assert normalised(path) == same
+    assert normalize_path(path) == same
 
 
 ROOTS = ["/table", "FILE:///ext/", "s3://other/data"]
@@ -91,7 +91,7 @@ ROOTS = ["/table", "FILE:///ext/", "s3://other/data"]
     ],
 )
 def test_external_paths_under_an_allowed_root(path: str, location: str) -> None:
-    assert external_path(path, ROOTS, where="/table") == location
+    assert check_external_path(path, ROOTS, where="/table") == location
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_external_paths_under_an_allowed_root(path: str, location: str) -> None:
 )
 def test_external_paths_elsewhere(path: str) -> None:
     with pytest.raises(UnsafePath, match=r"outside of the allowed roots \(/table, /ext, s3://other/data\)"):
-        external_path(path, ROOTS, where="/table")
+        check_external_path(path, ROOTS, where="/table")
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "a", "table", "file:", "%2e%2e"]), max_size=6).map("/".join))
 def test_no_path_leads_out(path: str) -> None:
     try:
-        location = external_path(path, ["/table"], where="/table")
+        location = check_external_path(path, ["/table"], where="/table")
     except UnsafePath:
         return
     assert location == "/table" or location.startswith("/table/")

@@ -10,8 +10,8 @@ import pytest
 
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import TableSchema, key_field, nested_field_ids, parse_schema, schema_json
-from morrow.engine.format.type_json import from_json, to_json
+from morrow.engine.format.schema import TableSchema, format_schema, list_nested_field_ids, make_key_field, parse_schema
+from morrow.engine.format.types import from_json, to_json
 
 PATH = "t/schema/schema-4"
 NODE: dict[str, Any] = {
@@ -60,7 +60,7 @@ def test_rows_of_a_bucket_are_ordered_by_the_primary_key_without_partition_keys(
 def test_data_files_hold_copies_of_the_key_columns() -> None:
     assert parsed().key_fields == (t.DataField(1 + 1_073_741_823, "_KEY_id", t.BigIntType(nullable=False)),)
     nullable = t.DataField(9, "k", t.IntType())
-    assert key_field(nullable) == t.DataField(9 + 1_073_741_823, "_KEY_k", t.IntType(nullable=False))
+    assert make_key_field(nullable) == t.DataField(9 + 1_073_741_823, "_KEY_k", t.IntType(nullable=False))
 
 
 def test_a_key_may_move_between_partitions_when_it_lacks_a_partition_key() -> None:
@@ -175,8 +175,8 @@ def test_members_of_rows_have_ids_at_every_depth() -> None:
     point = t.RowType(fields=(t.DataField(8, "x", t.IntType()), t.DataField(9, "y", t.IntType())))
     outer = t.RowType(fields=(t.DataField(7, "p", t.ArrayType(element=point)),))
 
-    assert nested_field_ids(t.MapType(key=t.IntType(), value=outer)) == (7, 8, 9)
-    assert nested_field_ids(t.IntType()) == ()
+    assert list_nested_field_ids(t.MapType(key=t.IntType(), value=outer)) == (7, 8, 9)
+    assert list_nested_field_ids(t.IntType()) == ()
 
 
 AS_JAVA_PRINTS = """{
@@ -217,11 +217,11 @@ AS_JAVA_PRINTS = """{
 
 def test_schemas_are_printed_as_java_prints_them() -> None:
     schema = parse_schema(AS_JAVA_PRINTS.encode(), PATH)
-    assert schema_json(schema).decode() == AS_JAVA_PRINTS
+    assert format_schema(schema).decode() == AS_JAVA_PRINTS
 
 
 def test_what_is_not_there_is_not_printed() -> None:
-    text = schema_json(TableSchema(0, (), -1)).decode()
+    text = format_schema(TableSchema(0, (), -1)).decode()
     assert '"options" : { },\n  "timeMillis" : 0\n}' in text
     assert "comment" not in text
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, snapshot_json, tag_json
+from morrow.engine.format.snapshot import Snapshot, Tag, format_snapshot, format_tag, parse_snapshot, parse_tag
 
 PATH = "t/snapshot/snapshot-5"
 OLDEST: dict[str, Any] = {
@@ -102,9 +102,9 @@ def test_a_tag_is_a_snapshot_with_a_time_of_its_own(stored: Any, time: dt.dateti
 def test_the_time_of_a_tag_is_written_without_zeros_at_its_end(
     stored: list[int], time: dt.datetime, nanos: int
 ) -> None:
-    written = tag_json(Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500), nanos))
+    written = format_tag(Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500), nanos))
 
-    assert json.loads(written) == json.loads(snapshot_json(parsed(NEWEST))) | {
+    assert json.loads(written) == json.loads(format_snapshot(parsed(NEWEST))) | {
         "tagCreateTime": stored,
         "tagTimeRetained": 3600.5,
     }
@@ -130,7 +130,7 @@ def test_a_time_with_a_zone_is_that_of_the_clock_on_this_wall() -> None:
     ],
 )
 def test_the_end_of_a_tag_is_written_in_seconds(retained: dt.timedelta, text: bytes) -> None:
-    data = tag_json(Tag("v1", parsed(NEWEST), dt.datetime(2024, 5, 14), retained))
+    data = format_tag(Tag("v1", parsed(NEWEST), dt.datetime(2024, 5, 14), retained))
 
     assert b'"tagTimeRetained" : ' + text + b"\n}" in data
     read = parse_tag(data, "v1", PATH).time_retained
@@ -179,7 +179,7 @@ def test_a_version_from_the_future() -> None:
 def test_a_snapshot_is_printed_as_java_prints_it() -> None:
     snapshot = parsed(OLDEST | {"version": 3, "nextRowId": 0, "properties": {"k": "v"}, "watermark": 5})
 
-    assert snapshot_json(snapshot).decode() == dedent("""\
+    assert format_snapshot(snapshot).decode() == dedent("""\
         {
           "version" : 3,
           "id" : 5,
@@ -200,7 +200,7 @@ def test_a_snapshot_is_printed_as_java_prints_it() -> None:
 
 @pytest.mark.parametrize("node", [OLDEST, NEWEST, NEWEST | {"colour": {"r": 1}}], ids=["oldest", "newest", "extended"])
 def test_what_is_printed_reads_back(node: dict[str, Any]) -> None:
-    assert parse_snapshot(snapshot_json(parsed(node)), PATH) == parsed(node)
+    assert parse_snapshot(format_snapshot(parsed(node)), PATH) == parsed(node)
 
 
 def test_snapshots_of_java_come_out_byte_for_byte(golden_root: Path) -> None:
@@ -208,7 +208,7 @@ def test_snapshots_of_java_come_out_byte_for_byte(golden_root: Path) -> None:
 
     assert len(files) > 1_000
     for file in files:
-        assert snapshot_json(parse_snapshot(file.read_bytes(), str(file))) == file.read_bytes()
+        assert format_snapshot(parse_snapshot(file.read_bytes(), str(file))) == file.read_bytes()
 
 
 def test_they_are_shown_on_a_line() -> None:

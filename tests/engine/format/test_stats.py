@@ -9,8 +9,8 @@ import pytest
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.stats import ColumnStats, column_stats
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.stats import ColumnStats, decode_column_stats
 from morrow.engine.format.types import ArrayType, BigIntType, DataType, DoubleType, IntType, VarCharType
 
 SCHEMA: dict[str, DataType] = {"id": BigIntType(), "name": VarCharType(), "price": DoubleType()}
@@ -31,7 +31,7 @@ def decoded(entries: Sequence[Entry], *wanted: str, schema: dict[str, DataType] 
 
     counts = pl.Series([entry[3] for entry in entries], dtype=pl.List(pl.Int64))
     columns = pl.Series([entry[0] for entry in entries], dtype=pl.List(pl.String))
-    return column_stats(rows(1), rows(2), counts, columns, schema, wanted, where="manifest-1")
+    return decode_column_stats(rows(1), rows(2), counts, columns, schema, wanted, where="manifest-1")
 
 
 def shown(stats: ColumnStats) -> list[list[Value] | None]:
@@ -103,6 +103,8 @@ def test_rows_of_another_number_of_fields() -> None:
     two, three = encode_row((1, 2), [BigIntType()] * 2), encode_row((1, "a", 0.5), list(SCHEMA.values()))
     counts = pl.Series([[0, 0, 0]])
     with pytest.raises(CorruptFile, match="manifest-1: row 0: the row does not have 3 fields"):
-        column_stats(pl.Series([two]), pl.Series([three]), counts, None, SCHEMA, ["id"], where="manifest-1")
+        decode_column_stats(pl.Series([two]), pl.Series([three]), counts, None, SCHEMA, ["id"], where="manifest-1")
     with pytest.raises(Unsupported, match="manifest-1: statistics whose null counts are not for the file's 3 columns"):
-        column_stats(pl.Series([three]), pl.Series([three]), pl.Series([[0]]), None, SCHEMA, ["id"], where="manifest-1")
+        decode_column_stats(
+            pl.Series([three]), pl.Series([three]), pl.Series([[0]]), None, SCHEMA, ["id"], where="manifest-1"
+        )

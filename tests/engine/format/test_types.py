@@ -12,8 +12,20 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.type_json import field_from_json, from_json
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import (
+    ArrayType,
+    BigIntType,
+    DataField,
+    DataType,
+    IntType,
+    RowType,
+    from_json,
+    from_json_field,
+    has_same_values,
+    merge_nullability,
+    parse_atomic,
+    to_json,
+)
 from tests.support.schema_file import type_json
 
 ATOMIC = [
@@ -131,14 +143,14 @@ def test_a_nested_type_that_is_not_known() -> None:
 
 
 def test_fields_have_an_identity_a_description_and_a_default() -> None:
-    field = field_from_json(
+    field = from_json_field(
         {"id": 3, "name": "n", "type": "INT NOT NULL", "description": "how many", "defaultValue": "0"}
     )
 
     assert field == t.DataField(3, "n", t.IntType(nullable=False), "how many", "0")
     assert str(field) == "`n` INT NOT NULL"
-    assert t.arrow_schema([field]) == pa.schema([pa.field("n", pa.int32(), nullable=False)])
-    assert t.arrow_schema([field]).field("n").metadata == {b"comment": b"how many"}
+    assert t.to_arrow_schema([field]) == pa.schema([pa.field("n", pa.int32(), nullable=False)])
+    assert t.to_arrow_schema([field]).field("n").metadata == {b"comment": b"how many"}
 
 
 def types() -> st.SearchStrategy[t.DataType]:
@@ -163,3 +175,44 @@ def test_every_type_survives_its_json_and_a_pickle(kind: t.DataType) -> None:
     assert from_json(type_json(kind)) == kind
     assert pickle.loads(pickle.dumps(kind)) == kind
     assert isinstance(kind.arrow(), pa.DataType)
+
+
+# Types of the same values: they differ in nullability only.
+
+
+def row_of(kind: DataType, *, nullable: bool) -> RowType:
+    return RowType(nullable, (DataField(1, "x", ArrayType(nullable, kind)),))
+
+
+STRICT = row_of(IntType(False), nullable=False)
+LOOSE = row_of(IntType(True), nullable=True)
+WIDER = row_of(BigIntType(True), nullable=True)
+
+
+def test_types_that_differ_in_nullability_only_hold_the_same_values() -> None:
+    assert has_same_values(STRICT, LOOSE)
+    assert not has_same_values(STRICT, WIDER)
+
+
+def test_what_may_be_null_in_one_of_two_types_may_be_null_in_both() -> None:
+    assert merge_nullability(STRICT, LOOSE) == LOOSE
+    assert merge_nullability(STRICT, STRICT) == STRICT
+
+
+# Types in schema files, also as other writers spell them.
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ({"type": "MAP<STRING NOT NULL, INT>", "key": "STRING NOT NULL", "value": "INT"}, "MAP"),
+        ({"type": "MAP<STRING NOT NULL, INT> NOT NULL", "key": "STRING NOT NULL", "value": "INT"}, "MAP NOT NULL"),
+        ({"type": "MULTISET<INT NOT NULL>", "element": "INT NOT NULL"}, "MULTISET"),
+        ({"type": "MULTISET<INT> NOT NULL", "element": "INT"}, "MULTISET NOT NULL"),
+        ({"type": "ARRAY<INT NOT NULL>", "element": "INT NOT NULL", "nullable": True}, "ARRAY"),
+        ({"type": "VECTOR<FLOAT, 2>", "element": "FLOAT", "length": 2}, "VECTOR"),
+    ],
+)
+def test_a_type_may_repeat_its_members(node: dict[str, Any], expected: str) -> None:
+    read = from_json(node)
+    assert to_json(read) == {**{k: v for k, v in node.items() if k != "nullable"}, "type": expected}

@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 from morrow.engine.errors import FileMissing, StorageError
 from morrow.engine.io import store as store_module
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.objects import ObjectStore
+from morrow.engine.io.object_store import ObjectStore
 from morrow.engine.io.store import FileStore
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 

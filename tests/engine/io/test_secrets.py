@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +19,8 @@ from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.io import secrets
 from morrow.engine.io.secrets import StorageOptions
 from morrow.spark.job.sections import ScanJob
-from morrow.spark.job.table import TableAccess
-from morrow.spark.writing.work import WriteJob
+from morrow.spark.job.wire import TableAccess
+from morrow.spark.writing.tasks import WriteJob
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import s3_server
 from tests.support.written import rows
@@ -85,7 +90,7 @@ def test_what_is_missing_is_told(table: morrow.Table, monkeypatch: pytest.Monkey
     data = pickle.dumps(table)
     monkeypatch.setattr(secrets, "_held", {})
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr("morrow.engine.io.objects.ObjectStore._asked", refused)
+    monkeypatch.setattr("morrow.engine.io.object_store.ObjectStore._asked", refused)
     with pytest.raises(StorageError, match="aws_access_key_id, aws_secret_access_key were left out"):
         pickle.loads(data)._metadata.store.read("x")
 
@@ -142,3 +147,103 @@ def test_tables_in_memory_do_not_pickle() -> None:
     table = morrow.Catalog("memory:///wh").create_table("db.t", schema="a INT")
     with pytest.raises(Unsupported, match="pickling a table in memory"):
         pickle.dumps(table)
+
+
+# Secrets that one process lends to others of its user: as long as it lives, and not a moment longer.
+
+SHARED_CREDENTIALS = {"aws_access_key_id": "c4n4ry-of-the-id", "aws_secret_access_key": "c4n4ry-of-the-secret"}
+
+LENDING = f"""
+import pickle, sys
+from morrow.engine.io.secrets import StorageOptions
+print(pickle.dumps(StorageOptions({{**{SHARED_CREDENTIALS}, "aws_region": "x"}}, "s3://lake").lent()).hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+def lender() -> tuple[subprocess.Popen[bytes], bytes]:
+    """Starts a process that lends, and returns what it pickled."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", LENDING], stdin=pipe, stdout=pipe, env=dict(os.environ))
+    assert process.stdout is not None
+    return process, bytes.fromhex(process.stdout.readline().decode())
+
+
+@pytest.mark.skipif(not secrets.IS_LINUX, reason="elsewhere it is a file, which is left until the next one lends")
+def test_what_a_killed_process_has_lent_is_gone_with_it() -> None:
+    process, data = lender()
+    try:
+        assert b"c4n4ry" not in data
+        assert pickle.loads(data) == {**SHARED_CREDENTIALS, "aws_region": "x"}
+        assert not list(Path(secrets.IN_MEMORY).glob(f"{secrets.SHARED_PREFIX}{process.pid}-*"))
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert pickle.loads(data) == {"aws_region": "x"}
+
+
+@pytest.fixture
+def nothing_lent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A process that has lent nothing so far; the folder in which it would make files."""
+    monkeypatch.setattr(secrets, "_shared", {})
+    monkeypatch.setattr(secrets, "IN_MEMORY", str(tmp_path))
+    return tmp_path
+
+
+def test_nobody_changes_a_loan_and_no_other_file_is_taken_for_one(nothing_lent: Path) -> None:
+    place = secrets.share_secrets("name", SHARED_CREDENTIALS)
+    assert secrets.share_secrets("name", {}) == place
+    assert secrets.read_shared_secrets("name", place) == SHARED_CREDENTIALS
+    if secrets.IS_LINUX:
+        with pytest.raises(OSError, match=r"not permitted|denied"), Path(place).open("r+b") as file:
+            file.write(b"{}")
+        assert secrets.read_shared_secrets("other", place) == {}
+        with (nothing_lent / "x").open("w+") as file:
+            file.write('{"a": "b"}')
+            file.flush()
+            assert secrets.read_shared_secrets("name", f"/proc/{os.getpid()}/fd/{file.fileno()}") == {}
+    assert secrets.read_shared_secrets("name", "/proc/0/fd/0") == secrets.read_shared_secrets("name", "") == {}
+
+
+def test_a_file_is_for_this_user_and_removed_by_its_owner(nothing_lent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "IS_LINUX", False)
+    path = Path(secrets.share_secrets("name", SHARED_CREDENTIALS))
+    assert path.parent.parent == nothing_lent
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert secrets.read_shared_secrets("name", str(path)) == SHARED_CREDENTIALS
+    path.chmod(0o644)  # others may read it, or have written it
+    assert secrets.read_shared_secrets("name", str(path)) == {}
+    secrets._remove_shares(os.getpid() + 1)
+    assert path.exists()
+    secrets._remove_shares(os.getpid())
+    assert not path.parent.exists()
+    assert secrets.read_shared_secrets("name", str(path)) == {}
+
+
+def test_a_worker_of_spark_lends_as_long_as_the_process_above_it(
+    nothing_lent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(secrets.OF_WORKERS, "1")
+    path = Path(secrets.share_secrets("name", SHARED_CREDENTIALS))
+    assert path.parent.name.startswith(
+        f"{secrets.SHARED_PREFIX}{os.getppid()}-{secrets._find_start_time(os.getppid())}-"
+    )
+    assert path.parent.parent == nothing_lent
+
+
+def test_what_processes_that_are_gone_have_lent_is_removed(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    own = f"morrow-secrets-{os.getpid()}-{secrets._find_start_time(os.getpid())}-x"
+    before_it = f"morrow-secrets-{os.getpid()}-1-x"  # the same number was another process's once
+    for name in (f"morrow-secrets-{gone.pid}-1-x", own, before_it, "morrow-secrets-y", "other"):
+        (tmp_path / name).mkdir()
+    secrets.remove_stale_shares(str(tmp_path))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {own, "morrow-secrets-y", "other"} | (set() if secrets.IS_LINUX else {before_it})
+
+
+def test_the_names_of_pickles_tell_nothing() -> None:
+    name = secrets._keep_secrets(SHARED_CREDENTIALS)
+    assert "c4n4ry" not in name
+    assert StorageOptions(SHARED_CREDENTIALS).lent() == SHARED_CREDENTIALS

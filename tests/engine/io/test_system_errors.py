@@ -13,7 +13,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError, StorageError
-from morrow.engine.io.system_errors import error_number, system_errors
+from morrow.engine.io.system_errors import find_error_number, translate_system_errors
 from tests.support.written import new_table
 
 NOBODY = 65_534
@@ -36,13 +36,13 @@ NOBODY = 65_534
     ],
 )
 def test_numbers(error: BaseException, number: int | None) -> None:
-    assert error_number(error) == number
+    assert find_error_number(error) == number
 
 
 def test_what_is_about_something_else_passes() -> None:
-    with pytest.raises(StorageError, match="/t: No space left on device; make room"), system_errors("/t"):
+    with pytest.raises(StorageError, match="/t: No space left on device; make room"), translate_system_errors("/t"):
         raise OSError("No space left on device (os error 28)")
-    with pytest.raises(pl.exceptions.ComputeError), system_errors("/t", pl.exceptions.PolarsError):
+    with pytest.raises(pl.exceptions.ComputeError), translate_system_errors("/t", pl.exceptions.PolarsError):
         raise pl.exceptions.ComputeError("other")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.merge.registry import merge_spec
+from morrow.engine.format.types import parse_atomic
+from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import parse_options
 
@@ -30,6 +30,6 @@ def described(
         for number, (name, kind) in enumerate(kinds.items())
     )
     schema = TableSchema(0, fields, len(fields), (), primary_keys, raw)
-    spec = merge_spec(schema, parse_options(raw, where="/t"), where="/t")
+    spec = describe_merge(schema, parse_options(raw, where="/t"), where="/t")
     assert spec is not None
     return spec

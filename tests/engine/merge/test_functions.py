@@ -6,7 +6,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from morrow.engine.merge.functions import BUILT_IN
 from morrow.engine.merge.spec import AggregateCall
 from tests.engine.merge.described import described, row

@@ -104,4 +104,4 @@ def test_a_merge_engine_of_another_package(register: Register) -> None:
 
 
 def test_nothing_is_registered_under_a_name() -> None:
-    assert plugins.plugin("morrow.merge_engines", "no such engine") is None
+    assert plugins.load_plugin("morrow.merge_engines", "no such engine") is None

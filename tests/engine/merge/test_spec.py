@@ -10,7 +10,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.merge.registry import merge_spec
+from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.options import TableOptions, parse_options
 
@@ -26,7 +26,7 @@ def spec(*, primary_keys: Sequence[str] = ("dt", "id"), **options: str) -> Merge
     """Describes the merge of a table partitioned by dt; `__` in the name of an option stands for a dot."""
     raw = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = TableSchema(0, FIELDS, 3, ("dt",), tuple(primary_keys), raw)
-    return merge_spec(schema, parse_options(raw, where="/t"), where="/t")
+    return describe_merge(schema, parse_options(raw, where="/t"), where="/t")
 
 
 def test_append_tables_merge_nothing() -> None:
@@ -111,7 +111,7 @@ def test_a_sequence_field_takes_no_function() -> None:
 def test_a_spec_is_data(engine: str, options: dict[str, str]) -> None:
     raw = {"merge-engine": engine, **options}
     schema = TableSchema(0, FIELDS, 3, ("dt",), ("dt", "id"), raw)
-    first, second = (merge_spec(schema, parse_options(raw, where="/t"), where="/t") for _ in range(2))
+    first, second = (describe_merge(schema, parse_options(raw, where="/t"), where="/t") for _ in range(2))
 
     assert first == second
     assert hash(first) == hash(second)
@@ -122,7 +122,7 @@ def test_an_engine_that_morrow_does_not_know_is_never_read_as_another() -> None:
     schema = TableSchema(0, FIELDS, 3, ("dt",), ("dt", "id"))
 
     with pytest.raises(Unsupported, match=r"^/t: the merge engine 'newest' is not supported; Morrow reads dedup"):
-        merge_spec(schema, TableOptions(merge_engine="newest"), where="/t")
+        describe_merge(schema, TableOptions(merge_engine="newest"), where="/t")
 
 
 def test_partition_columns_outside_the_key_fold_like_others() -> None:

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options, kinds
-from morrow.engine.options.declaring import honoured
-from morrow.engine.options.kinds import Kind
-from morrow.engine.options.words import LookupCompact
+from morrow.engine.options.declarations import declare_honoured
+from morrow.engine.options.kinds import Kind, LookupCompact
 
 
 def value(kind: Kind[Any], text: str) -> Any:
-    return Options({"x": text}, "/t").get(honoured("x", kind, None, "An option"))
+    return Options({"x": text}, "/t").get(declare_honoured("x", kind, None, "An option"))
 
 
 @pytest.mark.parametrize(
@@ -132,10 +131,10 @@ def test_what_is_neither(kind: Kind[Any], text: str, problem: str) -> None:
 
 
 def test_one_of_some_words_names_what_there_is() -> None:
-    assert value(kinds.words("a", "b"), "B") == "b"
-    assert value(kinds.word_of(LookupCompact), "Gentle") is LookupCompact.GENTLE
+    assert value(kinds.make_choice("a", "b"), "B") == "b"
+    assert value(kinds.make_enum_choice(LookupCompact), "Gentle") is LookupCompact.GENTLE
     with pytest.raises(Unsupported, match="'x' = 'c' is not supported; known values: a, b"):
-        value(kinds.words("a", "b"), "c")
+        value(kinds.make_choice("a", "b"), "c")
 
 
 def test_what_is_set_has_no_blanks_around_numbers_and_words() -> None:
@@ -147,7 +146,7 @@ def test_what_is_set_has_no_blanks_around_numbers_and_words() -> None:
 @given(st.integers(0, 2**63 - 1), st.sampled_from(sorted(kinds.MEMORY_UNITS)))
 def test_a_size_is_its_number_times_its_unit(count: int, unit: str) -> None:
     expected = count * kinds.MEMORY_UNITS[unit]
-    if expected <= kinds.MOST_LONG:
+    if expected <= kinds.MAX_LONG:
         assert value(kinds.MEMORY, f"{count}{unit}") == expected
     else:
         with pytest.raises(InvalidArgument):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.options.declaring import FIELDS
+from morrow.engine.options.declarations import FIELDS
 from morrow.engine.options.registry import BY_ANY_KEY, COLUMN_OPTIONS
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ AS_A_USER = ROOT / "morrow" / "cli" / "demo.py"
 MAPPINGS = ("raw", "options", "given", "table_options", "said")
 """What mappings of options are called: a key without a dash or a dot is one where it is looked up in these."""
 ALSO_SOMETHING_ELSE = {
-    "primary-key": "readers/merges/functions/picks.py",  # the name of an aggregate function
+    "primary-key": "readers/merges/functions/scalars.py",  # the name of an aggregate function
 }
 
 

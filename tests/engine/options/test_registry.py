@@ -8,32 +8,32 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options
-from morrow.engine.options.declared.compaction import WRITE_ONLY
+from morrow.engine.options.declarations import Stage
+from morrow.engine.options.declared.maintenance import WRITE_ONLY
 from morrow.engine.options.declared.merging import IGNORE_DELETE
-from morrow.engine.options.declaring import Stage
-from morrow.engine.options.documentation import default_text
+from morrow.engine.options.documentation import format_default
 from morrow.engine.options.registry import (
     IMMUTABLE,
     OPTIONS,
     THEMES,
-    check_set,
-    declared_in,
-    options_of,
-    refuse,
-    resolved,
+    check_new_options,
+    find_options,
+    list_options,
+    refuse_options,
+    resolve_former_keys,
 )
 
 
 def set_option(key: str, value: str) -> None:
-    check_set({key: value}, [key], "/t")
+    check_new_options({key: value}, [key], "/t")
 
 
 def refuse_unhonoured(raw: dict[str, str], where: str) -> None:
-    refuse(raw, where, Stage.WRITING)
+    refuse_options(raw, where, Stage.WRITING)
 
 
 def test_every_option_is_declared_once() -> None:
-    declared = [option for theme in THEMES for option in declared_in(theme)]
+    declared = [option for theme in THEMES for option in list_options(theme)]
     assert len(declared) == len(OPTIONS)
     for option in declared:
         assert option.doc and not option.doc.endswith("."), option
@@ -42,13 +42,13 @@ def test_every_option_is_declared_once() -> None:
 
 
 def test_defaults_are_of_their_kind_and_never_refused() -> None:
-    with_default = [option for option in OPTIONS.values() if default_text(option) is not None]
+    with_default = [option for option in OPTIONS.values() if format_default(option) is not None]
     assert with_default
     for option in with_default:
-        text = str(default_text(option))
+        text = str(format_default(option))
         assert option.kind.accepts(text), option
         assert option.kind.parse(text) == option.default, option
-        refuse({option.key: text}, "/t")
+        refuse_options({option.key: text}, "/t")
 
 
 def test_what_is_immutable() -> None:
@@ -157,18 +157,18 @@ def test_options_of_columns_have_kinds(key: str, good: str, bad: str | None) -> 
 @pytest.mark.parametrize("key", ["mode", "header", "quote", "seq"])
 def test_common_words_that_csv_takes_too_are_anybodys(key: str) -> None:
     set_option(key, "fast")
-    refuse({key: "fast"}, "/t", Stage.READING)
+    refuse_options({key: "fast"}, "/t", Stage.READING)
 
 
 def test_functions_of_other_packages_have_options_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = {"fields.x.aggregate-function": "mean", "fields.x.weight": "2"}
     with pytest.raises(InvalidArgument, match=r"there is no option 'fields\.x\.weight'"):
-        check_set(raw, raw, "/t")
+        check_new_options(raw, raw, "/t")
     mean = EntryPoint("mean", "other:MEAN", "morrow.aggregate_functions")
     monkeypatch.setattr(
         "morrow.engine.options.registry.entry_points", lambda **wanted: EntryPoints([mean]).select(**wanted)
     )
-    check_set(raw, raw, "/t")
+    check_new_options(raw, raw, "/t")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_functions_of_other_packages_have_options_of_their_own(monkeypatch: pyte
     ],
 )
 def test_options_of_newer_versions_and_connectors_are_known(key: str, value: str) -> None:
-    assert options_of(key)
+    assert find_options(key)
     set_option(key, value)
 
 
@@ -236,8 +236,8 @@ def test_settings_of_tags_are_checked_together() -> None:
         set_option("tag.create-time", "2:30")
     both = {"tag.create-time": "02:30", "tag.creation-delay": "1 h"}
     with pytest.raises(InvalidArgument, match="say the same thing twice"):
-        check_set(both, ["tag.creation-delay"], "/t")
-    check_set({**both, "write-only": "true"}, ["write-only"], "/t")  # others have stored them
+        check_new_options(both, ["tag.creation-delay"], "/t")
+    check_new_options({**both, "write-only": "true"}, ["write-only"], "/t")  # others have stored them
 
 
 def test_what_a_newer_paimon_would_write_is_refused() -> None:
@@ -247,10 +247,10 @@ def test_what_a_newer_paimon_would_write_is_refused() -> None:
 
 
 def test_former_names_count_where_the_present_one_is_not_set() -> None:
-    assert resolved({"write.compaction-skip": "true"})["write-only"] == "true"
-    assert resolved({"write.compaction-skip": "true", "write-only": "false"})["write-only"] == "false"
+    assert resolve_former_keys({"write.compaction-skip": "true"})["write-only"] == "true"
+    assert resolve_former_keys({"write.compaction-skip": "true", "write-only": "false"})["write-only"] == "false"
     both = {"partial-update.ignore-delete": "true", "first-row.ignore-delete": "false"}
-    assert resolved(both)["ignore-delete"] == "false"
+    assert resolve_former_keys(both)["ignore-delete"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -268,4 +268,4 @@ def test_former_keys_are_read_in_their_order(raw: dict[str, str], read: bool, wr
 
 
 def test_only_what_is_set_now_is_checked() -> None:
-    check_set({"bucket": "x", "write-only": "true"}, ["write-only"], "/t")
+    check_new_options({"bucket": "x", "write-only": "true"}, ["write-only"], "/t")

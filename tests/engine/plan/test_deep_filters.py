@@ -10,7 +10,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.filter.deep import MOST_CALLS, MOST_NESTED, nesting, with_room
+from morrow.engine.plan.filter.sql_parsing import MAX_CALLS, MAX_NESTING, measure_nesting, run_with_stack
 from tests.support.written import new_table
 
 FORMS = {
@@ -47,7 +47,7 @@ def test_conditions(table: morrow.Table, form: str) -> None:
     assert table.scan(["id"], text).to_arrow().to_pydict() == {"id": [3]}
     assert (sys.getrecursionlimit(), threading.stack_size()) == before
     with pytest.raises(InvalidArgument, match="nested too deeply"):
-        table.scan(filter=nested(FORMS[form], MOST_NESTED + 10))
+        table.scan(filter=nested(FORMS[form], MAX_NESTING + 10))
 
 
 @pytest.mark.parametrize("form", CALLS)
@@ -56,7 +56,7 @@ def test_calls(table: morrow.Table, form: str) -> None:
     before, inner, behind, end = CALLS[form]
     assert table.scan(filter=before * 150 + inner + behind * 150 + end).count() == 1
     assert table.scan(filter=" + ".join(["id"] * 400) + " = 1200").count() == 1
-    for levels in (MOST_CALLS + 1, 500, 5000):
+    for levels in (MAX_CALLS + 1, 500, 5000):
         with pytest.raises(InvalidArgument, match="nested too deeply"):
             table.scan(filter=before * levels + inner + behind * levels + end)
 
@@ -93,7 +93,7 @@ def test_what_opens_levels() -> None:
         ("CASE WHEN [{'a': (1)}] IS NULL THEN 1 END = 1", 4),
         ("a = -1 AND b = -2 AND c = - - 3", 2),
     ):
-        assert nesting(DuckDB().tokenize(text)) == depth, text
+        assert measure_nesting(DuckDB().tokenize(text)) == depth, text
 
 
 def test_errors_keep_their_type() -> None:
@@ -101,4 +101,4 @@ def test_errors_keep_their_type() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError, match="x"):
-        with_room(fail, "a", "filter")
+        run_with_stack(fail, "a", "filter")

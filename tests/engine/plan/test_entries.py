@@ -6,19 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath, Unsupported
-from morrow.engine.format.manifest_columns import STATISTICS
+from morrow.engine.format.manifest_entries import STATISTICS
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan import entries
-from morrow.engine.plan.entries import LiveEntries, live_entries
-from morrow.engine.plan.manifests import index_entries
+from morrow.engine.plan.entries import LiveEntries, read_live_entries
+from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Or, Predicate
-from morrow.engine.values import replace
+from morrow.engine.structs import replace
 from tests.support.table_factory import DataFile, TableFactory
 
 
@@ -36,7 +37,7 @@ def live(table: TableFactory, predicate: Predicate = ALWAYS, columns: list[str] 
     metadata = TableMetadata(LocalStore(), str(table.path))
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
-    return live_entries(metadata, snapshot, metadata.latest_schema(), predicate, columns)
+    return read_live_entries(metadata, snapshot, metadata.latest_schema(), predicate, columns)
 
 
 def names(table: TableFactory, predicate: Predicate = ALWAYS) -> list[str]:
@@ -62,8 +63,8 @@ def test_files_of_all_commits_in_their_order(table: TableFactory) -> None:
 def test_very_many_entries_are_decoded_piece_by_piece(
     table: TableFactory, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(entries, "MANY", 1)
-    monkeypatch.setattr(entries, "DECODED_AT_ONCE", at_once)
+    monkeypatch.setattr(entries, "MAX_CACHED_ENTRIES", 1)
+    monkeypatch.setattr(entries, "MAX_DECODED_ENTRIES", at_once)
     files = []
     for i in range(5):
         files.append(table.write_file(rows(i)))
@@ -77,7 +78,7 @@ def test_very_many_entries_are_decoded_piece_by_piece(
 
 
 def test_statistics_are_passed_over_where_nobody_asks(table: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "WORTH_OUTLINES", 0)
+    monkeypatch.setattr(entries, "MIN_OUTLINE_BYTES", 0)
     first, second = table.write_file(rows(1)), table.write_file(rows(2))
     table.commit()
     table.delete_file(first)
@@ -255,7 +256,7 @@ def test_manifests_that_are_known_are_not_read_again(table: TableFactory, monkey
     store = LocalStore()
     monkeypatch.setattr(store, "read", lambda path: (read.append(path), LocalStore().read(path))[1])
     metadata = TableMetadata(store, str(table.path))
-    found = live_entries(metadata, metadata.snapshot(2), metadata.latest_schema())
+    found = read_live_entries(metadata, metadata.snapshot(2), metadata.latest_schema())
 
     assert found.frame["_FILE_NAME"].to_list() == [file.name for file in files]
     assert str(known) not in read
@@ -293,8 +294,81 @@ def test_index_files_of_a_snapshot(tmp_path: Path) -> None:
     table.deletion_vector(file, [0])
     table.commit()
     metadata = TableMetadata(LocalStore(), str(tmp_path))
-    found = index_entries(metadata, metadata.snapshot(2))
+    found = read_index_entries(metadata, metadata.snapshot(2))
 
-    assert index_entries(metadata, metadata.snapshot(1)) is None
+    assert read_index_entries(metadata, metadata.snapshot(1)) is None
     assert found is not None
     assert found["_INDEX_TYPE"].to_list() == ["DELETION_VECTORS"]
+
+
+# Live entries after commits: what earlier manifests leave alive is not resolved again.
+
+
+def live_known_entries(path: Path) -> list[str]:
+    """Returns the names of the live files, without clearing caches."""
+    metadata = TableMetadata(LocalStore(), str(path))
+    snapshot = metadata.latest_snapshot()
+    assert snapshot is not None
+    return (
+        read_live_entries(metadata, snapshot, metadata.latest_schema(), columns=["_FILE_NAME"])
+        .frame["_FILE_NAME"]
+        .to_list()
+    )
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that gets the number of manifests whose entries are put together, each time."""
+    found: list[int] = []
+    whole = entries.read_manifest_entries
+
+    def counted(metadata: TableMetadata, kept: pl.DataFrame, *, outlines: bool = False) -> list[pl.DataFrame]:
+        found.append(kept.height)
+        return whole(metadata, kept, outlines=outlines)
+
+    monkeypatch.setattr(entries, "read_manifest_entries", counted)
+    return found
+
+
+def test_a_commit_adds_its_own_manifest_to_what_is_known(tmp_path: Path, read: list[int]) -> None:
+    table = TableFactory(tmp_path / "t", [("id", "INT")], primary_keys=["id"])
+    files = []
+    for i in range(4):
+        files.append(table.write_file(pa.table({"id": [i]})))
+        table.commit()
+        assert live_known_entries(table.path) == [file.name for file in files]
+
+    assert live_known_entries(table.path) == [file.name for file in files]
+    assert read == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("few", [0, 256])
+def test_files_come_and_go_as_if_all_manifests_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(entries, "MAX_SMALL_ROWS", few)
+    table = morrow.Catalog(str(tmp_path)).create_table("db.t", schema="id BIGINT, v INT", primary_keys=["id"])
+    path = tmp_path / "db.db" / "t"
+    for i in range(12):
+        table.upsert(pa.table({"id": [i % 5, 7], "v": pa.array([i, i], pa.int32())}))
+        if i % 4 == 3:
+            table.compact()
+        if i == 9:
+            table.rollback(6)
+        known = live_known_entries(path)
+        morrow.clear_caches()
+        assert known == live_known_entries(path)
+
+
+def test_a_lost_entry_is_noticed_after_what_is_known(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", [("id", "INT")], primary_keys=["id"])
+    table.write_file(pa.table({"id": [1]}))
+    table.commit()
+    assert len(live_known_entries(table.path)) == 1
+    table.write_file(pa.table({"id": [2]}))
+    table.commit()
+    snapshot = table.path / "snapshot" / "snapshot-2"
+    snapshot.write_text(snapshot.read_text().replace('"totalRecordCount": 2', '"totalRecordCount": 3'))
+
+    with pytest.raises(Unsupported, match="2 rows where it says 3"):
+        live_known_entries(table.path)

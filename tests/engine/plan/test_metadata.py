@@ -28,8 +28,8 @@ from morrow.engine.format.types import BlobType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.creating import new_schema
-from morrow.engine.values import replace
+from morrow.engine.schema.creation import build_first_schema
+from morrow.engine.structs import replace
 from tests.support.table_factory import TableFactory
 
 
@@ -237,7 +237,7 @@ def test_an_unknown_schema_version_is_not_read(table: TableFactory) -> None:
 
 def test_blobs_are_not_read_as_bytes_where_descriptors_are_asked_for() -> None:
     def schema(kind: str, value: str) -> TableSchema:
-        return replace(new_schema(f"a INT, b {kind}", where="/t"), options={"blob-as-descriptor": value})
+        return replace(build_first_schema(f"a INT, b {kind}", where="/t"), options={"blob-as-descriptor": value})
 
     metadata = TableMetadata(LocalStore(), "/t")
     metadata.options(schema("BYTES", "true"))

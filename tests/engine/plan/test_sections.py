@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.plan.sections import key_ranks, section_ids
+from morrow.engine.plan.sections import number_sections, rank_keys
 
 Key: TypeAlias = tuple[str | None, int]
 File: TypeAlias = tuple[int, int, int]
@@ -19,7 +19,7 @@ File: TypeAlias = tuple[int, int, int]
 
 def sections(files: list[File]) -> list[int]:
     columns = np.array(files, np.int64).reshape(-1, 3).T
-    return list(map(int, section_ids(*columns)))
+    return list(map(int, number_sections(*columns)))
 
 
 def slow_sections(files: list[File]) -> set[frozenset[int]]:
@@ -71,7 +71,7 @@ def ranks(lows: list[Key], highs: list[Key]) -> tuple[list[int], list[int]]:
         texts, numbers = [key[0] for key in keys], [key[1] for key in keys]
         return [pl.Series(texts, dtype=pl.String), pl.Series(numbers, dtype=pl.Int64)]
 
-    found = key_ranks(columns([*lows, *highs])).tolist()
+    found = rank_keys(columns([*lows, *highs])).tolist()
     return found[: len(lows)], found[len(lows) :]
 
 

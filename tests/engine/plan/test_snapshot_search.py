@@ -13,7 +13,7 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.snapshot_search import first_reaching, last_until
+from morrow.engine.plan.time_travel import find_first_reaching, find_last_until
 from tests.support.recording_store import RecordingStore
 
 HERE = Path(__file__).parent
@@ -57,12 +57,12 @@ def table(hundred: Path, tmp_path: Path) -> Path:
 
 
 def by_time(store: LocalStore, table: Path, millis: int) -> int | None:
-    found = last_until(TableMetadata(store, str(table)), millis)
+    found = find_last_until(TableMetadata(store, str(table)), millis)
     return None if found is None else found.id
 
 
 def by_watermark(store: LocalStore, table: Path, watermark: int) -> int | None:
-    found = first_reaching(TableMetadata(store, str(table)), watermark)
+    found = find_first_reaching(TableMetadata(store, str(table)), watermark)
     return None if found is None else found.id
 
 

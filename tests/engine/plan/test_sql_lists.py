@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from morrow.engine.plan.filter.sql_lists import constants
+from morrow.engine.plan.filter.sql import parse_constants
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,6 @@ from morrow.engine.plan.filter.sql_lists import constants
     ],
 )
 def test_constants(written: str, values: list[object]) -> None:
-    found = constants(written)
+    found = parse_constants(written)
     assert [constant.value for constant in found] == values
     assert [type(constant.value) for constant in found] == list(map(type, values))

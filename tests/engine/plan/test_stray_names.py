@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import morrow
-from morrow.engine.format.paths import file_id, numbered
+from morrow.engine.format.paths import parse_file_id, parse_numbered
 from tests.support.written import new_table, rows
 
 STRAYS = (
@@ -71,7 +71,7 @@ def test_a_hint_that_is_a_folder(tmp_path: Path) -> None:
 
 
 def test_ids() -> None:
-    assert [file_id(text) for text in ("0", "12", "9223372036854775807")] == [0, 12, 2**63 - 1]
-    assert [file_id(text) for text in ("", "01", "9223372036854775808", "1" * 5000, "\u0661")] == [None] * 5
-    assert numbered("schema-3", "schema-") == 3
-    assert numbered("xschema-3", "schema-") is None
+    assert [parse_file_id(text) for text in ("0", "12", "9223372036854775807")] == [0, 12, 2**63 - 1]
+    assert [parse_file_id(text) for text in ("", "01", "9223372036854775808", "1" * 5000, "\u0661")] == [None] * 5
+    assert parse_numbered("schema-3", "schema-") == 3
+    assert parse_numbered("xschema-3", "schema-") is None

@@ -13,7 +13,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.time_travel import Travel, resolve, to_millis, travel_of, travel_of_options
+from morrow.engine.plan.time_travel import Travel, parse_travel, parse_travel_options, resolve_travel, to_millis
 from tests.support.table_factory import TableFactory
 
 UTC = dt.UTC
@@ -46,13 +46,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableMetadata:
 
 def seen(table: TableMetadata, as_of: Any = None, **kwargs: Any) -> int:
     """Returns the id of the snapshot that a scan with these arguments reads."""
-    snapshot = resolve(table, travel_of(as_of=as_of, **kwargs))
+    snapshot = resolve_travel(table, parse_travel(as_of=as_of, **kwargs))
     assert snapshot is not None
     return snapshot.id
 
 
 def test_the_newest_snapshot_by_default(table: TableMetadata) -> None:
-    assert travel_of().is_latest
+    assert parse_travel().is_latest
     assert seen(table) == 6
 
 
@@ -152,9 +152,9 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     TableFactory(tmp_path, [("id", "INT")])
     empty = TableMetadata(LocalStore(), str(tmp_path))
 
-    assert resolve(empty, travel_of()) is None
+    assert resolve_travel(empty, parse_travel()) is None
     with pytest.raises(SnapshotNotFound, match="the table has no snapshots"):
-        resolve(empty, travel_of(timestamp=NOON))
+        resolve_travel(empty, parse_travel(timestamp=NOON))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
 )
 def test_calls_that_mean_nothing(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        travel_of(**arguments)
+        parse_travel(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_calls_that_mean_nothing(arguments: dict[str, Any]) -> None:
     ],
 )
 def test_travel_may_be_stored_as_an_option(options: dict[str, str], travel: Travel) -> None:
-    assert travel_of_options(options) == travel
+    assert parse_travel_options(options) == travel
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_travel_may_be_stored_as_an_option(options: dict[str, str], travel: Trav
 )
 def test_options_that_mean_nothing(options: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match="the option"):
-        travel_of_options(options)
+        parse_travel_options(options)
 
 
 @pytest.mark.parametrize(

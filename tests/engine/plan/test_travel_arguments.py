@@ -10,7 +10,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments, travel_of
+from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments, parse_travel
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments, travel_
     ],
 )
 def test_one_value(arguments: dict[str, Any], expected: Travel) -> None:
-    assert travel_of(**arguments) == expected
+    assert parse_travel(**arguments) == expected
     assert expected.is_latest is (arguments.keys() <= {"branch", "snapshot"} and arguments.get("snapshot") is None)
 
 
@@ -47,12 +47,12 @@ def test_one_value(arguments: dict[str, Any], expected: Travel) -> None:
 )
 def test_wrong_values(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
-        travel_of(**arguments)
+        parse_travel(**arguments)
 
 
 def test_an_argument_that_there_is_not() -> None:
     with pytest.raises(TypeError, match="a read has no argument 'snapshott'; did you mean 'snapshot'"):
-        travel_of(snapshott=3)
+        parse_travel(snapshott=3)
 
 
 @pytest.mark.parametrize("face", [morrow.Table.scan, morrow.Table.dataset, morrow.Table.system, morrow.Catalog.system])

@@ -13,8 +13,8 @@ import pytest
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.schema.columns import columns_of, numbered
-from morrow.engine.schema.sql import Column
+from morrow.engine.schema.columns import assign_ids, read_columns, to_paimon_type
+from morrow.engine.schema.sql_columns import Column
 
 EXPECTED = (Column("id", t.BigIntType()), Column("name", t.VarCharType()))
 ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -39,28 +39,28 @@ ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
     ids=lambda schema: type(schema).__name__,
 )
 def test_what_describes_columns(schema: Any) -> None:
-    assert columns_of(schema).columns == EXPECTED
+    assert read_columns(schema).columns == EXPECTED
 
 
 def test_a_relation_of_duckdb() -> None:
     with duckdb.connect() as connection:
-        assert columns_of(connection.sql("SELECT 1::BIGINT AS id, 'a' AS name")).columns == EXPECTED
+        assert read_columns(connection.sql("SELECT 1::BIGINT AS id, 'a' AS name")).columns == EXPECTED
 
 
 def test_arrow_fields_bring_nulls_and_comments() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the key"})])
-    assert columns_of(schema).columns == (Column("id", t.BigIntType(False), "the key"),)
+    assert read_columns(schema).columns == (Column("id", t.BigIntType(False), "the key"),)
 
 
 def test_text_in_a_mapping_may_go_on_after_the_type() -> None:
-    (column,) = columns_of({"a b": "INT NOT NULL COMMENT 'pieces' DEFAULT 1"}).columns
+    (column,) = read_columns({"a b": "INT NOT NULL COMMENT 'pieces' DEFAULT 1"}).columns
     assert column == Column("a b", t.IntType(False), "pieces", "1")
 
 
 def test_types_in_a_mapping_may_be_those_of_polars_and_python() -> None:
     kinds = {"a": pl.Int64, "b": pl.Decimal(10, 2), "c": pl.Datetime, "d": pl.List(pl.Int32), "e": str, "f": dt.date}
 
-    columns = columns_of(kinds).columns
+    columns = read_columns(kinds).columns
 
     assert [str(column.type) for column in columns] == [
         *("BIGINT", "DECIMAL(10, 2)", "TIMESTAMP(6)", "ARRAY<INT>", "STRING", "DATE"),
@@ -83,16 +83,16 @@ def test_types_in_a_mapping_may_be_those_of_polars_and_python() -> None:
 )
 def test_what_describes_none(schema: Any, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
-        columns_of(schema)
+        read_columns(schema)
 
 
 def test_a_column_is_numbered_before_and_a_member_after_what_is_inside() -> None:
     # As the golden table types_nested_deep has it.
-    columns = columns_of(
+    columns = read_columns(
         "id INT, a ARRAY<ARRAY<ROW<x INT, y MAP<STRING, ARRAY<BIGINT>>>>>, "
         "b MAP<STRING, MAP<INT, ROW<q TIMESTAMP(3), d DECIMAL(20, 4)>>>, c ROW<r ROW<s ROW<t STRING>>>"
     ).columns
-    fields, highest = numbered(columns)
+    fields, highest = assign_ids(columns)
 
     assert [field.id for field in fields] == [0, 1, 4, 7]
     assert str(fields[3].type) == "ROW<`r` ROW<`s` ROW<`t` STRING>>>"
@@ -103,6 +103,100 @@ def test_a_column_is_numbered_before_and_a_member_after_what_is_inside() -> None
 
 
 def test_ids_go_on_after_those_that_are_taken() -> None:
-    fields, highest = numbered([Column("x", t.IntType())], 5)
+    fields, highest = assign_ids([Column("x", t.IntType())], 5)
     assert (fields[0].id, highest) == (5, 5)
-    assert numbered([], 5) == ((), 4)
+    assert assign_ids([], 5) == ((), 4)
+
+
+# Arrow types as Paimon types: without loss, or not at all.
+
+
+@pytest.mark.parametrize(
+    ("arrow", "paimon"),
+    [
+        (pa.bool_(), "BOOLEAN"),
+        (pa.int8(), "TINYINT"),
+        (pa.int16(), "SMALLINT"),
+        (pa.int32(), "INT"),
+        (pa.int64(), "BIGINT"),
+        (pa.uint8(), "SMALLINT"),
+        (pa.uint16(), "INT"),
+        (pa.uint32(), "BIGINT"),
+        (pa.uint64(), "DECIMAL(20, 0)"),
+        (pa.float16(), "FLOAT"),
+        (pa.float32(), "FLOAT"),
+        (pa.float64(), "DOUBLE"),
+        (pa.string(), "STRING"),
+        (pa.large_string(), "STRING"),
+        (pa.string_view(), "STRING"),
+        (pa.dictionary(pa.int32(), pa.string()), "STRING"),
+        (pa.run_end_encoded(pa.int32(), pa.int16()), "SMALLINT"),
+        (pa.binary(), "BYTES"),
+        (pa.large_binary(), "BYTES"),
+        (pa.binary_view(), "BYTES"),
+        (pa.binary(16), "BINARY(16)"),
+        (pa.uuid(), "BINARY(16)"),
+        (pa.json_(), "STRING"),
+        (pa.decimal32(5, 2), "DECIMAL(5, 2)"),
+        (pa.decimal128(38, 10), "DECIMAL(38, 10)"),
+        (pa.decimal256(30, 4), "DECIMAL(30, 4)"),
+        (pa.decimal128(3, 5), "DECIMAL(5, 5)"),
+        (pa.decimal128(3, -2), "DECIMAL(5, 0)"),
+        (pa.date32(), "DATE"),
+        (pa.date64(), "DATE"),
+        (pa.time32("s"), "TIME(0)"),
+        (pa.time32("ms"), "TIME(3)"),
+        (pa.timestamp("s"), "TIMESTAMP(0)"),
+        (pa.timestamp("ms"), "TIMESTAMP(3)"),
+        (pa.timestamp("us"), "TIMESTAMP(6)"),
+        (pa.timestamp("ns"), "TIMESTAMP(9)"),
+        (pa.timestamp("us", tz="Europe/Rome"), "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+        (pa.list_(pa.int8()), "ARRAY<TINYINT>"),
+        (pa.large_list(pa.field("item", pa.int8(), nullable=False)), "ARRAY<TINYINT NOT NULL>"),
+        (pa.list_view(pa.string()), "ARRAY<STRING>"),
+        (pa.list_(pa.float32(), 4), "ARRAY<FLOAT>"),
+        (pa.map_(pa.string(), pa.int32()), "MAP<STRING NOT NULL, INT>"),
+    ],
+)
+def test_what_holds_every_value(arrow: pa.DataType, paimon: str) -> None:
+    assert str(to_paimon_type(arrow, "c")) == paimon
+
+
+def test_structs_keep_names_nulls_and_comments() -> None:
+    arrow = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.uint8(), metadata={"comment": "x"})])
+    assert to_paimon_type(arrow, "c") == t.RowType(
+        fields=(t.DataField(0, "a", t.IntType(False)), t.DataField(1, "b", t.SmallIntType(), "x"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("arrow", "what_to_use"),
+    [
+        (pa.null(), r"name one, such as pa.string\(\)"),
+        (pa.time64("us"), "use pa.time32"),
+        (pa.time64("ns"), r"TIME\(3\) in SQL"),
+        (pa.duration("s"), r"use pa.int64\(\)"),
+        (pa.month_day_nano_interval(), r"use pa.int64\(\)"),
+        (pa.decimal256(40, 2), "38 digits at most"),
+        (pa.sparse_union([pa.field("a", pa.int8())]), "a struct with a field for each case"),
+    ],
+)
+def test_what_nothing_holds_names_the_column_and_what_to_use(arrow: pa.DataType, what_to_use: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"the column 'c' has the Arrow type .*{what_to_use}"):
+        to_paimon_type(arrow, "c")
+
+
+def test_inside_of_others_the_whole_path_is_named() -> None:
+    arrow = pa.list_(pa.field("item", pa.struct([pa.field("t", pa.time64("ns"))])))
+    with pytest.raises(InvalidArgument, match=r"the column 'c\.item\.t' has"):
+        to_paimon_type(arrow, "c")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INT", "STRING", "TIMESTAMP(3)", "DECIMAL(7, 3)", "ARRAY<ROW<`a` INT NOT NULL>>", "MAP<INT NOT NULL, DATE>"],
+)
+def test_what_morrow_returns_makes_the_same_table_again(text: str) -> None:
+    from morrow.engine.schema.sql_columns import parse_type
+
+    assert str(to_paimon_type(parse_type(text, "c").arrow(), "c")) == text

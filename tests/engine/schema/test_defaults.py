@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.schema.defaults import checked_default, default_value
-from morrow.engine.schema.sql import parse_type
+from morrow.engine.schema.defaults import check_default, parse_default
+from morrow.engine.schema.sql_columns import parse_type
 
 
 def value(kind: str, text: str) -> pa.Scalar:
-    return default_value(parse_type(kind, "c"), text, "c")
+    return parse_default(parse_type(kind, "c"), text, "c")
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_types_without_default_values(kind: str) -> None:
     ],
 )
 def test_python_values_become_texts(kind: str, given: object, text: str | None) -> None:
-    assert checked_default(parse_type(kind, "c"), given, "c") == text
+    assert check_default(parse_type(kind, "c"), given, "c") == text
 
 
 def test_what_has_no_text() -> None:
     with pytest.raises(InvalidArgument, match="is of no type that has a text form"):
-        checked_default(parse_type("INT", "c"), [1], "c")
+        check_default(parse_type("INT", "c"), [1], "c")

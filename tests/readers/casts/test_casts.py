@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.java_floats import double_text, float_text
-from morrow.engine.format.type_json import from_json
-from morrow.readers.casts import arrow_cast, cast_expression, is_allowed, polars_cast
-from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
+from morrow.engine.format.java_floats import format_double, format_float
+from morrow.engine.format.types import from_json
+from morrow.readers.casts import cast_array, cast_expression, is_allowed, polars_cast
+from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype, to_series
 
 Stamps = (t.TimestampType, t.LocalZonedTimestampType)
 Nested = (t.ArrayType, t.MapType, t.RowType)
@@ -143,11 +143,11 @@ def test_a_column_is_cast_as_java_casts_it(source: str) -> None:
         values, expected = comparable(case)
         column = array(values, case.source)
         with about(case):
-            result = arrow_cast(column, case.source, case.target, zone=case.zone)
+            result = cast_array(column, case.source, case.target, zone=case.zone)
 
             result.validate(full=True)
             assert same(result, array(expected, case.target))
-            part = arrow_cast(column[1:], case.source, case.target, zone=case.zone)
+            part = cast_array(column[1:], case.source, case.target, zone=case.zone)
             assert same(part, array(expected, case.target)[1:])
 
 
@@ -159,7 +159,7 @@ def test_a_lazy_frame_is_cast_as_java_casts_it(source: str) -> None:
         with about(case):
             cast = frame.select(cast_expression(pl.col("a"), case.source, case.target, zone=case.zone))
 
-            assert cast.collect_schema() == {"a": polars_dtype(case.target)}
+            assert cast.collect_schema() == {"a": to_polars_dtype(case.target)}
             result = to_arrow_array(cast.collect()["a"], case.target)
             assert same(result, array(expected, case.target))
 
@@ -169,14 +169,14 @@ def test_what_java_cannot_cast_is_an_error(source: str) -> None:
     for case in BY_SOURCE[source]:
         for value in (value for value, java in case.pairs if java == ERROR):
             with about(case), pytest.raises(Unsupported, match=r"t\.c: the value"):
-                arrow_cast(array([value], case.source), case.source, case.target, zone=case.zone, where="t.c")
+                cast_array(array([value], case.source), case.source, case.target, zone=case.zone, where="t.c")
 
 
 @pytest.mark.parametrize("source", BY_SOURCE)
 def test_empty_and_all_null_columns(source: str) -> None:
     for case in (case for case in BY_SOURCE[source] if case.zone == "UTC"):
         for column in (pa.nulls(0, case.source.arrow()), pa.nulls(3, case.source.arrow())):
-            result = arrow_cast(column, case.source, case.target)
+            result = cast_array(column, case.source, case.target)
             found = (len(result), result.null_count, result.type)
             assert found == (len(column), len(column), case.target.arrow()), case
 
@@ -189,7 +189,7 @@ def test_a_cast_that_java_does_not_have_is_refused(source: t.DataType) -> None:
         else:
             assert not is_allowed(source, target), target
             with pytest.raises(Unsupported, match=r"t\.c: a cast from .* is not supported"):
-                arrow_cast(pa.nulls(1, source.arrow()), source, target, where="t.c")
+                cast_array(pa.nulls(1, source.arrow()), source, target, where="t.c")
 
 
 class TestDepartures:
@@ -197,26 +197,26 @@ class TestDepartures:
 
     def test_a_timestamp_before_1970_becomes_the_time_of_its_day_not_a_negative_one(self) -> None:
         source, target = t.TimestampType(precision=3), t.TimeType()
-        assert arrow_cast(array([[-1, 0]], source), source, target).cast(pa.int32()).to_pylist() == [MILLIS_PER_DAY - 1]
+        assert cast_array(array([[-1, 0]], source), source, target).cast(pa.int32()).to_pylist() == [MILLIS_PER_DAY - 1]
 
     @pytest.mark.parametrize("text", ["25:00:00", "-7", "86400000"])
     def test_a_time_outside_of_the_day_is_an_error(self, text: str) -> None:
         with pytest.raises(Unsupported, match="from 00:00 to 23:59:59"):
-            arrow_cast(pa.array([text]), t.VarCharType(), t.TimeType())
+            cast_array(pa.array([text]), t.VarCharType(), t.TimeType())
 
     def test_a_timestamp_that_64_bits_cannot_hold_is_an_error(self) -> None:
         with pytest.raises(Unsupported, match="64 bits of ns"):
-            arrow_cast(pa.array(["9999-12-31"]), t.VarCharType(), t.TimestampType(precision=9))
+            cast_array(pa.array(["9999-12-31"]), t.VarCharType(), t.TimestampType(precision=9))
 
     def test_a_timestamp_beyond_the_zones_calendar_is_an_error(self) -> None:
         with pytest.raises(Unsupported, match="to the year 32000"):
-            arrow_cast(
+            cast_array(
                 pa.array([10**13]), t.BigIntType(), t.LocalZonedTimestampType(precision=0), zone="America/New_York"
             )
 
     def test_digits_beyond_the_precision_are_cut_also_after_leading_zeros(self) -> None:
         source, target = t.TimestampType(precision=6), t.TimestampType(precision=5)
-        assert arrow_cast(array([[0, 5000]], source), source, target).cast(pa.int64()).to_pylist() == [0]
+        assert cast_array(array([[0, 5000]], source), source, target).cast(pa.int64()).to_pylist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -254,17 +254,17 @@ def test_lossless_casts_are_native_expressions(source: t.DataType, target: t.Dat
     ],
 )
 def test_text_of_doubles_is_that_of_jdk_17(value: float, text: str) -> None:
-    assert double_text(value) == text
+    assert format_double(value) == text
 
 
 @given(st.floats())
 def test_text_of_a_double_reads_back(value: float) -> None:
-    assert repr(float(double_text(value))) == repr(value)
+    assert repr(float(format_double(value))) == repr(value)
 
 
 @given(st.floats(width=32))
 def test_text_of_a_float_reads_back(value: float) -> None:
-    assert repr(pa.scalar(float(float_text(value)), pa.float32()).as_py()) == repr(value)
+    assert repr(pa.scalar(float(format_float(value)), pa.float32()).as_py()) == repr(value)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**12), max_value=10**12))
@@ -272,7 +272,7 @@ def test_a_decimal_rounds_half_up_or_is_null(value: Decimal) -> None:
     source, target = t.DecimalType(precision=20, scale=4), t.DecimalType(precision=6, scale=2)
     rounded = value.quantize(Decimal("0.01"), rounding="ROUND_HALF_UP")
 
-    result = arrow_cast(pa.array([value], source.arrow()), source, target)[0].as_py()
+    result = cast_array(pa.array([value], source.arrow()), source, target)[0].as_py()
 
     assert result == (rounded if abs(rounded) < 10**4 else None)
 
@@ -290,20 +290,20 @@ EVOLVED = [{"yy": "a", "new": None, "x": 1}, None, {"yy": "b", "new": None, "x":
 
 class TestNested:
     def test_row_members_are_known_by_their_id(self) -> None:
-        result = arrow_cast(pa.array(ROWS, BEFORE.arrow()), BEFORE, AFTER)
+        result = cast_array(pa.array(ROWS, BEFORE.arrow()), BEFORE, AFTER)
         assert result.to_pylist() == EVOLVED
         assert result.type == AFTER.arrow()
 
     def test_rows_in_arrays(self) -> None:
         source, target = t.ArrayType(element=BEFORE), t.ArrayType(element=AFTER)
         column = pa.array([ROWS, None, []], source.arrow())
-        assert arrow_cast(column, source, target).to_pylist() == [EVOLVED, None, []]
-        assert arrow_cast(column[1:], source, target).to_pylist() == [None, []]
+        assert cast_array(column, source, target).to_pylist() == [EVOLVED, None, []]
+        assert cast_array(column[1:], source, target).to_pylist() == [None, []]
 
     def test_rows_in_maps(self) -> None:
         source, target = t.MapType(key=t.IntType(), value=BEFORE), t.MapType(key=t.IntType(), value=AFTER)
         column = pa.array([[(7, ROWS[0]), (8, None)], None], source.arrow())
-        assert arrow_cast(column, source, target).to_pylist() == [[(7, EVOLVED[0]), (8, None)], None]
+        assert cast_array(column, source, target).to_pylist() == [[(7, EVOLVED[0]), (8, None)], None]
 
     def test_a_map_keeps_its_key_type(self) -> None:
         source, target = t.MapType(key=t.IntType(), value=BEFORE), t.MapType(key=t.BigIntType(), value=BEFORE)
@@ -315,4 +315,4 @@ class TestNested:
 
     def test_members_that_differ_in_nullability_only_are_the_same_values(self) -> None:
         target = t.RowType(fields=(X, Y, t.DataField(3, "z", t.DateType(nullable=False))))
-        assert arrow_cast(pa.array(ROWS[:1], BEFORE.arrow()), BEFORE, target).type == target.arrow()
+        assert cast_array(pa.array(ROWS[:1], BEFORE.arrow()), BEFORE, target).type == target.arrow()

@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.readers.casts import dtypes
-from morrow.readers.casts.dtypes import polars_dtype, polars_schema, to_arrow_batch, to_arrow_table, to_series
+from morrow.readers.casts.dtypes import to_arrow_batch, to_arrow_table, to_polars_dtype, to_polars_schema, to_series
 
 POINT = t.RowType(
     fields=(
@@ -52,7 +52,7 @@ FRAME = pl.DataFrame(
         "time": [dt.time(1), None, None],
         "points": [[POINTS[0], None], None, []],
     },
-    schema=polars_schema(FIELDS),
+    schema=to_polars_schema(FIELDS),
 )
 
 
@@ -66,7 +66,7 @@ def test_a_frame_becomes_arrow_and_back(frame: pl.DataFrame) -> None:
 
     for arrow in (table, batch):
         arrow.validate(full=True)
-        assert arrow.schema.equals(t.arrow_schema(FIELDS), check_metadata=True)
+        assert arrow.schema.equals(t.to_arrow_schema(FIELDS), check_metadata=True)
         assert arrow.num_rows == frame.height
     back = pl.DataFrame([to_series(field.name, table[field.name], field.type) for field in FIELDS])
     assert back.equals(frame)
@@ -126,11 +126,11 @@ def test_one_value_larger_than_a_chunk_is_a_chunk(monkeypatch: pytest.MonkeyPatc
 def test_text_lies_in_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch, most: int, threaded: int) -> None:
     fields = (t.DataField(0, "s", t.VarCharType()), t.DataField(1, "b", t.VarBinaryType()))
     rows = {"s": [None, "", "é" * 9, "x"], "b": [b"", None, b"\xff" * 20, b"y"]}
-    frame = pl.DataFrame(rows, schema=polars_schema(fields))
+    frame = pl.DataFrame(rows, schema=to_polars_schema(fields))
     expected = to_arrow_table(frame, fields)
-    monkeypatch.setattr(dtypes, "FEW_VALUES", 0)
+    monkeypatch.setattr(dtypes, "MAX_FEW_VALUES", 0)
     monkeypatch.setattr(dtypes, "MAX_CHUNK_BYTES", most)
-    monkeypatch.setattr(dtypes, "THREADED_ROWS", threaded)
+    monkeypatch.setattr(dtypes, "MIN_THREADED_ROWS", threaded)
     assert to_arrow_table(frame, fields).equals(expected)
     pool = pa.system_memory_pool()
     before = pool.bytes_allocated()
@@ -140,7 +140,7 @@ def test_text_lies_in_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch, most: 
 
 
 def test_large_frames_are_converted_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("morrow.readers.casts.dtypes.THREADED_ROWS", 2)
+    monkeypatch.setattr("morrow.readers.casts.dtypes.MIN_THREADED_ROWS", 2)
     frame = pl.concat([FRAME, FRAME[1:]], rechunk=False)
     table = to_arrow_table(frame, FIELDS)
     assert pl.DataFrame([to_series(f.name, table[f.name], f.type) for f in FIELDS]).equals(frame)
@@ -161,7 +161,7 @@ def test_large_frames_are_converted_in_threads(monkeypatch: pytest.MonkeyPatch) 
     ids=str,
 )
 def test_dtypes(type: t.DataType, dtype: pl.DataType) -> None:
-    assert polars_dtype(type) == dtype
+    assert to_polars_dtype(type) == dtype
     assert to_series("a", pa.nulls(1, type.arrow()), type).dtype == dtype
 
 
@@ -171,7 +171,7 @@ def test_an_empty_list_cut_out_of_others_can_be_combined(kind: str) -> None:
     type = t.ArrayType(element=element) if kind == "list" else t.MapType(key=t.IntType(nullable=False), value=element)
     field = t.DataField(0, "l", type)
     full = [1] if kind == "list" else [{"key": 1, "value": 1}]
-    frame = pl.DataFrame({"l": [full, []]}, schema={"l": polars_dtype(type)})
+    frame = pl.DataFrame({"l": [full, []]}, schema={"l": to_polars_dtype(type)})
     merged = pl.concat([frame, frame], rechunk=True).select(pl.col("l").gather([1]))
     for found in (merged, frame.filter(pl.Series([False, True])), frame[1:]):
         table = to_arrow_table(found, [field])

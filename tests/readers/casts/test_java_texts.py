@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.java_floats import double_text, float_text
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.java_floats import format_double, format_float
 from morrow.engine.format.schema import TableSchema
-from morrow.readers.casts.java_text import (
-    java_order,
-    joined_texts,
-    local_date_time,
-    stored_texts,
-    texts_of,
-    wall_clock,
+from morrow.readers.casts.java_strings import (
+    format_local_date_time,
+    format_reals,
+    format_stored_values,
+    format_values,
+    join_texts,
+    to_java_sort_key,
+    to_wall_clock,
 )
-from morrow.readers.casts.real_text import real_texts
-from morrow.readers.system.partition_text import partition_rows, partition_specs
-from morrow.readers.system.references import duration_text
+from morrow.readers.system.files import partition_rows, partition_specs
+from morrow.readers.system.registry import format_duration
 
 STRING = t.VarCharType()
 
@@ -47,12 +47,12 @@ STRING = t.VarCharType()
     ],
 )
 def test_values_show_as_java_shows_its_objects(kind: t.DataType, values: pl.Series, texts: list[str | None]) -> None:
-    assert texts_of(values, kind).to_list() == texts
+    assert format_values(values, kind).to_list() == texts
 
 
 def test_times_have_seconds_and_3_6_or_9_digits_where_they_need_them() -> None:
     micros = [0, 1_000_000, 1_500_000, 1_000_250, -1, -62_135_596_800_000_000]
-    shown = local_date_time(pl.Series(micros).cast(pl.Datetime("us")))
+    shown = format_local_date_time(pl.Series(micros).cast(pl.Datetime("us")))
     assert shown.to_list() == [
         "1970-01-01T00:00",
         "1970-01-01T00:00:01",
@@ -69,28 +69,30 @@ def test_nanoseconds_reach_further_than_polars_holds_them() -> None:
     millis, nanos = 253_402_300_799_000, 1
     head = (1).to_bytes(4, "big") + bytes(8)
     row = head + (16 << 32 | nanos).to_bytes(8, "little") + millis.to_bytes(8, "little")
-    assert stored_texts(pl.Series([row]), [kind], [0], where="here")[0].to_list() == ["9999-12-31T23:59:59.000000001"]
+    assert format_stored_values(pl.Series([row]), [kind], [0], where="here")[0].to_list() == [
+        "9999-12-31T23:59:59.000000001"
+    ]
 
 
 @given(st.floats(width=64))
 def test_doubles_have_javas_digits(value: float) -> None:
-    assert real_texts(pl.Series([value], dtype=pl.Float64), t.DoubleType()).to_list() == [double_text(value)]
+    assert format_reals(pl.Series([value], dtype=pl.Float64), t.DoubleType()).to_list() == [format_double(value)]
 
 
 @given(st.floats(width=32))
 def test_floats_have_javas_digits(value: float) -> None:
-    assert real_texts(pl.Series([value], dtype=pl.Float32), t.FloatType()).to_list() == [float_text(value)]
+    assert format_reals(pl.Series([value], dtype=pl.Float32), t.FloatType()).to_list() == [format_float(value)]
 
 
 def test_joined_texts_show_null_and_keep_the_number_of_rows() -> None:
     column = pl.Series(["1", None])
-    assert joined_texts([("a=", column), ("b=", column)], "{}", 2).to_list() == ["{a=1, b=1}", "{a=null, b=null}"]
-    assert joined_texts([], "{}", 2).to_list() == ["{}", "{}"]
-    assert joined_texts([("a=", column[:0])], "{}", 0).to_list() == []
+    assert join_texts([("a=", column), ("b=", column)], "{}", 2).to_list() == ["{a=1, b=1}", "{a=null, b=null}"]
+    assert join_texts([], "{}", 2).to_list() == ["{}", "{}"]
+    assert join_texts([("a=", column[:0])], "{}", 0).to_list() == []
 
 
 def test_names_are_in_the_order_of_utf_16() -> None:
-    assert sorted(["\uffff", "\U0001f600", "b", "B"], key=java_order) == ["B", "b", "\U0001f600", "\uffff"]
+    assert sorted(["\uffff", "\U0001f600", "b", "B"], key=to_java_sort_key) == ["B", "b", "\U0001f600", "\uffff"]
 
 
 PARTITIONED = TableSchema(
@@ -123,7 +125,7 @@ def test_a_partition_spec_names_the_default_partition_for_null_and_blank() -> No
     [(0, "PT0S"), (86_400, "PT24H"), (5400, "PT1H30M"), (0.5, "PT0.5S"), (-90, "PT-1M-30S"), (3601.25, "PT1H1.25S")],
 )
 def test_durations_are_javas(seconds: float, text: str) -> None:
-    assert duration_text(dt.timedelta(seconds=seconds)) == text
+    assert format_duration(dt.timedelta(seconds=seconds)) == text
 
 
 def test_instants_are_on_the_wall_clock_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +134,7 @@ def test_instants_are_on_the_wall_clock_of_this_process(monkeypatch: pytest.Monk
     time.tzset()
     try:
         winter, summer = 1_704_067_200_123, 1_719_792_000_000
-        shown = wall_clock([winter, None, summer]).to_list()
+        shown = to_wall_clock([winter, None, summer]).to_list()
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -14,10 +14,9 @@ import pytest
 import morrow
 import morrow.duckdb
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.readers.execution import duckdb_own
-from morrow.readers.execution.duckdb_own import own_scan
-from morrow.readers.execution.duckdb_relation import handed, relation
-from tests.readers.execution.test_duckdb_stream import every_type  # noqa: F401 - a fixture
+from morrow.readers.execution import duckdb_relation
+from morrow.readers.execution.duckdb_relation import make_relation, own_scan, to_scannable
+from tests.readers.execution.test_duckdb_relation import every_type  # noqa: F401 - a fixture
 from tests.support.data_files import FORMATS
 from tests.support.table_factory import TableFactory
 
@@ -64,7 +63,7 @@ def both(table: morrow.Table, con: duckdb.DuckDBPyConnection) -> list[duckdb.Duc
     source = table.scan().dataset()
     text = own_scan(source, con)
     assert text is not None
-    return [con.sql(text), con.from_arrow(handed(source))]
+    return [con.sql(text), con.from_arrow(to_scannable(source))]
 
 
 def rows(found: duckdb.DuckDBPyRelation) -> list[str]:
@@ -135,7 +134,7 @@ def test_a_connection_without_files_is_handed_the_rows(tmp_path: Path, con: duck
     assert con.sql(query).fetchall() == [(6,)]
     con.execute("SET enable_external_access = false")
     assert con.sql(query).fetchall() == [(6,)]
-    assert relation(morrow.open(table.path).dataset(), con).fetchall() == [(1, 1), (2, 2), (3, 3)]
+    assert make_relation(morrow.open(table.path).dataset(), con).fetchall() == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_files_that_are_gone_or_others_are_named(tmp_path: Path, con: duckdb.DuckDBPyConnection) -> None:
@@ -180,9 +179,9 @@ def test_text_that_a_file_calls_bytes_is_not_spelt_with_escapes(
 def test_of_many_files_rows_are_handed_over(
     evolved: morrow.Table, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for bound in ("MOST_FILES", "MOST_PARTITIONS"):
+    for bound in ("MAX_FILES", "MAX_PARTITIONS"):
         with monkeypatch.context() as patch:
-            patch.setattr(duckdb_own, bound, 2)
+            patch.setattr(duckdb_relation, bound, 2)
             assert own_scan(evolved.dataset(), con) is None
     assert own_scan(evolved.dataset(), con) is not None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.engine.errors import CorruptFile
 from morrow.engine.io.local import LocalStore
-from morrow.readers.execution import joined_reads, joined_sections
+from morrow.readers.execution import joined_sections
 from tests.support.written import new_table
 
 TABLES: dict[str, tuple[bool, dict[str, object]]] = {
@@ -44,13 +46,13 @@ def many(path: Path, kind: str) -> morrow.Table:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_as_one_by_one(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_reads, "LEAST_SECTIONS", 10**9)  # which reads full scans otherwise
+    monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", 10**9)  # which reads full scans otherwise
     table = many(tmp_path, kind)
     asked = [*((None, filter) for filter in FILTERS), (["q", "p"], None), (["v"], "p > 'p2'")]
     for columns, filter in asked if kind == "keyed" else asked[::2]:
         found = []
         for least in (1, 10**9):
-            monkeypatch.setattr(joined_sections, "LEAST_SECTIONS", least)
+            monkeypatch.setattr(joined_sections, "MIN_SCANNED_SECTIONS", least)
             scan = table.scan(columns, filter)
             rows = scan.to_polars()
             assert scan.count() == rows.height
@@ -83,3 +85,90 @@ def test_footers_are_counted_without_streams(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(LocalStore, "open", counted)
     assert table.scan().to_polars().sort("id").rows() == [(i, i) for i in range(40)]
     assert [path for path in opened if path.endswith(".parquet")] == []
+
+
+# Many small sections read together: the same rows as one by one, the first time and again.
+
+KEYED: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "the newest counts": (["id", "t", "p"], {}),
+    "a sequence field": (["id", "t", "p"], {"sequence.field": "s", "ignore-delete": True}),
+    "the first counts": (["id", "t", "p"], {"merge-engine": "first-row", "write-only": False}),
+    "no key": ([], {"bucket": -1}),
+}
+NAMES = [None, "", "🙂" * 9, "a", "a\0", "x" * 99]
+
+
+def many_joined_reads(path: Path, kind: str) -> morrow.Table:
+    """Makes four partitions and two buckets of several files in two schemas, with deleted rows if they can be."""
+    key, options = KEYED[kind]
+    schema = "id BIGINT, t STRING, p DATE, s INT, v INT"
+    options = {"bucket": 2 if "id" in key else 1, "write-only": True, **options}
+    table = new_table(path, schema, keys=key, by=["p"], options=options)
+    rows = pl.DataFrame({"id": range(200)}).select(
+        "id",
+        t=pl.Series([NAMES[1 + i % 5] for i in range(200)]),
+        p=(pl.col("id") % 4).cast(pl.Int32).cast(pl.Date),
+        s=(pl.col("id") * 37 % 11).cast(pl.Int32),
+        v=(pl.col("id") % 97).cast(pl.Int32),
+    )
+    write = table.upsert if key and options.get("merge-engine") != "first-row" else table.append
+    for number in range(3):
+        part = rows.filter(pl.col("id") % (number + 1) == 0)
+        write(
+            part.with_columns(
+                s=pl.when(pl.col("id") % 5 > 0).then((pl.col("s") * number) % 7), v=pl.lit(number, pl.Int32)
+            )
+        )
+    if kind == "the newest counts":
+        table.delete("id % 10 = 3")
+    table.alter.add_column("w", "INT")
+    write(rows.head(50).with_columns(w=pl.lit(1, pl.Int32)))
+    return table
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_as_one_by_one_joined_reads(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = many_joined_reads(tmp_path, kind)
+    for columns in (None, ["w", "p"], ["p"]):
+        found = []
+        for least in (10**9, 1):
+            monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", least)
+            for cold in (True, False):
+                for read in (
+                    lambda scan: scan.to_polars(),
+                    lambda scan: scan.lazy().collect(),
+                    lambda scan: pl.from_arrow(pa.Table.from_batches(scan.to_batches(), scan.schema)),
+                ):
+                    if cold:
+                        morrow.clear_caches()
+                    rows = read(table.scan(columns))
+                    assert table.scan().count() == rows.height
+                    found.append(sorted(map(repr, rows.rows())))
+        assert all(each == found[0] for each in found), columns
+        assert found[0]
+
+
+def test_masks_of_many_sections_come_from_one_scan_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = many_joined_reads(tmp_path, "the newest counts")
+    expected = [table.scan().count(), table.scan(filter="v > 0").to_polars().height]
+    scans = []
+    read = joined_sections.read_files_at_once
+    monkeypatch.setattr(joined_sections, "read_files_at_once", lambda *a: scans.append(len(a[1])) or read(*a))
+    morrow.clear_caches()
+
+    assert [table.scan().count(), table.scan(filter="v > 0").to_polars().height] == expected
+    assert len(scans) == 2  # of files of either schema
+    assert sum(scans) == sum(len(s.files) for s in table.scan().plan.sections if s.kind == "merge")
+
+
+def test_a_file_with_other_rows_than_its_entry_says_is_named(tmp_path: Path) -> None:
+    table = many_joined_reads(tmp_path, "no key")
+    files = [section.files[0] for section in table.scan().plan.sections]
+    first, second = (Path(file.path) for file in files[:2])
+    swapped = first.read_bytes(), second.read_bytes()
+    assert files[0].row_count != files[1].row_count or len(swapped[0]) != len(swapped[1])
+    first.write_bytes(swapped[1])
+    second.write_bytes(swapped[0])
+
+    with pytest.raises(CorruptFile):
+        table.scan().to_polars()

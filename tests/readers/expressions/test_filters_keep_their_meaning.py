@@ -27,8 +27,8 @@ UTC = dt.UTC
 def kept(filter: FilterLike) -> list[int]:
     """Rows kept by predicate and residuals, which must be the same in Polars (both engines) and in Arrow."""
     parsed = parse_filter(filter, FIELDS)
-    frame = polars.matching(parsed, FIELDS, FRAME.lazy())
-    rows = arrow.matching(parsed, FIELDS, BATCH)
+    frame = polars.filter_rows(parsed, FIELDS, FRAME.lazy())
+    rows = arrow.filter_batch(parsed, FIELDS, BATCH)
     in_memory = frame.select("row").collect()["row"].to_list()
     assert frame.select("row").collect(engine="streaming")["row"].to_list() == in_memory
     assert rows.column("row").to_pylist() == in_memory
@@ -316,7 +316,7 @@ def test_polars_expressions_keep_what_polars_keeps(expression: pl.Expr) -> None:
 
 def test_a_residual_lets_projections_through() -> None:
     filter = parse_filter("upper(s) = 'AB'", FIELDS)
-    plan = polars.matching(filter, FIELDS, FRAME.lazy()).select("row").explain()
+    plan = polars.filter_rows(filter, FIELDS, FRAME.lazy()).select("row").explain()
     assert (
         f'PROJECT["row", "s"] 2/{DATA.num_columns}' in plan.replace("'", '"') or f"2/{DATA.num_columns} COLUMNS" in plan
     )
@@ -324,7 +324,7 @@ def test_a_residual_lets_projections_through() -> None:
 
 def test_a_residual_on_a_batch_keeps_all_its_columns() -> None:
     batch = DATA.to_batches()[0]
-    assert arrow.matching(parse_filter("x + 0 = 5", FIELDS), FIELDS, batch) == batch.filter(pc.equal(batch["x"], 5))
+    assert arrow.filter_batch(parse_filter("x + 0 = 5", FIELDS), FIELDS, batch) == batch.filter(pc.equal(batch["x"], 5))
 
 
 @pytest.mark.parametrize(
@@ -339,11 +339,11 @@ def test_a_residual_on_a_batch_keeps_all_its_columns() -> None:
 )
 def test_what_duckdb_refuses_is_an_invalid_argument(text: str) -> None:
     with pytest.raises(InvalidArgument):
-        polars.matching(parse_filter(text, FIELDS), FIELDS, FRAME.lazy()).collect()
+        polars.filter_rows(parse_filter(text, FIELDS), FIELDS, FRAME.lazy()).collect()
 
 
 def test_what_only_a_row_can_tell_is_an_invalid_argument_when_it_is_read() -> None:
-    frame = polars.matching(parse_filter("s::INT = 1", FIELDS), FIELDS, FRAME.lazy())
+    frame = polars.filter_rows(parse_filter("s::INT = 1", FIELDS), FIELDS, FRAME.lazy())
     with pytest.raises(InvalidArgument, match="DuckDB cannot evaluate 's::INT = 1': Conversion Error"):
         frame.collect()
 
@@ -355,4 +355,4 @@ def test_decimals_too_large_to_rescale_in_duckdb_compare_exactly() -> None:
 def test_columns_that_differ_only_in_case_cannot_meet_in_one_sql_condition() -> None:
     fields = (DataField(0, "a", IntType()), DataField(1, "A", IntType()))
     with pytest.raises(Unsupported, match="differ only in case"):
-        polars.matching(parse_filter('"a" = "A"', fields), fields, pl.LazyFrame({"a": [1], "A": [1]}))
+        polars.filter_rows(parse_filter('"a" = "A"', fields), fields, pl.LazyFrame({"a": [1], "A": [1]}))

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from morrow import Catalog
-from morrow.readers.execution.execute import lazy
+from morrow.readers.execution.execute import to_lazy
 
 LONG = range(400)
 CONDITIONS = {
@@ -40,6 +40,6 @@ def test_the_first_conditions_reach_the_files(tmp_path: Path) -> None:
     table = Catalog(tmp_path).create_table("db.t", schema="id BIGINT, s STRING")
     table.append(pl.DataFrame({"id": [1, 2], "s": ["a", "b"]}))
     scan = table.scan(filter="id > 1 AND " + " AND ".join(f"s NOT LIKE 'k{i}%'" for i in LONG))
-    plan = lazy(scan.plan, scan.store).explain()
+    plan = to_lazy(scan.plan, scan.store).explain()
     assert 'SELECTION: [(col("id") > 1)' in plan or 'col("id") > 1' in plan.split("SELECTION:")[1]
     assert "OPAQUE_PYTHON" in plan

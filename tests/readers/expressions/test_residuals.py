@@ -14,7 +14,7 @@ import pytest
 
 from morrow import Catalog, Scan, Table
 from morrow.engine.errors import InvalidArgument
-from morrow.readers.execution.execute import lazy
+from morrow.readers.execution.execute import to_lazy
 from tests.support.one_duckdb import one_duckdb
 from tests.support.profile import IS_LONG
 
@@ -183,6 +183,6 @@ def test_the_predicate_still_reaches_the_files_and_columns_pass(tmp_path: Path) 
     table = Catalog(tmp_path).create_table("db.t", schema="id INT, s STRING, other STRING")
     table.append(pl.DataFrame({"id": [1], "s": ["x"], "other": ["y"]}, schema_overrides={"id": pl.Int32}))
     scan = table.scan(filter="id > 0 AND upper(s) = 'X'")
-    plan = lazy(scan.plan, scan.store).select("id").explain()
+    plan = to_lazy(scan.plan, scan.store).select("id").explain()
     assert 'SELECTION: col("id") > 0' in plan
     assert "PROJECT 2/3 COLUMNS" in plan

@@ -1,4 +1,4 @@
-"""`reading` turns what Polars and Arrow raise into Morrow's errors, once, and keeps the cause."""
+"""`translate_errors` turns what Polars and Arrow raise into Morrow's errors, once, and keeps the cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, StorageError, Unsupported
-from morrow.readers.files import reading
+from morrow.readers.files import translate_errors
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from morrow.readers.files import reading
     ],
 )
 def test_errors(raised: Exception, becomes: type[Exception], message: str) -> None:
-    with pytest.raises(becomes, match=message) as caught, reading("f"):
+    with pytest.raises(becomes, match=message) as caught, translate_errors("f"):
         raise raised
 
     assert caught.value.__cause__ is raised
@@ -35,7 +35,7 @@ def test_errors(raised: Exception, becomes: type[Exception], message: str) -> No
 
 @pytest.mark.parametrize("error", [CorruptFile("g", "bad"), InvalidArgument("no"), KeyboardInterrupt()])
 def test_errors_that_pass(error: BaseException) -> None:
-    with pytest.raises(type(error)) as caught, reading("f"):
+    with pytest.raises(type(error)) as caught, translate_errors("f"):
         raise error
 
     assert caught.value is error

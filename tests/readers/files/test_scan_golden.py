@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.format.type_json import field_from_json
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, from_json_field
 from morrow.engine.io.local import LocalStore
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.files import FileSource, reading, scan, verify
+from morrow.readers.files import FileSource, scan, translate_errors, verify
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 
 pytestmark = pytest.mark.golden
@@ -28,7 +27,7 @@ APPEND_TABLES = [
 
 
 def file_fields(table: Path) -> list[DataField]:
-    return [field_from_json(node) for node in json.loads((table / "schema" / "schema-0").read_text())["fields"]]
+    return [from_json_field(node) for node in json.loads((table / "schema" / "schema-0").read_text())["fields"]]
 
 
 def sources(table: Path, format_: str) -> list[FileSource]:
@@ -48,7 +47,7 @@ def test_rows(golden_root: Path, case: str) -> None:
     for file in files:
         verify(file, rows=True)
 
-    with reading(case):
+    with translate_errors(case):
         frame = scan(files, fields).collect()
 
     expected = [json.loads(line) for line in (folder / "expected" / "latest.jsonl").read_text().splitlines()]
@@ -62,7 +61,7 @@ def test_codecs(golden_root: Path, codec: str) -> None:
     table = folder / "warehouse" / "db.db" / "t"
     fields = file_fields(table)
 
-    with reading(codec):
+    with translate_errors(codec):
         frame = scan(sources(table, data_format(table)), fields).collect()
 
     expected = [json.loads(line) for line in (folder / "expected" / "latest.jsonl").read_text().splitlines()]

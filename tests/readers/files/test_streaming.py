@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.readers.files.streaming import END, batches, collected
+from morrow.readers.files.streaming import END, collect_batches, collect_frames
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def first_file(table: Path) -> str:
 def test_a_panic_ends_no_stream_quietly(unreadable: Path) -> None:
     frame = pl.scan_parquet(first_file(unreadable)).select("k0")
     with pytest.raises(pl.exceptions.ComputeError, match="broke off"):
-        list(batches(frame))
+        list(collect_batches(frame))
 
 
 @pytest.mark.parametrize("face", ["to_batches", "to_arrow", "dataset", "to_duckdb"])
@@ -44,10 +44,10 @@ def test_no_face_loses_rows_to_a_panic(unreadable: Path, face: str) -> None:
 def test_rows_come_as_they_are_in_batches(tmp_path: Path) -> None:
     rows = pl.DataFrame({"a": range(10), END: ["x"] * 10, "c": [[1]] * 10, "d": [{"e": None}] * 10})
     rows.write_parquet(tmp_path / "f")
-    found = list(batches(pl.scan_parquet(tmp_path / "f"), 3))
+    found = list(collect_batches(pl.scan_parquet(tmp_path / "f"), 3))
     assert pl.concat(found).equals(rows)
     assert max(batch.height for batch in found) == 3
-    assert list(batches(rows.lazy().filter(pl.lit(False)))) == []
+    assert list(collect_batches(rows.lazy().filter(pl.lit(False)))) == []
 
 
 def test_data_to_write_that_breaks_off(tmp_path: Path, unreadable: Path) -> None:
@@ -65,7 +65,7 @@ def test_many_frames_are_collected_in_groups(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pl, "collect_all", lambda given, **how: asked.append(len(given)) or collect_all(given, **how))
     frames = [pl.LazyFrame({"n": [i]}) for i in range(300)]
     for stream in (False, True):
-        found = collected(frames, stream=stream)
+        found = collect_frames(frames, stream=stream)
         assert [frame["n"][0] for frame in found] == list(range(300))
     assert asked == [128, 128, 44] * 2
-    assert collected([]) == []
+    assert collect_frames([]) == []

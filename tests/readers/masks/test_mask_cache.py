@@ -11,8 +11,8 @@ import pytest
 
 import morrow
 from morrow.readers.execution import execute
-from morrow.readers.masks import MASK_CACHE, clear_mask_cache, refresh
-from morrow.readers.masks.live import mask_bytes
+from morrow.readers.masks import MASK_CACHE, clear_mask_cache, incremental
+from morrow.readers.masks.live_rows import mask_bytes
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
 
@@ -77,7 +77,7 @@ def test_a_mask_costs_a_bit_for_each_row() -> None:
 def test_old_masks_make_room(merged: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     reads(merged)
     monkeypatch.setattr(MASK_CACHE, "capacity", MASK_CACHE.held)
-    monkeypatch.setattr(refresh, "WORTHWHILE", sys.maxsize)  # they would follow from those that are there
+    monkeypatch.setattr(incremental, "MIN_ROWS_PER_CHANGE", sys.maxsize)  # they would follow from those that are there
     snapshot_of_all = MASK_CACHE.held
     merged.write_file(pa.table({"id": [3], "v": ["c"]}), format="orc")
     merged.commit()

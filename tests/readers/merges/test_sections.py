@@ -12,10 +12,10 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile
-from morrow.readers.execution import one_pass
+from morrow.readers.execution import strategy
 from morrow.readers.masks import key_ranges
-from morrow.readers.merges import fold, section_merge, sections
-from morrow.readers.merges.merged import MERGED_CACHE
+from morrow.readers.merges import engines, section_merge, sections
+from morrow.readers.merges.merge_cache import MERGED_CACHE
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("id", "INT"), ("a", "INT"), ("b", "STRING"), ("n", "BIGINT")]
@@ -53,7 +53,7 @@ def test_first_and_second_read_are_alike_and_the_second_merges_nothing(
     table: morrow.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read(table.scan()) == MERGED
-    monkeypatch.setattr(fold.Fold, "run", lambda *_: pytest.fail("merged again"))
+    monkeypatch.setattr(engines.Fold, "run", lambda *_: pytest.fail("merged again"))
     assert read(table.scan()) == MERGED
 
 
@@ -95,11 +95,11 @@ def test_rows_are_counted_without_values(table: morrow.Table) -> None:
 
 
 def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "CACHED_ROWS", 0)
-    monkeypatch.setattr(sections, "CACHED_BYTES", 0)
+    monkeypatch.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
+    monkeypatch.setattr(sections, "MAX_CACHED_BYTES", 0)
     monkeypatch.setattr(section_merge, "MERGED_RANGE_ROWS", 1)
-    monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
-    for name, value in {"FEW_ROWS": 0, "WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
+    monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
+    for name, value in {"MAX_FEW_ROWS": 0, "MAX_WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
         monkeypatch.setattr(key_ranges, name, value)
     assert read(table.scan()) == MERGED
     assert sorted(table.scan().lazy().collect().rows()) == MERGED
@@ -109,15 +109,15 @@ def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch
 
 
 def test_few_merged_rows_of_a_large_section_are_cached(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "CACHED_ROWS", 0)
-    monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
+    monkeypatch.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
+    monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
 
     assert table.scan(limit=2).to_arrow().num_rows == 2 and MERGED_CACHE.held == 0
     assert read(table.scan()) == MERGED and MERGED_CACHE.held > 0
     assert read(table.scan()) == MERGED
 
     MERGED_CACHE.clear()
-    monkeypatch.setattr(sections, "MOST_CACHED_ROWS", 1)
+    monkeypatch.setattr(sections, "MAX_CACHED_ROWS", 1)
     assert read(table.scan()) == MERGED and MERGED_CACHE.held == 0
 
 

@@ -14,7 +14,7 @@ import pytest
 import morrow
 from morrow.engine.format.types import DataField
 from morrow.readers.system.base import TableState
-from morrow.readers.system.registry import system_table
+from morrow.readers.system.registry import find_system_table
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
 
@@ -37,7 +37,7 @@ def opened(case: Path) -> morrow.Table:
 
 
 def fields_of(table: morrow.Table, name: str) -> tuple[DataField, ...]:
-    return system_table(name).fields(TableState(table._metadata))
+    return find_system_table(name).fields(TableState(table._metadata))
 
 
 def expected(case: Path, dump: dict[str, Any], fields: tuple[DataField, ...]) -> list[list[Any]]:

@@ -10,14 +10,18 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, TableNotFound
-from morrow.readers.casts.dtypes import polars_schema
+from morrow.readers.casts.dtypes import to_polars_schema
 from morrow.readers.system.base import MetadataTable, TableState
-from morrow.readers.system.files import FILES
-from morrow.readers.system.partitions import BUCKETS, PARTITIONS
-from morrow.readers.system.references import BRANCHES
-from morrow.readers.system.registry import SYSTEM_TABLES, system_table
-from morrow.readers.system.schemas import AGGREGATION_FIELDS, OPTIONS, SCHEMAS
-from morrow.readers.system.snapshots import SNAPSHOTS
+from morrow.readers.system.files import BUCKETS, FILES, PARTITIONS
+from morrow.readers.system.registry import (
+    AGGREGATION_FIELDS,
+    BRANCHES,
+    OPTIONS,
+    SCHEMAS,
+    SNAPSHOTS,
+    SYSTEM_TABLES,
+    find_system_table,
+)
 
 METADATA = [table for table in SYSTEM_TABLES.values() if isinstance(table, MetadataTable)]
 
@@ -52,7 +56,7 @@ def test_a_table_without_snapshots_has_empty_system_tables_of_the_right_types(
     system: MetadataTable, table: morrow.Table
 ) -> None:
     rows = system.rows(state(table))
-    assert rows.schema == polars_schema(system.columns)
+    assert rows.schema == to_polars_schema(system.columns)
     assert bool(rows.height) == (system in (SCHEMAS, OPTIONS, AGGREGATION_FIELDS))
 
 
@@ -62,9 +66,9 @@ def test_the_rows_have_the_types_of_the_fields_whatever_columns_are_asked_for(
 ) -> None:
     upsert(table, ("d1", 1, 5))
     now = state(table)
-    assert system.rows(now).schema == polars_schema(system.columns)
+    assert system.rows(now).schema == to_polars_schema(system.columns)
     for column in system.columns:
-        assert system.rows(now, [column.name]).schema == polars_schema([column])
+        assert system.rows(now, [column.name]).schema == to_polars_schema([column])
 
 
 def test_aggregation_fields_tell_the_functions_with_their_options(table: morrow.Table) -> None:
@@ -120,8 +124,8 @@ def test_a_state_answers_all_questions_about_one_snapshot(table: morrow.Table) -
 
 
 def test_names_are_found_in_any_case_and_wrong_ones_are_errors(table: morrow.Table) -> None:
-    assert system_table("FILES") is FILES
+    assert find_system_table("FILES") is FILES
     with pytest.raises(TableNotFound, match=r"no system table 'file'.*snapshots"):
-        system_table("file")
+        find_system_table("file")
     with pytest.raises(ColumnNotFound, match=r"\$files has no column 'size'.*file_size_in_bytes"):
         FILES.rows(state(table), ["size"])

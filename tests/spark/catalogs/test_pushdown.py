@@ -19,10 +19,10 @@ import pytest
 import morrow
 import morrow.spark
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.spark.catalogs.place import Place
-from morrow.spark.reading.expressions import quoted
+from morrow.spark.catalogs.questions import Place
+from morrow.spark.expressions import quote_name
+from morrow.spark.statements.execution import run
 from morrow.spark.statements.queries import Session
-from morrow.spark.statements.running import run
 from morrow.spark.views import Access
 from tests.faces.tables import NESTED, ROW_ID, Column, RandomTable, make
 from tests.support.profile import IS_LONG
@@ -79,7 +79,7 @@ class Queries:
     def relation(self) -> str:
         """Writes rows, distinct rows, an aggregate of all rows, or one of groups."""
         source = f"{{t}} WHERE {self.condition()}" if self.chance.random() < 0.6 else "{t}"
-        names = ", ".join(quoted(name) for name in self.comparable())
+        names = ", ".join(quote_name(name) for name in self.comparable())
         aggregates = ", ".join(f"{self.aggregate()} AS s{i}" for i in range(self.chance.randrange(1, 4)))
         number = self.chance.randrange(3)
         forms = [
@@ -101,7 +101,7 @@ class Queries:
 
     def aggregate(self) -> str:
         column = self.chance.choice([*self.columns, Column(ROW_ID, "INT")])
-        name = quoted(column.name)
+        name = quote_name(column.name)
         forms = ["count(*)", "count(1)", f"count({name})", f"count(*) FILTER (WHERE {self.condition()})"]
         if column.type not in UNORDERED:
             forms += [f"min({name})", f"max({name})"] * 2 + [f"count(DISTINCT {name})"]
@@ -111,7 +111,7 @@ class Queries:
 
     def condition(self) -> str:
         column = self.chance.choice([*self.columns, Column(ROW_ID, "INT")])
-        name = quoted(column.name)
+        name = quote_name(column.name)
         forms = [
             f"{name} IS NULL",
             f"{name} IS NOT NULL",

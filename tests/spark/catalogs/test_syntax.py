@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from morrow.engine.errors import InvalidArgument
-from morrow.spark.catalogs.rewriting import packed, unpacked
-from morrow.spark.catalogs.syntax import Statement, parsed
+from morrow.spark.catalogs.syntax import Statement, pack_statement, parse_statement, unpack_statement
 
 CREATED = {"tag": "x", "replace": False, "if not exists": False}
 
@@ -38,7 +37,7 @@ CREATED = {"tag": "x", "replace": False, "if not exists": False}
     ],
 )
 def test_parsed(text: str, statement: Statement | None) -> None:
-    assert parsed(text) == statement
+    assert parse_statement(text) == statement
 
 
 @pytest.mark.parametrize(
@@ -56,10 +55,10 @@ def test_parsed(text: str, statement: Statement | None) -> None:
 )
 def test_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        parsed(text)
+        parse_statement(text)
     assert words in str(raised.value)
 
 
 def test_what_is_packed_comes_back() -> None:
     statement = Statement("delete tag", ("db", "a.'\"`ü"), {"tags": "'"})
-    assert unpacked(packed(statement, statement.table)) == (statement, "db.a.'\"`ü")
+    assert unpack_statement(pack_statement(statement, statement.table)) == (statement, "db.a.'\"`ü")

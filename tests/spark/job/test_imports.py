@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from morrow.spark.job.registry import HOMES, Work, runner
+from morrow.spark.job.tasks import HOMES, Work, find_runner
 
 
 @pytest.mark.parametrize("module", sorted(set(HOMES.values())))
@@ -25,4 +25,4 @@ def test_the_function_that_spark_runs_sets_up_its_process_first() -> None:
 
 @pytest.mark.parametrize("work", Work)
 def test_every_kind_of_work_is_done_somewhere(work: Work) -> None:
-    assert callable(runner(work))
+    assert callable(find_runner(work))

@@ -21,17 +21,15 @@ from pyspark.errors import PythonException
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument, Unsupported
-from morrow.spark.job import run
-from morrow.spark.job.registry import Work
-from morrow.spark.job.table import TableAccess
-from morrow.spark.job.tasks import Tasks
-from morrow.spark.job.wire import encoded, unit_batch
-from morrow.spark.maintenance import compacting, listing, sort_work, sorting
-from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
-from morrow.spark.maintenance.maintain import compact, remove_orphan_files
-from morrow.spark.procedures.calling import call
+from morrow.spark.job import execution
+from morrow.spark.job.tasks import Tasks, Work
+from morrow.spark.job.wire import TableAccess, encode_value, make_unit_batch
+from morrow.spark.maintenance import compaction, compaction_tasks, orphan_files
+from morrow.spark.maintenance.commands import compact, remove_orphan_files
+from morrow.spark.maintenance.compaction_tasks import Compaction, CompactionJob, Held
+from morrow.spark.procedures import call
 from morrow.writers.append.sort_compaction import Sorter
-from morrow.writers.buckets.restored import restored_partitions
+from morrow.writers.buckets.bucket_state import restore_partitions
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import client_of, s3_server
@@ -230,7 +228,7 @@ def test_what_is_small_is_compacted_by_the_driver(
     before = jobs(spark)
     assert compact(spark, table.path, full=True, partition={"dt": "a"}) is not None
     assert jobs(spark) == before
-    monkeypatch.setattr(compacting, "LEAST_BYTES", 1)
+    monkeypatch.setattr(compaction, "MIN_DISTRIBUTED_BYTES", 1)
     assert compact(spark, table.path, full=True, partition={"dt": "b"}) is not None  # a single unit
     assert jobs(spark) == before
     table.append({"id": [1, 2, 3], "dt": ["a", "b", "c"], "v": [1, 1, 1]})
@@ -244,7 +242,7 @@ def test_somebody_else_compacts_the_same_files(
     table = filled(tmp_path, "conflict", **TABLES["deduplicate"])
     before = rows_of(table)
     seen: list[set[Path]] = []
-    commit_once = compacting.commit_once
+    commit_once = compaction.commit_once
 
     def overtaken(*arguments: Any) -> Any:
         mine = data_files(Path(table.path))
@@ -252,7 +250,7 @@ def test_somebody_else_compacts_the_same_files(
         seen.append(data_files(Path(table.path)) - mine)
         return commit_once(*arguments)
 
-    monkeypatch.setattr(compacting, "commit_once", overtaken)
+    monkeypatch.setattr(compaction, "commit_once", overtaken)
     compact(spark, table.path, full=True, distributed=True)  # made anew, when nothing is left to do
     assert rows_of(table) == before
     assert table.remove_orphan_files(dt.timedelta(0)).count == 0  # of ours, which are gone
@@ -264,13 +262,13 @@ def test_rows_that_are_written_meanwhile_stay(
 ) -> None:
     table = filled(tmp_path, "meanwhile", **TABLES["deduplicate"])
     before = dict.fromkeys(row[0] for row in rows_of(table))
-    commit_once = compacting.commit_once
+    commit_once = compaction.commit_once
 
     def later(*arguments: Any) -> Any:
         table.append({"id": [1, 1000], "dt": ["x", "x"], "v": [-1, -1]})
         return commit_once(*arguments)
 
-    monkeypatch.setattr(compacting, "commit_once", later)
+    monkeypatch.setattr(compaction, "commit_once", later)
     compact(spark, table.path, full=True, distributed=True)
     assert {row[0] for row in rows_of(table) if row[2] == -1} == {1, 1000}
     assert {row[0] for row in rows_of(table)} == {*before, 1, 1000}
@@ -306,7 +304,7 @@ def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path, m
 
         return run_and_fail
 
-    monkeypatch.setattr(run, "Tasks", SimpleNamespace(of=failing))
+    monkeypatch.setattr(execution, "Tasks", SimpleNamespace(of=failing))
     with pytest.raises(PythonException, match="no space left"):
         compact(spark, table.path, full=True, distributed=True)
     assert data_files(Path(table.path)) == there
@@ -319,21 +317,21 @@ def test_a_divided_sort_tells_of_a_file_that_is_gone(tmp_path: Path) -> None:
     table.append({"id": Random(1).sample(range(10**9), 30_000)})
     target = WriteTarget.of(table._metadata)
     how = Compaction(order_by=("id",), strategy="order")
-    ((place, state),) = restored_partitions(target, target.metadata.latest_snapshot(), None).items()
-    part = sorting.divided(target, Held.of(place, state), Sorter.of(target, ["id"], "order"))
+    ((place, state),) = restore_partitions(target, target.metadata.latest_snapshot(), None).items()
+    part = compaction.divide_partition(target, Held.of(place, state), Sorter.of(target, ["id"], "order"))
     assert part is not None
     attempt_log = AttemptLog(target.store, target.metadata.root)
     attempt_log.begin()
-    job = sorting.SortJob(
+    job = compaction.SortJob(
         CompactionJob(TableAccess.of(target, attempt_log.folder), how),
-        (sorting.SortedPart(place, part.bounds, (0,) * part.ranges),),
+        (compaction.SortedPart(place, part.bounds, (0,) * part.ranges),),
     )
-    units = [unit_batch([encoded(file) for file in sorting.files_of(0, part.held)])]
-    (kept,) = sort_work.sort(job, sort_work.split(job, units))
+    units = [make_unit_batch([encode_value(file) for file in compaction.list_files(0, part.held)])]
+    (kept,) = compaction_tasks.sort(job, compaction_tasks.split(job, units))
     assert kept.to_pylist()[0]["error"] is None
 
     shutil.rmtree(Path(table.path) / "bucket-0")
-    (told,) = sort_work.sort(job, sort_work.split(job, units))
+    (told,) = compaction_tasks.sort(job, compaction_tasks.split(job, units))
     error = pickle.loads(told.to_pylist()[0]["error"])
     assert isinstance(error, FileMissing)
     assert error.path.endswith(".parquet")
@@ -392,7 +390,7 @@ def test_few_folders_are_listed_by_the_driver(
     before = jobs(spark)
     assert remove_orphan_files(spark, littered.path).count == len(ORPHANS)
     assert jobs(spark) == before
-    monkeypatch.setattr(listing, "LEAST_FOLDERS", 1)
+    monkeypatch.setattr(orphan_files, "MIN_FOLDERS", 1)
     assert remove_orphan_files(spark, littered.path, dt.timedelta(days=1)).count == len(ORPHANS)
     assert jobs(spark) > before
 
@@ -400,7 +398,7 @@ def test_few_folders_are_listed_by_the_driver(
 def test_executors_that_hash_in_another_way_are_not_listened_to(
     spark: SparkSession, littered: morrow.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "probe", lambda: 1)
+    monkeypatch.setattr(orphan_files, "probe", lambda: 1)
     with pytest.raises(Unsupported, match="hash names in another way"):
         remove_orphan_files(spark, littered.path, dry_run=False, distributed=True)
     assert all((Path(littered.path) / name).exists() for name in ORPHANS)

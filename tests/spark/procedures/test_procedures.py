@@ -23,12 +23,10 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
-from morrow.procedures.arguments import partitions_of
-from morrow.procedures.procedure import condition
+from morrow.procedures.procedure import parse_partitions, translate_condition
 from morrow.procedures.registry import NOT_HERE, PROCEDURES
-from morrow.scans.travelling import moment
-from morrow.spark.procedures.calling import call
-from morrow.spark.procedures.tables import TableArgument, table_argument
+from morrow.scans.arguments import parse_time
+from morrow.spark.procedures import TableArgument, call, parse_table_argument
 from morrow.spark.views import attach, detach
 from tests.support.written import new_table, with_packed_blobs
 from tests.support.written import rows as rows_of
@@ -314,10 +312,10 @@ def test_wrong_calls_change_nothing(
 
 def test_the_table_may_be_a_name(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
     """A folder has a ``/`` in it; a name is one of a warehouse, or begins with an attached catalog."""
-    assert table_argument(spark, Path("t"), None, None) == TableArgument("t", None)
-    assert table_argument(spark, "./t$branch_b", None, None) == TableArgument("./t", None, "b")
-    assert table_argument(spark, "`db`.`t.1`", "wh", None) == TableArgument("db.t.1", "wh")
-    assert table_argument(spark, "db.t$branch_b", "wh", None) == TableArgument("db.t", "wh", "b")
+    assert parse_table_argument(spark, Path("t"), None, None) == TableArgument("t", None)
+    assert parse_table_argument(spark, "./t$branch_b", None, None) == TableArgument("./t", None, "b")
+    assert parse_table_argument(spark, "`db`.`t.1`", "wh", None) == TableArgument("db.t.1", "wh")
+    assert parse_table_argument(spark, "db.t$branch_b", "wh", None) == TableArgument("db.t", "wh", "b")
     attach(spark, tmp_path, as_="procs")
     assert call(spark, "create_tag", table="procs.db.t", tag="v1").collect()[0].result is True
     assert call(spark, "CREATE_TAG", Table="db.t", TAG="v2", warehouse=tmp_path).collect()[0].result is True
@@ -339,17 +337,17 @@ def test_the_table_may_be_a_name(spark: SparkSession, table: morrow.Table, tmp_p
 
 
 def test_texts_of_arguments() -> None:
-    assert partitions_of("dt=1,hh=2; dt='3'") == [{"dt": "1", "hh": "2"}, {"dt": "3"}]
-    assert partitions_of(None) == []
-    assert moment("2024-01-01 00:00:00", "t") == dt.datetime(2024, 1, 1).astimezone()
-    assert moment("2024-01-01T00:00:00+02:00", "t") == dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC)
+    assert parse_partitions("dt=1,hh=2; dt='3'") == [{"dt": "1", "hh": "2"}, {"dt": "3"}]
+    assert parse_partitions(None) == []
+    assert parse_time("2024-01-01 00:00:00", "t") == dt.datetime(2024, 1, 1).astimezone()
+    assert parse_time("2024-01-01T00:00:00+02:00", "t") == dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC)
 
 
 def test_conditions_are_of_sparks_sql() -> None:
-    assert condition('`d y` = "it\'s" AND a <=> 1') == "\"d y\" = 'it''s' AND a IS NOT DISTINCT FROM 1"
+    assert translate_condition('`d y` = "it\'s" AND a <=> 1') == "\"d y\" = 'it''s' AND a IS NOT DISTINCT FROM 1"
     for wrong in ("a = 'x", "a = 1; b = 2", "a = = 1"):
         with pytest.raises(InvalidArgument, match="where is"):
-            condition(wrong)
+            translate_condition(wrong)
 
 
 def test_each_procedure_is_described() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.spark.procedures.calling import call
+from morrow.spark.procedures import call
 from tests.support.written import new_table
 from tests.support.written import rows as rows_of
 

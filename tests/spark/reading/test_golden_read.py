@@ -21,7 +21,7 @@ import pytest
 
 import morrow
 from morrow.scans.table_scan import Scan
-from morrow.spark.reading.choice import choices
+from morrow.spark.reading.choice import choose_readers
 from morrow.spark.reading.distributed import to_dataframe
 from tests.spark.conftest import INTERPRETED, settings
 from tests.support.golden import Read, reads
@@ -97,7 +97,7 @@ def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFram
 
 def is_native(scan: Scan) -> bool:
     """Tells whether Spark's own scan takes part."""
-    return any(choice.is_native for part in scan.plan.parts for choice in choices(part))
+    return any(choice.is_native for part in scan.plan.parts for choice in choose_readers(part))
 
 
 @cache

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import morrow
 from morrow.engine.errors import FileMissing, SnapshotExpired
-from morrow.spark.jvm import scanning
-from morrow.spark.jvm.scanning import Scanning
+from morrow.spark.jvm import file_scans
+from morrow.spark.jvm.file_scans import Scanning
 from morrow.spark.reading import choice
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.read import explain, read
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("joined")
 
 @pytest.fixture
 def joined(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(scanning._KNOWN, spark.sparkContext._gateway, Scanning(obstacle="no reason"))
+    monkeypatch.setitem(file_scans._SCANNINGS, spark.sparkContext._gateway, Scanning(obstacle="no reason"))
     yield
 
 
@@ -75,7 +75,7 @@ def test_partitions_that_spark_cannot_tell_are_scans_of_their_own(
     frame = read(spark, table.path)
     assert rows(frame) == [(0, None), (1, "a"), (2, "a=b/ü%")]
     assert plan_of(frame.where("p IS NULL")).count("FileScan") == 1
-    monkeypatch.setattr(choice, "MOST_SCANS", 2)
+    monkeypatch.setattr(choice, "MAX_SCANS", 2)
     assert rows(read(spark, table.path)) == rows(frame)
     assert "does not know the values of its 3 partitions" in explain(morrow.open(table.path).scan())
     assert "MapInArrow" not in plan_of(read(spark, table.path, columns=["id"]))

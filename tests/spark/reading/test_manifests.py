@@ -10,9 +10,9 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.plan.manifests import manifests_of
+from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.scans.table_scan import planned_with
+from morrow.scans.table_scan import plan_with_outlines
 from morrow.spark.job.wire import StoreAccess
 from morrow.spark.reading import manifests
 from morrow.spark.reading.manifests import ManifestTasks
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("spark")
 @pytest.fixture(autouse=True)
 def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "is_local", lambda _spark: False)
-    monkeypatch.setattr(manifests, "LEAST_ENTRIES", 0)
-    monkeypatch.setattr(manifests, "LEAST_BYTES", 1)
+    monkeypatch.setattr(manifests, "MIN_ENTRIES", 0)
+    monkeypatch.setattr(manifests, "MIN_TASK_BYTES", 1)
     morrow.clear_caches()
 
 
@@ -51,7 +51,7 @@ def test_the_plan_is_that_of_the_driver(spark: SparkSession, tmp_path: Path) -> 
     path = keyed(tmp_path).path
     for text in (None, "p = 1", "id = 3", "v = 'old 2'", "id + 1 = 3"):
         tasks = ManifestTasks(spark)
-        by_tasks = planned_with(morrow.open(path).scan(filter=text), tasks).plan
+        by_tasks = plan_with_outlines(morrow.open(path).scan(filter=text), tasks).plan
         assert len(tasks.told) == 1
         assert "by 4 tasks" in tasks.told[0]
         morrow.clear_caches()
@@ -83,7 +83,7 @@ def test_what_tasks_cannot_read_the_driver_reads(
     nowhere = StoreAccess(str(tmp_path / "nowhere"), {})
     monkeypatch.setattr(manifests.StoreAccess, "of", lambda *_given: nowhere)
     tasks = ManifestTasks(spark)
-    plan = planned_with(morrow.open(path).scan(), tasks).plan
+    plan = plan_with_outlines(morrow.open(path).scan(), tasks).plan
     assert "by the driver: tasks could not" in tasks.told[0]
     assert len(plan.files) == 5
 
@@ -92,7 +92,7 @@ def test_of_damaged_manifests_the_error_is_the_drivers(spark: SparkSession, tmp_
     scan = morrow.open(keyed(tmp_path).path).scan()
     assert scan.request.snapshot is not None
     metadata = TableMetadata(scan.store, scan.title)
-    manifest = Path(metadata.paths.manifest(manifests_of(metadata, scan.request.snapshot)["_FILE_NAME"][1]))
+    manifest = Path(metadata.paths.manifest(list_manifests(metadata, scan.request.snapshot)["_FILE_NAME"][1]))
     manifest.write_bytes(manifest.read_bytes()[:-1] + b"?")
     with pytest.raises(CorruptFile, match=manifest.name):
         read(spark, scan.title)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import morrow
 import morrow.spark
-from tests.readers.files.test_page_checks import ROWS, append_table, files, flip
+from tests.readers.files.test_page_checksums import ROWS, append_table, files, flip
 
 
 def damaged(folder: Path) -> str:

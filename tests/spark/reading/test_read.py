@@ -16,15 +16,14 @@ import pytest
 
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import DataField, LocalZonedTimestampType
+from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
 from morrow.readers.masks import clear_mask_cache
-from morrow.spark.job import cutting, packing, run, sections
-from morrow.spark.reading import choice, distributed, masks, merged_here, task_rows
+from morrow.spark.expressions import make_literal
+from morrow.spark.job import execution, sections
+from morrow.spark.reading import choice, distributed, task_rows, tasks
 from morrow.spark.reading.distributed import to_dataframe
-from morrow.spark.reading.expressions import literal
 from morrow.spark.reading.read import explain, read
-from tests.engine.plan.test_fallback import Branched
+from tests.engine.plan.test_fallback_branch import Branched
 from tests.spark.conftest import settings
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory
@@ -105,7 +104,7 @@ def test_keys_of_several_versions_are_merged(
     if here:
         monkeypatch.setattr(task_rows, "run_sections", None)
     else:
-        monkeypatch.setattr(merged_here, "MOST_BYTES", 0)
+        monkeypatch.setattr(task_rows, "MAX_MERGED_BYTES", 0)
     frame = read(spark, table.path)
     assert rows(frame) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
     assert rows(frame.where("n > 10 AND v < 'c'").select("v")) == [("B",)]
@@ -121,7 +120,7 @@ def test_what_the_driver_fails_to_merge_is_left_to_tasks_which_say_why(
     def fails(*_: object) -> pa.Table:
         raise CorruptFile("x.parquet", "as this test has it")
 
-    monkeypatch.setattr(merged_here, "_merged", fails)
+    monkeypatch.setattr(task_rows, "_merge_rows", fails)
     table = keyed(tmp_path, "partial-update")
     assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
 
@@ -129,11 +128,11 @@ def test_what_the_driver_fails_to_merge_is_left_to_tasks_which_say_why(
 def test_rows_of_the_driver_are_as_wide_as_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
     """Where it has 64-bit offsets of text, tasks merge."""
     table = keyed(tmp_path, "partial-update")
-    with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": "true", run.INLINED: "7"}):
+    with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": "true", execution.INLINE_SETTING: "7"}):
         assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
         spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
         assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
-        assert spark.conf.get(run.INLINED) == "7"
+        assert spark.conf.get(execution.INLINE_SETTING) == "7"
 
 
 def test_other_formats_are_read_by_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +169,7 @@ def test_files_of_any_name_are_scanned(spark: SparkSession, tmp_path: Path, pref
 def test_a_constant_instant_of_nanoseconds_is_in_utc(spark: SparkSession) -> None:
     """And not in the zone of the session, which is another one here."""
     value = np.datetime64("1970-01-01T00:00:01.000000001", "ns")
-    instant = literal(value, LocalZonedTimestampType(precision=9), "p")
+    instant = make_literal(value, LocalZonedTimestampType(precision=9), "p")
     assert spark.range(1).select(instant.cast("bigint")).collect() == [(1,)]
 
 
@@ -233,7 +232,7 @@ def test_partitions_are_constants_of_their_files(
 def test_tasks_are_pruned_by_partition_where_that_is_worth_while(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributed, "LEAST_BRANCHED_ROWS", 0)
+    monkeypatch.setattr(distributed, "MIN_BRANCHED_ROWS", 0)
     monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
     table = partitioned(tmp_path, "STRING", ["a", "b", "c"], "orc")
     frame = read(spark, table.path)
@@ -250,10 +249,10 @@ def test_masks_of_large_sections_are_made_by_tasks(
 ) -> None:
     table = keyed(tmp_path, engine)
     clear_mask_cache()
-    monkeypatch.setattr(masks, "DRIVER_ROWS", 3)
-    monkeypatch.setattr(masks, "ALONE_ROWS", 3)
+    monkeypatch.setattr(tasks, "DRIVER_ROWS", 3)
+    monkeypatch.setattr(tasks, "ALONE_ROWS", 3)
     # The driver must not look into the files.
-    monkeypatch.setattr(masks, "scan_masks", None)
+    monkeypatch.setattr(tasks, "scan_masks", None)
     scan = morrow.open(table.path).scan()
     asked: list[str] = []
 
@@ -261,7 +260,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
         asked.append("job")
         return sections.run_sections(*args)
 
-    monkeypatch.setattr(masks, "run_sections", run_sections)
+    monkeypatch.setattr(tasks, "run_sections", run_sections)
     for _ in range(2):
         assert_reads_alike(to_dataframe(scan.plan, scan.store, spark), scan)
     assert asked == ["job"]
@@ -269,7 +268,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
 
 @pytest.mark.parametrize(
     ("bound", "most", "said"),
-    [("MOST_MASKED_ROWS", 3, "holds masks of 3 rows at most"), ("MOST_FILES", 1, "names 1 files at most")],
+    [("MAX_MASKED_ROWS", 3, "holds masks of 3 rows at most"), ("MAX_FILES", 1, "names 1 files at most")],
 )
 def test_what_is_too_much_for_the_driver_is_left_to_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, said: str
@@ -283,8 +282,8 @@ def test_what_is_too_much_for_the_driver_is_left_to_tasks(
 def test_files_that_need_no_merge_are_shared_among_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "OPENING_BYTES", 1)
-    monkeypatch.setattr(packing, "MOST_TASK_BYTES", 1)
+    monkeypatch.setattr(sections, "OPENING_BYTES", 1)
+    monkeypatch.setattr(sections, "MAX_TASK_BYTES", 1)
     monkeypatch.setattr(choice, "ORC", "")
     table = TableFactory(tmp_path / "t", FIELDS)
     for number in range(5):
@@ -300,10 +299,10 @@ def test_one_large_bucket_is_merged_by_several_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     """ORC here: whole by tasks; Parquet: masks that tasks make, and the keys of several versions."""
-    for module, name in ((packing, "OPENING_BYTES"), (packing, "MOST_TASK_BYTES"), (cutting, "LEAST_ROWS")):
+    for module, name in ((sections, "OPENING_BYTES"), (sections, "MAX_TASK_BYTES"), (sections, "MIN_CUT_ROWS")):
         monkeypatch.setattr(module, name, 1)
-    monkeypatch.setattr(masks, "DRIVER_ROWS", 0)
-    monkeypatch.setattr(masks, "ALONE_ROWS", 0)
+    monkeypatch.setattr(tasks, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(tasks, "ALONE_ROWS", 0)
     monkeypatch.setattr(choice, "ORC", "")
     options = {"merge-engine": "partial-update"}
     table = TableFactory(tmp_path / "t", FIELDS, ["id"], options=options)

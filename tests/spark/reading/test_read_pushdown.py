@@ -17,10 +17,10 @@ from pyspark.errors import IllegalArgumentException
 import morrow
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.job import sections
-from morrow.spark.job.registry import Work
-from morrow.spark.reading import choice, merged_here, task_rows
+from morrow.spark.job.tasks import Work
+from morrow.spark.reading import choice, task_rows
 from morrow.spark.reading.read import explain, read
-from tests.spark.reading.test_listed import settings
+from tests.spark.reading.test_native import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
 from tests.support.spark_rows import handed_over
 from tests.support.table_factory import TableFactory
@@ -92,12 +92,12 @@ def test_columns_reach_tasks(
         return sections.run_sections(work, plan, *more)
 
     def merged(plan: ScanPlan, *more: Any) -> DataFrame | None:
-        found = merged_here.merged_here(plan, *more) if here else None
+        found = task_rows.merge_on_driver(plan, *more) if here else None
         made.extend([] if found is None else [plan.columns])
         return found
 
     monkeypatch.setattr(task_rows, "run_sections", run_sections)
-    monkeypatch.setattr(task_rows, "merged_here", merged)
+    monkeypatch.setattr(task_rows, "merge_on_driver", merged)
     frame = read(spark, table.path)
     assert made == []
     assert sorted(frame.where("n > 20").select("v").collect()) == [("B",), ("c",)]

@@ -12,9 +12,9 @@ import pytest
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.readers.system.audit_log import ROW_TABLES
 from morrow.readers.system.registry import SYSTEM_TABLES
-from morrow.readers.system.row_tables import ROW_TABLES
-from morrow.spark import handoff
+from morrow.spark import dataframes
 from morrow.spark.reading.read import explain, read
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory
@@ -103,7 +103,7 @@ def test_wrong_names(spark: SparkSession, orders: TableFactory) -> None:
 def test_too_much_metadata_is_an_error(
     spark: SparkSession, orders: TableFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handoff, "MOST_BYTES", 10)
+    monkeypatch.setattr(dataframes, "MAX_BYTES", 10)
     with pytest.raises(InvalidArgument, match=r"orders\$snapshots: 2 rows and more .* choose fewer by columns"):
         read(spark, f"{orders.path}$snapshots")
 

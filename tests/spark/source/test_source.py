@@ -31,9 +31,9 @@ from pyspark.sql.datasource import (
 import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter import parse_filter
+from morrow.spark.expressions import translate_filter
 from morrow.spark.source.options import Options
-from morrow.spark.source.sink import abort, commit, write
-from morrow.spark.types.filters import translated
+from morrow.spark.source.sinks import abort_tasks, commit_tasks, write_task
 from tests.support.by_source import BY_SOURCE, register_by_source
 from tests.support.golden import reads
 from tests.support.spark_rows import assert_reads_alike
@@ -136,7 +136,7 @@ def test_filters_keep_the_rows_that_spark_keeps(filter: Filter, kept: list[str |
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="s STRING")
     table.append({"s": FLOORS})
     fields = {"s": table.schemas()[0].fields[0]}
-    predicate = translated(filter, fields)
+    predicate = translate_filter(filter, fields)
     assert predicate is not None and not parse_filter(predicate, list(fields.values())).residuals
     assert table.scan(filter=predicate).to_arrow()["s"].to_pylist() == kept
 
@@ -155,7 +155,7 @@ def test_filters_keep_the_rows_that_spark_keeps(filter: Filter, kept: list[str |
 def test_other_filters_stay_sparks(filter: Filter, tmp_path: Path) -> None:
     schema = "s STRING, r ROW<s STRING>, nanos TIMESTAMP(9), instant TIMESTAMP_LTZ(6)"
     table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema)
-    assert translated(filter, {field.name: field for field in table.schemas()[0].fields}) is None
+    assert translate_filter(filter, {field.name: field for field in table.schemas()[0].fields}) is None
 
 
 # --- writing ---
@@ -178,8 +178,8 @@ def data_files(options: dict[str, str]) -> set[str]:
 
 
 def test_rows_of_several_tasks_are_read_at_once_where_reads_wait_for_compaction(vectors: dict[str, str]) -> None:
-    tasks = [write(vectors, "run1", batches(id=ids), overwrite=False) for ids in ([1, 2], [2, 3])]
-    commit(vectors, tasks, overwrite=False)
+    tasks = [write_task(vectors, "run1", batches(id=ids), overwrite=False) for ids in ([1, 2], [2, 3])]
+    commit_tasks(vectors, tasks, overwrite=False)
     table = morrow.open(vectors["path"])
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"]
@@ -188,10 +188,10 @@ def test_rows_of_several_tasks_are_read_at_once_where_reads_wait_for_compaction(
 def test_files_of_attempts_that_no_message_names_are_removed(tmp_path: Path) -> None:
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
     options = {"path": table.path}
-    write(options, "run0", batches(id=[0]), overwrite=False)  # another job, not committed yet
+    write_task(options, "run0", batches(id=[0]), overwrite=False)  # another job, not committed yet
     others = data_files(options)
-    write(options, "run1", batches(id=[1]), overwrite=False)  # an attempt whose executor died after it
-    commit(options, [write(options, "run1", batches(id=[1]), overwrite=False)], overwrite=False)
+    write_task(options, "run1", batches(id=[1]), overwrite=False)  # an attempt whose executor died after it
+    commit_tasks(options, [write_task(options, "run1", batches(id=[1]), overwrite=False)], overwrite=False)
     assert table.scan().to_arrow()["id"].to_pylist() == [1]
     assert others < data_files(options) and len(data_files(options)) == len(others) + 1
 
@@ -199,7 +199,7 @@ def test_files_of_attempts_that_no_message_names_are_removed(tmp_path: Path) -> 
 def test_a_batch_that_is_repeated_is_committed_once(vectors: dict[str, str]) -> None:
     options = {**vectors, "commit-user": "a query"}
     for run in ("run1", "run2"):
-        commit(options, [write(options, run, batches(id=[1]), overwrite=False)], overwrite=False, batch_id=4)
+        commit_tasks(options, [write_task(options, run, batches(id=[1]), overwrite=False)], overwrite=False, batch_id=4)
     assert [s.commit_identifier for s in morrow.open(vectors["path"]).snapshots()] == [4, 4]  # rows and compaction
     assert not any("run2" in name for name in data_files(vectors))
 
@@ -208,19 +208,19 @@ def test_an_overwrite_that_is_repeated_is_committed_once(tmp_path: Path) -> None
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
     options = {"path": table.path, "commit-user": "a query"}
     for run in ("run1", "run2"):
-        commit(options, [write(options, run, batches(id=[1]), overwrite=True)], overwrite=True, batch_id=4)
+        commit_tasks(options, [write_task(options, run, batches(id=[1]), overwrite=True)], overwrite=True, batch_id=4)
     assert len(table.snapshots()) == 1 and table.scan().to_arrow()["id"].to_pylist() == [1]
 
 
 def test_abort_leaves_alone_what_a_commit_may_have_committed(vectors: dict[str, str]) -> None:
-    done = write(vectors, "run1", batches(id=[1]), overwrite=False)
-    commit(vectors, [done], overwrite=False)
-    abort(vectors, [done])  # as Spark does when something fails after the snapshot is there
+    done = write_task(vectors, "run1", batches(id=[1]), overwrite=False)
+    commit_tasks(vectors, [done], overwrite=False)
+    abort_tasks(vectors, [done])  # as Spark does when something fails after the snapshot is there
     assert morrow.open(vectors["path"]).scan().to_arrow()["id"].to_pylist() == [1]
 
 
 def test_abort_removes_files_of_tasks_beside_one_that_failed(vectors: dict[str, str]) -> None:
-    abort(vectors, [write(vectors, "run1", batches(id=[1]), overwrite=False), None])
+    abort_tasks(vectors, [write_task(vectors, "run1", batches(id=[1]), overwrite=False), None])
     assert data_files(vectors) == set()
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.functions import expr
 import morrow
 from morrow.spark import register
 from morrow.spark.reading.read import read
-from morrow.spark.source.statements import bare, makes_table
+from morrow.spark.source.refusals import is_table_creation, strip_literals
 from morrow.spark.views import attach, detach
 from tests.spark.conftest import settings
 from tests.support.written import new_table
@@ -68,9 +68,11 @@ OTHERS = [
 
 
 def test_statements_that_make_tables_of_the_format() -> None:
-    assert [text for text in MAKING if not makes_table(bare(text), "parquet")] == []
-    assert [text for text in OTHERS if makes_table(bare(text), "parquet")] == []
-    assert [text for text in OTHERS if makes_table(bare(text), "Morrow")] == ["CREATE TABLE made (id INT)"]
+    assert [text for text in MAKING if not is_table_creation(strip_literals(text), "parquet")] == []
+    assert [text for text in OTHERS if is_table_creation(strip_literals(text), "parquet")] == []
+    assert [text for text in OTHERS if is_table_creation(strip_literals(text), "Morrow")] == [
+        "CREATE TABLE made (id INT)"
+    ]
 
 
 def answers(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:

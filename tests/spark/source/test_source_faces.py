@@ -26,11 +26,11 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.spark import register
-from morrow.spark.catalogs.place import Place
-from morrow.spark.source import dataframe_io, stream_settings
-from morrow.spark.source.takeover import REGISTERED
+from morrow.spark.catalogs.questions import Place
+from morrow.spark.source import dataframe_io, replaced_methods
+from morrow.spark.source.replaced_methods import REGISTERED
+from morrow.spark.statements.execution import run
 from morrow.spark.statements.queries import Session
-from morrow.spark.statements.running import run
 from morrow.spark.views import Access
 from tests.spark.conftest import settings
 from tests.support.by_source import BY_SOURCE, register_by_source
@@ -371,7 +371,7 @@ def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, order
 
 def _check_streams(session: SparkSession, path: str) -> None:
     """Streams under a setting for the table are refused, wherever the path is said."""
-    replaced = {(owner, name): wrap for owner, name, wrap in stream_settings.REPLACEMENTS}
+    replaced = {(owner, name): wrap for owner, name, wrap in replaced_methods.STREAM_REPLACEMENTS}
     option = replaced["DataStreamReader", "option"](type(session.readStream).option)
     load = replaced["DataStreamReader", "load"](type(session.readStream).load)
     stream = session.readStream.format("rate").load().writeStream

@@ -20,10 +20,9 @@ import morrow
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.plan.consumers import ReadCommit
 from morrow.spark import register
-from morrow.spark.source.foreach import sink
-from morrow.spark.source.limits import Limit
-from morrow.spark.source.options import Options
-from morrow.spark.source.stream import Offset, StreamPlanner
+from morrow.spark.source.options import Limit, Options
+from morrow.spark.source.planning import Offset, StreamPlanner
+from morrow.spark.source.sinks import sink
 from morrow.spark.writing.write import Create
 from tests.spark.conftest import IS_LONG
 from tests.spark.stream_driver import copying, dying
@@ -150,7 +149,7 @@ def test_limits(options: dict[str, int], ends: list[int], table: morrow.Table) -
 
 def test_a_batch_waits_for_rows_but_not_for_ever(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("morrow.spark.source.stream.time.monotonic", lambda: now)
+    monkeypatch.setattr("morrow.spark.source.planning.time.monotonic", lambda: now)
     stream = planner(table, **{"read.stream.minRowsPerTrigger": 3, "read.stream.maxTriggerDelayMs": 5000})
     first = stream.latest(stream.initial(), stream.read_limit())  # what is there already waits for nothing
     table.append({"id": [5, 6]})

@@ -46,11 +46,11 @@ def test_the_later_commit_wins_as_a_whole(kind: str, spark: SparkSession, tmp_pa
     table = new_table(tmp_path, COLUMNS, keys=["id"], options=KINDS[kind])
     table.append({"id": [0, 1], "a": ["old"] * 2, "b": ["old"] * 2})
     target = target_of(table)
-    first = job.written(frame(spark, "first"), target, None)
-    second = job.written(frame(spark, "second", range(2, 8)), target, None)
-    job.committed(target, second, Commit())
+    first = job.write_files(frame(spark, "first"), target, None)
+    second = job.write_files(frame(spark, "second", range(2, 8)), target, None)
+    job.commit_messages(target, second, Commit())
     table.upsert({"id": [*range(8)], "a": ["local"] * 8, "b": ["local"] * 8})
-    job.committed(target, first, Commit())
+    job.commit_messages(target, first, Commit())
     assert rows(table) == [*((n, "first", "first") for n in range(6)), *((n, "local", "local") for n in (6, 7))]
 
 
@@ -60,7 +60,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
 
     def between(act: Callable[[], object]) -> list[int]:
         commits: list[int] = []
-        committed = job.committed
+        committed = job.commit_messages
 
         def late(*arguments: Any) -> Any:
             commits.append(len(commits))
@@ -68,7 +68,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
                 act()
             return committed(*arguments)
 
-        monkeypatch.setattr(job, "committed", late)
+        monkeypatch.setattr(job, "commit_messages", late)
         return commits
 
     return between

@@ -24,9 +24,8 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
-from morrow.spark.job import run
-from morrow.spark.job.registry import Work
-from morrow.spark.job.tasks import Tasks
+from morrow.spark.job import execution
+from morrow.spark.job.tasks import Tasks, Work
 from morrow.spark.reading.read import read
 from morrow.spark.writing import job
 from morrow.spark.writing.delete import delete
@@ -307,11 +306,11 @@ def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: 
 def test_of_what_another_driver_commits_meanwhile_no_file_stays(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
     target = WriteTarget.of(table._metadata, "loader")
-    messages = job.written(frame(spark, FIRST), target, None)
+    messages = job.write_files(frame(spark, FIRST), target, None)
     left = data_files(Path(table.path))
     assert left
     write(frame(spark, FIRST), table.path, commit_user="loader", commit_identifier=1)
-    assert job.committed(target, messages, job.Commit(1)) is None
+    assert job.commit_messages(target, messages, job.Commit(1)) is None
     assert not left & data_files(Path(table.path))
     assert len(rows_of(table)) == len(FIRST)
 
@@ -408,7 +407,7 @@ def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, mo
     table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
     write(frame(spark, FIRST), table.path)
     before = data_files(Path(table.path))
-    monkeypatch.setattr(run, "Tasks", FailsAfterwards)
+    monkeypatch.setattr(execution, "Tasks", FailsAfterwards)
     with pytest.raises(PythonException, match="disk on fire"):
         write(frame(spark, SECOND), table.path)
     assert data_files(Path(table.path)) == before

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from morrow.spark.writing.bucket_sql import bucket_sql
-from morrow.writers.buckets.fixed import FixedRouter
-from morrow.writers.rows import incoming
+from morrow.spark.writing.job import build_bucket_sql
+from morrow.writers.buckets.routers import FixedRouter
+from morrow.writers.ingest.conversion import convert_rows
 from morrow.writers.target import WriteTarget
 from tests.support.written import new_table
 
@@ -61,11 +61,11 @@ def test_buckets_are_those_of_the_bucket_function(spark: SparkSession, tmp_path:
     )
     names = {name: name for name in data.columns}
     routers = [router_of(tmp_path, keys) for keys in KEYS]
-    sql = [bucket_sql(router, names, data.schema) for router in routers]
+    sql = [build_bucket_sql(router, names, data.schema) for router in routers]
     assert None not in sql
     found = data.selectExpr(*(f"{text} AS k{number}" for number, text in enumerate(sql))).collect()
     given = new_table(tmp_path, SCHEMA, name="given")
-    frame = pl.concat(incoming(WriteTarget.of(given._metadata), data.toArrow(), partial=True))
+    frame = pl.concat(convert_rows(WriteTarget.of(given._metadata), data.toArrow(), partial=True))
     for number, router in enumerate(routers):
         assert [row[number] for row in found] == list(router.buckets(frame)), KEYS[number]
 
@@ -79,4 +79,4 @@ def test_what_spark_cannot_work_out(
 ) -> None:
     """Decimals, columns with default values, and other bucket functions."""
     schema = spark.range(0).selectExpr("id AS i8", "CAST(id AS INT) AS o", "CAST(id AS DECIMAL(9,2)) AS m").schema
-    assert bucket_sql(router_of(tmp_path, keys, **options), {name: name for name in schema.names}, schema) is None
+    assert build_bucket_sql(router_of(tmp_path, keys, **options), {name: name for name in schema.names}, schema) is None

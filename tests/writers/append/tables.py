@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 
 import morrow
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.append.row_level import RowChanges
-from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.target import WriteTarget
 
 SCHEMA = "id BIGINT, name STRING, region INT"

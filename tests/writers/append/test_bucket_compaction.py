@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.options import WriteOptions
-from morrow.writers.append.bucket_compaction import pick_full, pick_window, small_size
+from morrow.writers.append import bucket_compaction
+from morrow.writers.append.bucket_compaction import (
+    AppendFiles,
+    compute_small_size,
+    pick_full,
+    pick_window,
+    rewrite_files,
+)
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets.restored import BucketState, restored
-from morrow.writers.files import Placement
+from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
+from morrow.writers.files.data_files import Placement
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 from tests.writers.append.tables import append_table, commit, data_files, file, ids, rows
 
@@ -30,9 +41,9 @@ def names(picked: tuple[DataFileMeta, ...]) -> list[str]:
 
 
 def test_small_files_are_below_70_percent_of_the_target_size() -> None:
-    assert small_size(OPTIONS) == 700
-    assert small_size(WriteOptions(target_file_size=1009)) == 706
-    assert small_size(WriteOptions(target_file_size=1000, small_file_ratio=0.25)) == 250
+    assert compute_small_size(OPTIONS) == 700
+    assert compute_small_size(WriteOptions(target_file_size=1009)) == 706
+    assert compute_small_size(WriteOptions(target_file_size=1000, small_file_ratio=0.25)) == 250
 
 
 @pytest.mark.parametrize(
@@ -87,7 +98,7 @@ def test_a_window_never_has_more_files_than_asked_for(sizes: list[int]) -> None:
 
 
 def write(target: WriteTarget, *numbers: int) -> AppendWriter:
-    state = restored(target, target.metadata.latest_snapshot(), [PLACE])[PLACE]
+    state = restore_buckets(target, target.metadata.latest_snapshot(), [PLACE])[PLACE]
     writer = AppendWriter(target, PLACE, state)
     writer.write(rows(*numbers))
     return writer
@@ -143,3 +154,39 @@ def test_write_only_does_not_compact(tmp_path: Path) -> None:
     writer.compact(full=True)
 
     assert not writer.prepare_commit().compact_before
+
+
+# Data files of append tables read back to be rewritten.
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("batch", [1, 3, 7, 100])
+def test_rows_come_in_batches_without_the_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str, batch: int
+) -> None:
+    monkeypatch.setattr(bucket_compaction, "BATCH_ROWS", batch)
+    target = append_table(tmp_path, {"file.format": file_format})
+    writer = AppendWriter(target, PLACE, BucketState())
+    writer.write(rows(*range(7)))
+    (file,) = writer.prepare_commit().new_files
+    vectors = DeletionMaintainer(target, PLACE.partition, PLACE.bucket)
+    vectors.mark(file.file_name, np.array([0, 4]))
+
+    frames = list(AppendFiles(target, PLACE, (file,), vectors).frames())
+
+    assert [number for frame in frames for number in frame["id"].to_list()] == [1, 2, 3, 5, 6]
+    if file_format == "parquet":
+        assert len(frames) == -(-7 // batch)
+
+
+@pytest.mark.parametrize("row_count", [6, 8])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_file_with_another_number_of_rows_is_not_rewritten(tmp_path: Path, file_format: str, row_count: int) -> None:
+    target = append_table(tmp_path, {"file.format": file_format})
+    writer = AppendWriter(target, PLACE, BucketState())
+    writer.write(rows(*range(7)))
+    (file,) = writer.prepare_commit().new_files
+
+    with pytest.raises(CorruptFile, match=f"metadata says {row_count}|the {row_count} that its metadata says"):
+        rewrite_files(target, PLACE, [msgspec.structs.replace(file, row_count=row_count)])
+    assert data_files(target) == {file.file_name}

@@ -16,24 +16,22 @@ from typing import Any
 import polars as pl
 import pytest
 
-from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, FileSource, ManifestEntry
-from morrow.engine.format.entry_frames import entries_of
+from morrow.engine.format.manifest_entries import DataFileMeta, EntryKind, FileSource, ManifestEntry, to_entries
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.names import POSITION
-from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import list_delta_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.writers.append.matching import Found
-from morrow.writers.append.row_level import RowChanges
-from morrow.writers.append.small_files import compact_append
-from morrow.writers.append.stored import AppendFiles
+from morrow.engine.structs import replace
+from morrow.writers.append.bucket_compaction import AppendFiles
+from morrow.writers.append.compaction import compact_append
+from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets import router_for
-from morrow.writers.buckets.restored import restored, restored_partitions
-from morrow.writers.commit import TableCommit
+from morrow.writers.buckets.bucket_state import restore_buckets, restore_partitions
+from morrow.writers.buckets.modes import make_router
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
@@ -48,13 +46,13 @@ def opened(folder: Path) -> WriteTarget:
 
 
 def delta(target: WriteTarget, snapshot: Snapshot) -> list[ManifestEntry]:
-    frames = manifest_entries(target.metadata, delta_manifests_of(target.metadata, snapshot))
-    return [entry for frame in frames for entry in entries_of(frame)]
+    frames = read_manifest_entries(target.metadata, list_delta_manifests(target.metadata, snapshot))
+    return [entry for frame in frames for entry in to_entries(frame)]
 
 
 def dead(target: WriteTarget, snapshot: Snapshot) -> Dead:
     found: Dead = {}
-    for place, state in restored_partitions(target, snapshot, None).items():
+    for place, state in restore_partitions(target, snapshot, None).items():
         vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files)
         for name in vectors:
             vector = vectors.vector(name)
@@ -124,8 +122,8 @@ class History:
         ]
         rows = pl.concat([frame for part in parts for frame in part])
         latest = self.morrow.metadata.latest_snapshot()
-        for place, part in router_for(self.morrow, latest).route(rows):
-            writer = AppendWriter(self.morrow, place, restored(self.morrow, latest, [place])[place])
+        for place, part in make_router(self.morrow, latest).route(rows):
+            writer = AppendWriter(self.morrow, place, restore_buckets(self.morrow, latest, [place])[place])
             writer.write(part)
             yield writer.prepare_commit()
 
@@ -137,7 +135,7 @@ class History:
 
     def _deleted(self, now: Dead) -> list[CommitMessage]:
         latest = self.morrow.metadata.latest_snapshot()
-        states = restored_partitions(self.morrow, latest, None)
+        states = restore_partitions(self.morrow, latest, None)
         files: dict[str, tuple[Placement, DataFileMeta]] = {
             file.file_name: (place, file) for place, state in states.items() for file in state.files
         }
@@ -145,7 +143,7 @@ class History:
             for name, positions in now.items():
                 new = sorted(set(positions) - set(self.dead.get(name, ())))
                 place, file = files[self.names[name]]
-                changes.delete(Found(place, file, pl.DataFrame({POSITION: new}, schema={POSITION: pl.Int64})))
+                changes.delete(MatchingRows(place, file, pl.DataFrame({POSITION: new}, schema={POSITION: pl.Int64})))
             return changes.messages()
 
 

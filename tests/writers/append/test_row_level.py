@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError, Unsupported
 from morrow.engine.plan.filter import parse_filter
-from morrow.engine.values import replace
-from morrow.writers.append import matching
+from morrow.engine.structs import replace
+from morrow.writers.append import row_level
+from morrow.writers.append.compaction import compact_append
 from morrow.writers.append.row_level import RowChanges, delete_where, update_where
-from morrow.writers.append.small_files import compact_append
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
@@ -142,7 +142,7 @@ def test_a_merge_deletes_some_of_the_rows_found(tmp_path: Path) -> None:
 def test_files_are_looked_through_at_once_or_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(matching, "AT_ONCE_ROWS", at_once)
+    monkeypatch.setattr(row_level, "MAX_SEARCH_ROWS", at_once)
     target = append_table(tmp_path, BY_VECTORS)
     append(target, rows(1, 2, 3), rows(4), rows(5, 6), rows(7, 8, 9, 10, 11, 12))
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.writers.append import buffer
-from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets.restored import BucketState
-from morrow.writers.files import Placement
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.writers.append import writer as buffer
+from morrow.writers.append.writer import AppendWriter, FrameStream
+from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.files.data_files import Placement
 from tests.writers.append.tables import append_table, commit, data_files, file, ids, read, rows
 
 PLACE = Placement(bytes(12), 0)
@@ -91,7 +93,7 @@ def test_spilled_rows_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_many_rows_go_straight_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "STREAM_BYTES", 100)
+    monkeypatch.setattr(buffer, "MIN_STREAM_BYTES", 100)
     target = append_table(tmp_path)
     writer = AppendWriter(target, PLACE, BucketState())
     for number in range(20):
@@ -104,16 +106,16 @@ def test_many_rows_go_straight_to_files(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_only_some_buckets_write_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "STREAM_BYTES", 1)
+    monkeypatch.setattr(buffer, "MIN_STREAM_BYTES", 1)
     target = append_table(tmp_path)
-    writers = [AppendWriter(target, PLACE, BucketState()) for _ in range(buffer.MOST_STREAMS + 2)]
+    writers = [AppendWriter(target, PLACE, BucketState()) for _ in range(buffer.MAX_STREAMS + 2)]
     for writer in writers:
         writer.write(rows(1))
     waiting = [writer.buffered_bytes > 0 for writer in writers]
     for writer in writers:
         writer.close()
 
-    assert waiting == [False] * buffer.MOST_STREAMS + [True, True]
+    assert waiting == [False] * buffer.MAX_STREAMS + [True, True]
     assert not data_files(target)
 
 
@@ -132,7 +134,7 @@ def test_files_are_rolled_at_the_target_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream_bytes", [1, 1 << 30])
 def test_closing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream_bytes: int) -> None:
-    monkeypatch.setattr(buffer, "STREAM_BYTES", stream_bytes)
+    monkeypatch.setattr(buffer, "MIN_STREAM_BYTES", stream_bytes)
     target = append_table(tmp_path)
     writer = AppendWriter(target, PLACE, BucketState())
     writer.write(rows(1))
@@ -153,3 +155,65 @@ def test_files_of_a_prepared_message_stay(tmp_path: Path) -> None:
     writer.close()
 
     assert data_files(target) == {each.file_name for each in message.new_files}
+
+
+# Frames handed over to a writer in a thread of its own.
+
+
+def frame(number: int) -> pl.DataFrame:
+    return pl.DataFrame({"a": [number]})
+
+
+def test_the_writer_sees_all_frames_in_their_order() -> None:
+    stream = FrameStream(lambda frames: [each["a"].item() for each in frames])
+    for number in range(10):
+        stream.put(frame(number))
+
+    assert stream.finish() == list(range(10))
+
+
+def test_what_the_writer_raises_is_raised_where_frames_are_put() -> None:
+    def fails(frames: Iterator[pl.DataFrame]) -> None:
+        next(frames)
+        raise OSError("disk full")
+
+    stream = FrameStream(fails)
+
+    with pytest.raises(OSError, match="disk full"):
+        for number in range(100):
+            stream.put(frame(number))
+    with pytest.raises(OSError, match="disk full"):
+        stream.finish()
+
+
+def test_few_frames_wait() -> None:
+    taken: list[int] = []
+
+    def slow(frames: Iterator[pl.DataFrame]) -> None:
+        for each in frames:
+            taken.append(each["a"].item())
+            time.sleep(0.01)
+
+    stream = FrameStream(slow)
+    for number in range(10):
+        stream.put(frame(number))
+        assert number - len(taken) <= 3
+    stream.finish()
+
+
+def test_an_abandoned_writer_fails_and_cleans_up() -> None:
+    cleaned: list[bool] = []
+
+    def writer(frames: Iterator[pl.DataFrame]) -> None:
+        try:
+            for _ in frames:
+                pass
+        except BaseException:
+            cleaned.append(True)
+            raise
+
+    stream = FrameStream(writer)
+    stream.put(frame(0))
+    stream.abandon()
+
+    assert cleaned == [True]

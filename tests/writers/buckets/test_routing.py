@@ -11,10 +11,9 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.bucket import bucket_of
-from morrow.engine.format.hash_index import decode_hash_index
+from morrow.engine.format.buckets import compute_buckets, decode_hash_index
 from morrow.engine.format.types import BigIntType
-from morrow.writers.commit import TableCommit
+from morrow.writers.commit.table_commit import TableCommit
 from tests.support.written import new_table, rows
 
 IDS = pl.DataFrame({"id": range(20)})
@@ -41,7 +40,7 @@ def test_fixed_buckets(tmp_path: Path, function: str) -> None:
     options = {"bucket": 4, "bucket-key": "id", "bucket-function.type": function}
     table = new_table(tmp_path, "id BIGINT", options=options)
     table.append(IDS)
-    expected = bucket_of([IDS["id"]], [BigIntType()], 4, function)
+    expected = compute_buckets([IDS["id"]], [BigIntType()], 4, function)
     for section in table.scan().plan.sections:
         assert section.row_count == int((expected == section.bucket).sum())
     for number in range(20):

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 from morrow.writers.commit import commit_lock
 
 
 @pytest.fixture(autouse=True)
 def _without_fsync() -> Iterator[None]:
-    with fsync_disabled():
+    with disable_fsync():
         yield
 
 
 @pytest.fixture
 def _without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Committers do not wait for each other, so that they meet."""
-    monkeypatch.setattr(commit_lock, "LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(commit_lock, "MAX_WAIT_SECONDS", 0.0)

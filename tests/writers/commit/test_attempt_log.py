@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import StorageError
 from morrow.engine.io.local import LocalStore
-from morrow.writers.commit.attempt_log import AttemptLog, recorded
+from morrow.writers.commit.attempt_log import AttemptLog, log_attempt_files
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def files(folder: Path) -> list[str]:
 
 def test_files_of_attempts_that_were_not_taken_are_removed(tmp_path: Path, attempt_log: AttemptLog) -> None:
     for attempt in ("3.0.7", "3.0.8"):
-        store = recorded(LocalStore(), attempt_log.folder, attempt)
+        store = log_attempt_files(LocalStore(), attempt_log.folder, attempt)
         store.write(f"{tmp_path}/bucket-0/index-{attempt}", b"index")
         with store.output(f"{tmp_path}/bucket-0/data-{attempt}") as stream:
             stream.write(b"rows")
@@ -34,13 +34,13 @@ def test_files_of_attempts_that_were_not_taken_are_removed(tmp_path: Path, attem
 
 
 def test_a_file_is_named_before_it_is_there(tmp_path: Path, attempt_log: AttemptLog) -> None:
-    store = recorded(LocalStore(), attempt_log.folder, "1")
+    store = log_attempt_files(LocalStore(), attempt_log.folder, "1")
     with store.output(f"{tmp_path}/data-1"):
         assert (Path(attempt_log.folder) / "1-0").read_text() == f"{tmp_path}/data-1"
 
 
 def test_an_attempt_that_outlives_its_job_makes_no_files(tmp_path: Path, attempt_log: AttemptLog) -> None:
-    store = recorded(LocalStore(), attempt_log.folder, "1")
+    store = log_attempt_files(LocalStore(), attempt_log.folder, "1")
     attempt_log.close(taken=[])
     with pytest.raises(StorageError, match="has ended"):
         store.write(f"{tmp_path}/data-1", b"rows")
@@ -50,7 +50,7 @@ def test_an_attempt_that_outlives_its_job_makes_no_files(tmp_path: Path, attempt
 
 
 def test_a_file_that_is_complete_after_the_job_is_taken_back(tmp_path: Path, attempt_log: AttemptLog) -> None:
-    store = recorded(LocalStore(), attempt_log.folder, "1")
+    store = log_attempt_files(LocalStore(), attempt_log.folder, "1")
     with pytest.raises(StorageError, match="has ended"), store.output(f"{tmp_path}/data-1") as stream:
         stream.write(b"rows")
         attempt_log.close(taken=[])

@@ -12,7 +12,7 @@ import pytest
 
 from morrow.engine.io.local import LocalStore
 from morrow.writers.commit import commit_lock
-from morrow.writers.commit.commit_lock import commit_locked
+from morrow.writers.commit.commit_lock import hold_commit_lock
 from tests.support.commits import committer, data_file, message, table
 
 
@@ -24,7 +24,7 @@ def test_one_has_the_turn_at_a_time(tmp_path: Path) -> None:
     def take_turns() -> None:
         nonlocal inside, most
         for _ in range(5):
-            with commit_locked(metadata):
+            with hold_commit_lock(metadata):
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.001)
@@ -41,7 +41,7 @@ def test_one_has_the_turn_at_a_time(tmp_path: Path) -> None:
 def test_whoever_keeps_the_turn_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = table(tmp_path)
     committer(metadata).commit([message(data_file("a"))])
-    monkeypatch.setattr(commit_lock, "LONGEST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(commit_lock, "MAX_WAIT_SECONDS", 0.01)
     descriptor = os.open(metadata.paths.snapshot_dir, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -59,7 +59,7 @@ class Remote(LocalStore):
 @pytest.mark.parametrize("store", [LocalStore(), Remote()], ids=["no folder yet", "no local folder"])
 def test_without_a_folder_nobody_queues(tmp_path: Path, store: LocalStore) -> None:
     metadata = table(tmp_path, store=store)
-    with commit_locked(metadata), commit_locked(metadata):
+    with hold_commit_lock(metadata), hold_commit_lock(metadata):
         pass
 
 
@@ -70,7 +70,7 @@ def test_manifests_are_written_before_the_turn_comes(tmp_path: Path) -> None:
     folder = Path(metadata.paths.manifest("m")).parent
     before = set(folder.iterdir())
     thread = threading.Thread(target=lambda: committer(metadata).commit([message(data_file("b"))]))
-    with commit_locked(metadata):
+    with hold_commit_lock(metadata):
         thread.start()
         deadline = time.monotonic() + 20
         while len(set(folder.iterdir()) - before) < 2 and time.monotonic() < deadline:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
-from morrow.engine.format.data_file_meta import IndexFileMeta
-from morrow.engine.plan.manifests import index_entries
-from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.metadata_files import METADATA_CACHE
+from morrow.engine.format.manifest_entries import IndexFileMeta
+from morrow.engine.plan.manifests import read_index_entries
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.messages import CommitMessage
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
@@ -208,7 +207,7 @@ def _replace_vectors(metadata: TableMetadata, old: IndexFileMeta, new: IndexFile
 def _index_names(metadata: TableMetadata) -> list[str]:
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
-    frame = index_entries(metadata, snapshot)
+    frame = read_index_entries(metadata, snapshot)
     return [] if frame is None else sorted(frame["_FILE_NAME"].to_list())
 
 

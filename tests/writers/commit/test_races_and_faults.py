@@ -12,12 +12,12 @@ from typing import Literal
 import pytest
 
 from morrow.engine.errors import CommitConflict, MorrowError, StorageError, UnclearOutcome
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.manifests import delta_manifests_of, manifests_of
+from morrow.engine.io.local import LocalStore, disable_fsync
+from morrow.engine.plan.manifests import list_delta_manifests, list_manifests
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.writers.commit import TableCommit, snapshots
+from morrow.engine.structs import replace
+from morrow.writers.commit import committer as snapshots
+from morrow.writers.commit.table_commit import TableCommit
 from tests.support.commits import committer, data_file, live, message, names, table, vectors
 
 FEW_WAITS = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"}
@@ -41,7 +41,7 @@ def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: 
         made = [commit.commit([message(data_file(f"f{writer}-{i}"), **place)], identifier=i) for i in range(commits)]
         return [snapshot.id for snapshot in made if snapshot]
 
-    with fsync_disabled(), ThreadPoolExecutor(writers) as pool:
+    with disable_fsync(), ThreadPoolExecutor(writers) as pool:
         ids = [i for made in pool.map(write, range(writers)) for i in made]
     assert sorted(ids) == list(range(1, writers * commits + 1)) == metadata.snapshot_ids()
     assert [name for name, _ in live(metadata)] == sorted(f"f{w}-{i}" for w in range(writers) for i in range(commits))
@@ -308,12 +308,12 @@ def _orphans(metadata: TableMetadata) -> list[str]:
     for snapshot in metadata.snapshots():
         named |= {snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list}
         named |= {snapshot.index_manifest}
-        named |= set(manifests_of(metadata, snapshot)["_FILE_NAME"].to_list())
+        named |= set(list_manifests(metadata, snapshot)["_FILE_NAME"].to_list())
         if snapshot.changelog_manifest_list is not None:
             changelog = replace(
                 snapshot,
                 delta_manifest_list=snapshot.changelog_manifest_list,
                 delta_manifest_list_size=snapshot.changelog_manifest_list_size,
             )
-            named |= set(delta_manifests_of(metadata, changelog)["_FILE_NAME"].to_list())
+            named |= set(list_delta_manifests(metadata, changelog)["_FILE_NAME"].to_list())
     return [name for name in names(f"{metadata.root}/manifest") if name not in named]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import CommitConflict, FileMissing
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.manifests import manifests_of
-from morrow.writers.commit import TableCommit
+from morrow.engine.plan.manifests import list_manifests
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.target import WriteTarget
 from tests.support.commits import add_schema, committer, data_file, live, message, names, partition, table, vectors
 
@@ -146,7 +146,7 @@ def test_manifest_lists_describe_their_manifests(tmp_path: Path) -> None:
         ]
     )
     assert snapshot is not None
-    row = manifests_of(metadata, snapshot).row(-1, named=True)
+    row = list_manifests(metadata, snapshot).row(-1, named=True)
 
     assert (row["_NUM_ADDED_FILES"], row["_NUM_DELETED_FILES"]) == (2, 1)
     assert (row["_MIN_BUCKET"], row["_MAX_BUCKET"], row["_MIN_LEVEL"], row["_MAX_LEVEL"]) == (0, 3, 0, 3)

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_row
-from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource
+from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
-from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import parse_atomic
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.casts.dtypes import polars_schema, to_series
+from morrow.readers.casts.dtypes import to_polars_schema, to_series
 from morrow.readers.files import FileSource as Source
 from morrow.readers.files import scan
-from morrow.writers.files import Placement, file_path, write_files
+from morrow.writers.files.data_files import Placement, build_file_path, write_files
 from morrow.writers.target import WriteTarget
 from tests.support.hostile_names import names_of_columns, renamings
 from tests.support.renamed_members import moved, with_members
@@ -55,7 +55,7 @@ def target(
 
 def frame(table: WriteTarget, *rows: Sequence[Any]) -> pl.DataFrame:
     """Rows of the table."""
-    return pl.DataFrame(list(rows), schema=polars_schema(table.schema.fields), orient="row")
+    return pl.DataFrame(list(rows), schema=to_polars_schema(table.schema.fields), orient="row")
 
 
 def versions(rows: pl.DataFrame, *, kinds: Sequence[int] | None = None, first: int = 0) -> pl.DataFrame:
@@ -76,7 +76,7 @@ def write_one(table: WriteTarget, rows: pl.DataFrame, **how: Any) -> DataFileMet
 
 
 def path_of(table: WriteTarget, file: DataFileMeta) -> Path:
-    return Path(file_path(table, PLACE, file.file_name))
+    return Path(build_file_path(table, PLACE, file.file_name))
 
 
 def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl.DataFrame:

@@ -8,16 +8,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, ManifestEntry
-from morrow.engine.format.entry_frames import entries_of
 from morrow.engine.format.manifest import decode_manifest
+from morrow.engine.format.manifest_entries import DataFileMeta, EntryKind, ManifestEntry, to_entries
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.files import FileSource as Source
 from morrow.readers.files import scan
-from morrow.writers.files import Placement, file_path, write_files
+from morrow.writers.files.data_files import Placement, build_file_path, write_files
 from morrow.writers.target import WriteTarget
 
 pytestmark = pytest.mark.golden
@@ -55,7 +54,7 @@ def test_metadata_is_what_java_wrote(case: str, golden_root: Path, tmp_path: Pat
         for name in set(file.__struct_fields__) - set(OWN):
             assert getattr(file, name) == getattr(entry.file, name), f"{name} of {source.name}"
         for ours, java in zip(file.extra_files, entry.file.extra_files, strict=True):
-            assert Path(file_path(target, place, ours)).read_bytes() == source.with_name(java).read_bytes()
+            assert Path(build_file_path(target, place, ours)).read_bytes() == source.with_name(java).read_bytes()
         written += 1
     assert written
 
@@ -66,7 +65,7 @@ def _files(table: Path) -> Iterator[ManifestEntry]:
     for path in sorted((table / "manifest").glob("manifest-*")):
         if path.name.startswith("manifest-list"):
             continue
-        for entry in entries_of(decode_manifest(path.read_bytes(), str(path))):
+        for entry in to_entries(decode_manifest(path.read_bytes(), str(path))):
             name = entry.file.file_name
             if entry.kind is EntryKind.ADD and name not in seen and any(table.rglob(name)):
                 seen.add(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.file_index.wanted import build_container, wanted_indexes
+from morrow.engine.format.file_index.builder import build_container, find_requested_indexes
 from morrow.writers.target import WriteTarget
 from tests.writers.files.targets import frame, path_of, target, versions, write, write_one
 
@@ -15,7 +15,7 @@ BITMAP = {"file-index.bitmap.columns": "city"}
 
 
 def expected(table: WriteTarget, *rows: tuple[object, ...]) -> bytes:
-    return build_container(frame(table, *rows), wanted_indexes(table.schema.options, table.schema.fields))
+    return build_container(frame(table, *rows), find_requested_indexes(table.schema.options, table.schema.fields))
 
 
 def test_small_indexes_are_in_the_metadata(tmp_path: Path) -> None:

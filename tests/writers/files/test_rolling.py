@@ -11,9 +11,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
-from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.io.local import LocalStore
-from morrow.writers.files import delete_files, write_files
+from morrow.writers.files.data_files import delete_files, write_files
 from morrow.writers.target import WriteTarget
 from tests.support.faulty_store import ERRORS, Fault, FaultKind, FaultyStore
 from tests.writers.files.targets import PLACE, frame, path_of, read, target, versions, write, write_one

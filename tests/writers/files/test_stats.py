@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_row
-from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from morrow.engine.format.manifest_entries import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from morrow.writers.target import WriteTarget
 from tests.support.hostile_names import PATTERNS
 from tests.writers.files.targets import bounds, columns, frame, read, target, versions, write, write_one

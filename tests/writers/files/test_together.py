@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.engine.values import replace
-from morrow.writers.files.kind import Described, FileKind
+from morrow.engine.structs import replace
+from morrow.writers.files.data_files import FileDescription, FileKind
 from morrow.writers.target import WriteTarget
 from tests.support.hostile_names import in_avro
 from tests.writers.files.targets import DEEP, KINDS, frame, random_columns, random_rows, target, versions
@@ -26,7 +26,7 @@ EVERYWHERE = [
 NOT_KEYS = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
 
 
-def same(kind: FileKind, together: Described, alone: Described) -> None:
+def same(kind: FileKind, together: FileDescription, alone: FileDescription) -> None:
     bodies = [(bytes(d.block.body), d.block.rows, d.block.size, d.block.details) for d in (together, alone)]
     assert kind.format != "parquet" or bodies[0] == bodies[1]  # others have random bytes in them
     assert kind.metadata([together], 5) == kind.metadata([alone], 5)

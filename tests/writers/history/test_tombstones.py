@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import CorruptFile
-from morrow.writers.history.tombstones import finish_removals, retire
-from tests.writers.history.rollback.tables import assert_clean, ids, keys, numbers, put
+from morrow.writers.history.tombstones import finish_removals, retire_file
+from tests.writers.history.rollback_tables import assert_clean, ids, keys, numbers, put
 
 
 def test_a_retired_snapshot_is_not_listed_and_its_bytes_are_kept(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_retired_snapshot_is_not_listed_and_its_bytes_are_kept(tmp_path: Path)
     path = Path(table._metadata.paths.snapshot(3))
     data = path.read_bytes()
 
-    assert retire(table._metadata, str(path))
+    assert retire_file(table._metadata, str(path))
 
     assert (ids(table), keys(table)) == ([1, 2], [1, 2])
     (retired,) = path.parent.glob("retired-snapshot-*")
@@ -29,8 +29,8 @@ def test_a_retired_snapshot_is_not_listed_and_its_bytes_are_kept(tmp_path: Path)
 def test_finishing_removes_what_only_retired_states_need(tmp_path: Path) -> None:
     table = numbers(tmp_path, 3)
     table.tags.create("two", snapshot=2)
-    retire(table._metadata, table._metadata.paths.snapshot(3))
-    retire(table._metadata, table._metadata.paths.tag("two"))
+    retire_file(table._metadata, table._metadata.paths.snapshot(3))
+    retire_file(table._metadata, table._metadata.paths.tag("two"))
 
     finish_removals(table._metadata)
 
@@ -41,14 +41,14 @@ def test_finishing_removes_what_only_retired_states_need(tmp_path: Path) -> None
 def test_what_is_gone_cannot_be_retired_again(tmp_path: Path) -> None:
     table = numbers(tmp_path, 1)
 
-    assert not retire(table._metadata, table._metadata.paths.snapshot(9))
+    assert not retire_file(table._metadata, table._metadata.paths.snapshot(9))
 
 
 def test_what_was_killed_between_a_copy_and_its_deletion_stays(tmp_path: Path) -> None:
     """In an object store a rename is both; the original is there, and needs its files."""
     table = numbers(tmp_path, 3)
     path = Path(table._metadata.paths.snapshot(3))
-    retire(table._metadata, str(path))
+    retire_file(table._metadata, str(path))
     (retired,) = path.parent.glob("retired-snapshot-*")
     shutil.copy(retired, path)
 
@@ -65,9 +65,9 @@ def test_a_retired_branch_goes_with_all_that_only_it_needs(tmp_path: Path) -> No
     put(dev, 5, 6)
     dev.tags.create("five", snapshot=2)
     dev.rollback(2)
-    retire(dev._metadata, dev._metadata.paths.snapshot(2))  # killed on its way to another rollback
+    retire_file(dev._metadata, dev._metadata.paths.snapshot(2))  # killed on its way to another rollback
 
-    retire(table._metadata, dev._metadata.paths.branch_root)
+    retire_file(table._metadata, dev._metadata.paths.branch_root)
 
     assert list(table.branches) == []
     finish_removals(table._metadata)
@@ -90,7 +90,7 @@ def test_branches_that_nobody_finished_building_go_after_a_day(tmp_path: Path) -
 
 def test_a_damaged_retired_file_keeps_everything(tmp_path: Path) -> None:
     table = numbers(tmp_path, 2)
-    retire(table._metadata, table._metadata.paths.snapshot(2))
+    retire_file(table._metadata, table._metadata.paths.snapshot(2))
     (retired,) = Path(table._metadata.paths.snapshot_dir).glob("retired-snapshot-*")
     retired.write_text("{")
 
@@ -102,7 +102,7 @@ def test_a_damaged_retired_file_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_other_names_are_left_alone(tmp_path: Path) -> None:
-    """Only names that `retire` gives are its own."""
+    """Only names that `retire_file` gives are its own."""
     table = numbers(tmp_path, 1)
     strange = Path(table._metadata.paths.snapshot_dir, "retired-snapshot-mine")
     strange.write_text("not a snapshot")

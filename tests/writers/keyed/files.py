@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from morrow.engine.format.binary_row_encode import encode_row
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.binary_row_encoder import encode_row
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.types import BigIntType, DataField
-from morrow.writers.keyed.keys import key_order_of
-from morrow.writers.keyed.levels import KeyOrder, LevelRun
+from morrow.writers.keyed.levels import KeyOrder, LevelRun, make_key_order
 
 NUMBERS = count()
 KEY = DataField(0, "k", BigIntType(nullable=False))
@@ -17,7 +16,7 @@ KEY = DataField(0, "k", BigIntType(nullable=False))
 
 def order() -> KeyOrder:
     """Returns the order of keys of one BIGINT."""
-    return key_order_of((KEY,), where="the table")
+    return make_key_order((KEY,), where="the table")
 
 
 def file(

@@ -9,16 +9,15 @@ import polars as pl
 from hypothesis import settings
 
 import morrow
-from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta
+from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta
 from morrow.engine.format.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts.dtypes import to_series
-from morrow.writers.buckets.restored import BucketState, restored
-from morrow.writers.commit import TableCommit
+from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
 from tests.oracle import Record
@@ -73,7 +72,7 @@ def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
 
 def state(target: WriteTarget, place: Placement = PLACE) -> BucketState:
     """Returns what the bucket holds now."""
-    return restored(target, target.metadata.latest_snapshot(), [place])[place]
+    return restore_buckets(target, target.metadata.latest_snapshot(), [place])[place]
 
 
 def writer(target: WriteTarget, place: Placement = PLACE) -> MergeTreeWriter:
@@ -82,14 +81,14 @@ def writer(target: WriteTarget, place: Placement = PLACE) -> MergeTreeWriter:
 
 
 def commit(target: WriteTarget, *messages: CommitMessage) -> None:
-    with fsync_disabled():
+    with disable_fsync():
         TableCommit(target).commit(messages)
 
 
 def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
     """Writes all frames and commits once."""
     bucket = writer(target)
-    with fsync_disabled():
+    with disable_fsync():
         for frame in frames:
             bucket.write(frame)
         message = bucket.prepare_commit()

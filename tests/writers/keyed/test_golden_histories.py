@@ -19,22 +19,20 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.format import types as t
-from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.format.entry_frames import entries_of
+from morrow.engine.format.manifest_entries import DataFileMeta, to_entries
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.io.local import LocalStore
+from morrow.engine.io.local import LocalStore, disable_fsync
 from morrow.engine.options import parse_write_options
-from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import list_changelog_manifests, list_delta_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.values import replace
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import file_frames
-from morrow.writers.buckets.fixed import FixedRouter
-from morrow.writers.buckets.restored import BucketState, restored_partitions
+from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
+from morrow.writers.buckets.routers import FixedRouter
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.files import Placement
+from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed import writer as module
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
@@ -70,12 +68,12 @@ def described(snapshot: str, what: str, partition: bytes, bucket: int, file: Dat
 def by_java(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Iterator[tuple[Described, DataFileMeta]]:
     for snapshot in snapshots:
         kind = snapshot.commit_kind.rsplit(".")[-1]
-        for frame in manifest_entries(metadata, delta_manifests_of(metadata, snapshot)):
-            for entry in entries_of(frame):
+        for frame in read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot)):
+            for entry in to_entries(frame):
                 yield described(kind, entry.kind.name, entry.partition, entry.bucket, entry.file), entry.file
-        changelog = changelog_manifests_of(metadata, snapshot)
-        for frame in [] if changelog is None else manifest_entries(metadata, changelog):
-            for entry in entries_of(frame):
+        changelog = list_changelog_manifests(metadata, snapshot)
+        for frame in [] if changelog is None else read_manifest_entries(metadata, changelog):
+            for entry in to_entries(frame):
                 yield described(kind, "CHANGELOG", entry.partition, entry.bucket, entry.file), entry.file
 
 
@@ -93,7 +91,7 @@ def by_morrow(messages: Sequence[CommitMessage]) -> Iterator[Described]:
 
 def series(name: str, values: list[Any], type_: t.DataType) -> pl.Series:
     """Converts a column of golden values."""
-    dtype = polars_dtype(type_)
+    dtype = to_polars_dtype(type_)
     if isinstance(type_, (t.BinaryType, t.VarBinaryType)):
         return pl.Series(name, [None if v is None else bytes.fromhex(v) for v in values], dtype=dtype)
     if isinstance(type_, (t.FloatType, t.DoubleType)):
@@ -166,9 +164,9 @@ def test_commits_are_those_of_java(
 
 def written(target: WriteTarget, base: Snapshot | None, source: Path, operation: dict[str, Any]) -> list[CommitMessage]:
     """Does one operation of a case on top of a snapshot."""
-    states = restored_partitions(target, base, None)
+    states = restore_partitions(target, base, None)
     writers: dict[Placement, MergeTreeWriter] = {}
-    with fsync_disabled():
+    with disable_fsync():
         if "file" in operation:
             rows = given_rows(source / operation["file"], operation["fields"], target)
             for place, part in FixedRouter(target).route(rows):

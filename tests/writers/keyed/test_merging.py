@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.errors import Unsupported
-from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.values import replace
-from morrow.writers.buckets.restored import BucketState, restored_partitions
-from morrow.writers.buckets.router import split
-from morrow.writers.commit import TableCommit
-from morrow.writers.files import Placement, stored
-from morrow.writers.keyed import sorted_merge as module
+from morrow.engine.io.local import disable_fsync
+from morrow.engine.structs import replace
+from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
+from morrow.writers.buckets.routers import split
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files import bucket_reader
+from morrow.writers.files.data_files import Placement
+from morrow.writers.keyed import rewriter as module
 from morrow.writers.keyed.merging import merge_versions
 from morrow.writers.keyed.writer import MergeTreeWriter, compact_bucket
 from morrow.writers.target import WriteTarget
@@ -70,10 +71,10 @@ def test_keys_with_one_version_and_with_several_come_out_in_order(tmp_path: Path
 def tiny_ranges() -> Iterator[None]:
     """Sections are merged in ranges of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WHOLE_BYTES", 0)
+        patch.setattr(module, "MAX_WHOLE_BYTES", 0)
         patch.setattr(module, "RANGE_BYTES", 1)
-        patch.setattr(module, "LEAST_BATCH", 2)
-        patch.setattr(stored, "is_scanned", lambda _format, _path: True)
+        patch.setattr(module, "MIN_BATCH_ROWS", 2)
+        patch.setattr(bucket_reader, "is_scanned", lambda _format, _path: True)
         yield
 
 
@@ -116,7 +117,7 @@ def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, da
         expected = one_by_one(table)
     except (RetractionError, NullError):
         assume(False)
-    with tempfile.TemporaryDirectory() as folder, fsync_disabled():
+    with tempfile.TemporaryDirectory() as folder, disable_fsync():
         target = created(Path(folder), table)
         writers: dict[Placement, MergeTreeWriter] = {}
         for file in table.files:
@@ -141,7 +142,7 @@ def merely_merges(table: RandomTable) -> bool:
 def test_a_full_compaction_changes_no_row(
     ranges: Callable[[], AbstractContextManager[None]], table: RandomTable
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, ranges(), fsync_disabled():
+    with tempfile.TemporaryDirectory() as folder, ranges(), disable_fsync():
         table.write(Path(folder) / "t")
         target = opened(Path(folder) / "t")
         compacted(target, full=True)
@@ -154,7 +155,7 @@ def test_a_full_compaction_changes_no_row(
 def test_no_compaction_changes_a_row_of_engines_that_choose(table: RandomTable, trigger: int, tiny: bool) -> None:
     options = {**table.options, "num-sorted-run.compaction-trigger": str(trigger), "num-levels": "6"}
     table = replace(table, options=options | ({"target-file-size": "1 b"} if tiny else {}))
-    with tempfile.TemporaryDirectory() as folder, fsync_disabled():
+    with tempfile.TemporaryDirectory() as folder, disable_fsync():
         table.write(Path(folder) / "t")
         target = opened(Path(folder) / "t")
         for _ in range(3):
@@ -164,7 +165,7 @@ def test_no_compaction_changes_a_row_of_engines_that_choose(table: RandomTable, 
 
 def states(target: WriteTarget) -> dict[Placement, BucketState]:
     snapshot = target.metadata.latest_snapshot()
-    return {} if snapshot is None else restored_partitions(target, snapshot, None)
+    return {} if snapshot is None else restore_partitions(target, snapshot, None)
 
 
 def compacted(target: WriteTarget, *, full: bool) -> None:

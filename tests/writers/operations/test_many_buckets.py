@@ -14,7 +14,7 @@ from morrow.engine.errors import StorageError
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.keyed.writer import MergeTreeWriter
-from morrow.writers.operations import finishing
+from morrow.writers.operations import table_writer
 from tests.support.written import data_files, new_table, rows
 
 
@@ -74,7 +74,7 @@ def test_files_made_together_are_those_made_one_by_one(
     catalog = morrow.Catalog(tmp_path)
     tables = {}
     for many in (8, 10**9):
-        monkeypatch.setattr(finishing, "MANY", many)
+        monkeypatch.setattr(table_writer, "MIN_PARALLEL_BUCKETS", many)
         tables[many] = catalog.create_table(f"db.t{many}", schema=schema, partition_keys=[names[1]], options=options)
         for half in (data[: count // 2], data[count // 2 :]):
             tables[many].append(half)
@@ -101,7 +101,7 @@ def test_buckets_with_keys_finished_together_are_those_finished_one_by_one(
 ) -> None:
     found = []
     for many in (8, 10**9):
-        monkeypatch.setattr(finishing, "MANY", many)
+        monkeypatch.setattr(table_writer, "MIN_PARALLEL_BUCKETS", many)
         table = new_table(
             tmp_path, "id INT, p INT, v INT", keys=["id", "p"], by=["p"], options=options, name=f"t{many}"
         )

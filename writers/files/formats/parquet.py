@@ -1,24 +1,32 @@
 """Parquet data files as Java Paimon writes them: its types, its field ids, and a checksum for every page.
 
-Arrow writes each row group as a file of its own, in memory, so that several threads can; `parquet_footer` merges their
-footers into one. It also turns 12 fixed bytes that Arrow wrote into INT96; Arrow's own switch for INT96 applies to all
+Arrow writes each row group as a file of its own, in memory, so that several threads can; their footers are merged into
+one. Merging also turns 12 fixed bytes that Arrow wrote into INT96; Arrow's own switch for INT96 applies to all
 timestamps of the file.
+
+The encodings of columns are chosen by a sample of their values: a dictionary pays if values repeat. Arrow would try one
+everywhere, and for unique numbers (keys, sequence numbers) write half a megabyte of dictionary before it gives up:
+slower to write and to read, and larger. Those are stored as differences (DELTA_BINARY_PACKED) if the differences are
+small, else plainly.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.declared.formats import (
+from morrow.engine.names import clear_pattern_name, col, get_series
+from morrow.engine.options.declared.files import (
     PARQUET_BLOCK_SIZE,
     PARQUET_COMPRESSION,
     PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL,
@@ -26,11 +34,15 @@ from morrow.engine.options.declared.formats import (
     PARQUET_PAGE_SIZE,
     PARQUET_WRITER_VERSION,
 )
-from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
-from morrow.writers.files.formats.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
-from morrow.writers.files.formats.parquet_footer import merge_footers
-from morrow.writers.files.formats.parquet_types import has_nanos, is_text, stored_array, stored_field
-from morrow.writers.files.layout import FileLayout
+from morrow.writers.files.encoders import Block, EncoderOptions, FileLayout, FileWriter, encode_one_by_one
+from morrow.writers.files.formats.parquet_schema import (
+    has_nanos,
+    is_int96,
+    is_text,
+    merge_footers,
+    to_stored_array,
+    to_stored_field,
+)
 
 MAGIC = b"PAR1"
 FIRST_VERSION = ("v1", "parquet_1_0")
@@ -38,7 +50,7 @@ FIRST_VERSION = ("v1", "parquet_1_0")
 TAIL = struct.Struct("<I4s")
 """The end of a file: the length of the footer, and the magic again."""
 
-NEVER_CUT = 32
+MAX_WHOLE_BOUND = 32
 """The characters up to which a bound in the statistics of a row group is a whole value, whatever a writer shortens."""
 
 CODECS: Mapping[str, str] = {
@@ -56,23 +68,23 @@ class ParquetEncoder:
     head = MAGIC
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
-        self._schema = pa.schema([stored_field(field, options.where) for field in layout.fields])
+        self._schema = pa.schema([to_stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
         self._differences = options.write.given.get(PARQUET_WRITER_VERSION) not in FIRST_VERSION
-        places = accumulate((len(leaf_paths(stored)) for stored in self._schema), initial=0)
+        places = accumulate((len(list_leaf_paths(stored)) for stored in self._schema), initial=0)
         texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
         self._texts = tuple(texts)
         """Text columns, and the places of their chunks in a row group."""
-        self._properties = _properties(options) | {"write_statistics": self._columns_with_statistics()}
+        self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
         encodings = choose(frame, self._schema, dictionaries=self._dictionaries, differences=self._differences)
         return self._block(self._table(frame), encodings)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
-        if max(heights) >= FEW_ROWS:
-            return one_by_one(self, frame, heights)
+        if max(heights) >= MIN_SAMPLE_ROWS:
+            return encode_one_by_one(self, frame, heights)
         table = self._table(frame.rechunk())
         chosen = choose_each(frame, heights, self._schema, dictionaries=self._dictionaries)
         starts = accumulate(heights, initial=0)
@@ -106,7 +118,7 @@ class ParquetEncoder:
         group = footer.row_group(0)
         found = ((name, group.column(place).statistics) for name, place in self._texts)
         ends = {name: (each.min, each.max) for name, each in found if each is not None and each.has_min_max}
-        return {name: both for name, both in ends.items() if max(map(len, both)) <= NEVER_CUT}
+        return {name: both for name, both in ends.items() if max(map(len, both)) <= MAX_WHOLE_BOUND}
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
         footer = merge_footers([(block.size, block.details) for block in blocks], int96=any(self._nanos))
@@ -116,7 +128,7 @@ class ParquetEncoder:
         level = pl.CompatLevel.newest()
         try:
             chunks = [piece.to_arrow(compat_level=level) for piece in series.get_chunks()]
-            arrays = [stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]
+            arrays = [to_stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
         return pa.chunked_array(arrays, field.type)
@@ -125,10 +137,10 @@ class ParquetEncoder:
         """Returns all columns but INT96, whose order is undefined."""
         if not any(self._nanos):
             return True
-        return [path for stored in self._schema for path in leaf_paths(stored, without_int96=True)]
+        return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
 
 
-def _properties(options: EncoderOptions) -> dict[str, Any]:
+def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
     given, where = options.write.given, options.where
     name = given.get(PARQUET_COMPRESSION) or options.compression
     if name not in CODECS:
@@ -147,3 +159,150 @@ def _properties(options: EncoderOptions) -> dict[str, Any]:
 
 
 WRITER = FileWriter(ParquetEncoder, PARQUET_BLOCK_SIZE)
+
+MIN_SAMPLE_ROWS = 1000
+"""Fewer rows are sampled whole; where no dictionary pays they are stored plainly, as Java does."""
+MIN_DICTIONARY_ROWS = 8
+"""Of fewer rows a dictionary takes about as much room as it saves, and longer to make."""
+SAMPLE_ROWS = 4096
+MAX_DISTINCT_SHARE = 0.9
+"""The share of distinct values in a sample from which values hardly repeat."""
+MAX_DIFFERENCE_SHARE = 0.75
+"""The share of the type's bits up to which differences are worth storing instead of values."""
+LENGTH_WIDTH = 4
+"""Bytes of the length before each plainly stored text or byte string."""
+GROUP = "group"
+"""The group column in frames whose other columns are numbered."""
+DELTA = "DELTA_BINARY_PACKED"
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """The paths of columns with a dictionary (True: all), and the encoding of others; the rest is plain."""
+
+    dictionary: list[str] | bool = False
+    others: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The encodings as arguments of Arrow's writer."""
+        return {"use_dictionary": self.dictionary, "column_encoding": self.others or None}
+
+
+def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differences: bool = True) -> Encodings:
+    """Returns the encodings of a row group with these values: without `dictionaries`, or without `differences`.
+
+    `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not sampled.
+    """
+    if frame.height < MIN_DICTIONARY_ROWS:
+        return Encodings()
+    if frame.height < MIN_SAMPLE_ROWS:
+        return Encodings(dictionaries and (_find_dictionary_columns(frame, schema) or False))
+    step = max(frame.height // SAMPLE_ROWS, 1)
+    sample = frame[np.arange(0, frame.height, step, dtype=np.uint32)[:SAMPLE_ROWS]]
+    dictionary: list[str] = []
+    others: dict[str, str] = {}
+    for column, stored in zip(map(clear_pattern_name, sample.iter_columns()), schema, strict=True):
+        if pa.types.is_nested(stored.type):
+            dictionary += list_leaf_paths(stored)
+        elif dictionaries and column.n_unique() < MAX_DISTINCT_SHARE * sample.height:
+            dictionary.append(stored.name)
+        elif differences and _is_smaller_as_differences(frame, stored):
+            others[stored.name] = DELTA
+    return Encodings(dictionaries and (dictionary or False), others)
+
+
+def choose_each(
+    frame: pl.DataFrame, heights: Sequence[int], schema: pa.Schema, *, dictionaries: bool
+) -> list[Encodings]:
+    """Returns `choose` for each of the consecutive row groups in `frame`, of these heights, below `MIN_SAMPLE_ROWS`."""
+    if not dictionaries:
+        return [Encodings()] * len(heights)
+    columns = _select_atomic(frame, schema)
+    group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()
+    measures = [expression for column in columns for expression in _measure_column(column)]
+    measured = pl.DataFrame([group, *columns]).group_by(GROUP, maintain_order=True).agg(measures)
+    return [
+        Encodings(_choose_columns(schema, row) or False) if height >= MIN_DICTIONARY_ROWS else Encodings()
+        for row, height in zip(measured.iter_rows(named=True), heights, strict=True)
+    ]
+
+
+def _find_dictionary_columns(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:
+    """Returns the columns that are smaller with a dictionary and its indexes than plainly."""
+    # One query for all columns: small files are many.
+    columns = _select_atomic(frame, schema)
+    measured = pl.DataFrame(columns).select(expression for column in columns for expression in _measure_column(column))
+    return _choose_columns(schema, dict(zip(measured.columns, measured.row(0))) if columns else {})
+
+
+def _select_atomic(frame: pl.DataFrame, schema: pa.Schema) -> list[pl.Series]:
+    """Returns the columns that are not nested, named by their numbers."""
+    atomic = [i for i, stored in enumerate(schema) if not pa.types.is_nested(stored.type)]
+    return [clear_pattern_name(frame.to_series(i)).alias(str(i)) for i in atomic]
+
+
+def _choose_columns(schema: pa.Schema, measures: Mapping[str, Any]) -> list[str]:
+    paths: list[str] = []
+    for i, stored in enumerate(schema):
+        if pa.types.is_nested(stored.type):
+            paths += list_leaf_paths(stored)
+            continue
+        count, distinct = measures[f"{i} count"], measures[f"{i} distinct"]
+        index_bits = max(distinct - 1, 1).bit_length()
+        width = _estimate_width(stored.type, measures.get(f"{i} length"))
+        if 8 * width * distinct + index_bits * count < 8 * width * count:
+            paths.append(stored.name)
+    return paths
+
+
+def _measure_column(column: pl.Series) -> list[pl.Expr]:
+    """Returns the number of values, the number of distinct ones, and the mean length of text and bytes."""
+    values = col(column.name).drop_nulls()
+    measures = [values.len().alias(f"{column.name} count"), values.n_unique().alias(f"{column.name} distinct")]
+    if column.dtype in (pl.String, pl.Binary):
+        length = values.str.len_bytes() if column.dtype == pl.String else values.bin.size()
+        measures.append(length.mean().fill_null(0.0).alias(f"{column.name} length"))
+    return measures
+
+
+def _estimate_width(type_: pa.DataType, length: float | None) -> float:
+    """Returns the average bytes of a plainly stored value."""
+    if pa.types.is_boolean(type_):
+        return 1 / 8
+    return float(type_.bit_width // 8) if length is None else LENGTH_WIDTH + length
+
+
+def list_leaf_paths(stored: pa.Field, *, without_int96: bool = False) -> list[str]:
+    """Returns Arrow's paths of the leaves of a column."""
+    leaves = _list_leaves(stored.type)
+    return [".".join([stored.name, *path]) for path, type_ in leaves if not (without_int96 and is_int96(type_))]
+
+
+def _list_leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]]:
+    children: Sequence[tuple[tuple[str, ...], pa.DataType]] = ()
+    if pa.types.is_map(type_):
+        children = [(("key_value", "key"), type_.key_type), (("key_value", "value"), type_.item_type)]
+    elif pa.types.is_list(type_):
+        children = [(("list", "element"), type_.value_type)]
+    elif pa.types.is_struct(type_):
+        children = [((member.name,), member.type) for member in type_]
+    if not children:
+        return [((), type_)]
+    return [((*path, *rest), leaf) for path, child in children for rest, leaf in _list_leaves(child)]
+
+
+def _is_smaller_as_differences(frame: pl.DataFrame, stored: pa.Field) -> bool:
+    """Returns whether the first values of a column are integers in Parquet, with differences of few bits."""
+    if is_int96(stored.type):
+        return False
+    physical = get_series(frame, stored.name)[:SAMPLE_ROWS].to_physical()
+    physical = physical.drop_nulls() if physical.null_count() else physical  # which is a query
+    if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128:
+        return False
+    differences = np.diff(physical.to_numpy().astype(np.float64))
+    if not len(differences):
+        return False
+    bits = 64 if physical.dtype == pl.Int64 else 32
+    spread = float(differences.max() - differences.min())
+    return spread < float(1 << int(MAX_DIFFERENCE_SHARE * bits))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.catalog import opening
+from morrow.engine.catalog import settings
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.catalog.rest import client as client_module
 from morrow.engine.catalog.settings import Settings
@@ -29,7 +29,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.testing import CatalogTests
-from morrow.writers.commit import snapshots
+from morrow.writers.commit import committer
 from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, Done, Refused, RestServer, rest_server
 
 TOKEN = "bearer-of-tests"
@@ -65,7 +65,7 @@ def opened(server: RestServer, **more: str) -> morrow.Catalog:
 class TestRest(CatalogTests):
     @pytest.fixture
     def catalog(self, server: RestServer) -> Catalog:
-        return opening.open_catalog(Settings.of(options(server)))
+        return settings.open_catalog(Settings.of(options(server)))
 
 
 def test_branches_of_tags_and_rollback_are_the_servers(server: RestServer) -> None:
@@ -151,7 +151,7 @@ def test_lists_that_never_end_are_errors(
     server: RestServer, monkeypatch: pytest.MonkeyPatch, names: Callable[[int], list[str]], message: str
 ) -> None:
     catalog, pages = opened(server), itertools.count()
-    monkeypatch.setattr(client_module, "MOST_PAGES", 20)
+    monkeypatch.setattr(client_module, "MAX_PAGES", 20)
     answer = lambda *_: (200, {"databases": names(page := next(pages)), "nextPageToken": f"t{page}"})  # noqa: E731
     monkeypatch.setattr(RestServer, "answer", answer)
     with pytest.raises(StorageError, match=message):
@@ -224,7 +224,7 @@ def test_a_commit_that_others_were_faster_than_is_prepared_anew(server: RestServ
 def test_a_server_without_an_answer_leaves_a_commit_unclear(
     server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(committer, "UNCLEAR_WAIT_SECONDS", 0.001)
     table = opened(server).create_table("db.t", **SCHEMA)
     server.trouble = ([CUT_BEFORE] * 1000, lambda _, path: path.endswith("/commit"))
     with pytest.raises(UnclearOutcome, match="whether it was done is not known"):
@@ -255,7 +255,7 @@ def test_a_commit_that_was_done_keeps_its_files_whatever_the_answer_says(server:
 def test_a_commit_is_known_again_whatever_the_server_adds_to_it(
     server: RestServer, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(committer, "UNCLEAR_WAIT_SECONDS", 0.001)
     table = opened(server).create_table("db.t", schema="id INT")
     answer = RestServer.answer
 
@@ -275,7 +275,7 @@ def test_a_commit_is_known_again_whatever_the_server_adds_to_it(
 def test_a_commit_that_nobody_tells_of_keeps_its_files(
     server: RestServer, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(committer, "UNCLEAR_WAIT_SECONDS", 0.001)
     table = opened(server).create_table("db.t", schema="id INT")
     table.append({"id": [0]})
     answer, sent = RestServer.answer, list[str]()
@@ -334,7 +334,7 @@ def test_where_no_server_is_the_error_comes_at_once(
     monkeypatch.setattr(client_module.time, "sleep", waits.append)
     with pytest.raises(StorageError, match=f"http://{host}/.*; check the option 'uri' and the server"):
         morrow.open_catalog({**options(server), "uri": host})
-    assert len(waits) == client_module.MOST_CONNECTIONS - 1
+    assert len(waits) == client_module.MAX_CONNECTIONS - 1
     assert sum(waits) < 2
 
 
@@ -347,7 +347,7 @@ def test_a_server_that_was_there_is_waited_for(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(client_module.time, "sleep", waits.append)
     with pytest.raises(StorageError, match="check the option 'uri' and the server"):
         catalog.databases()
-    assert len(waits) == client_module.MOST_TRIES - 1
+    assert len(waits) == client_module.MAX_TRIES - 1
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.file_index import ALL, NONE, ColumnIndex, FileIndex, IndexResult, read_file_index
-from morrow.engine.format.file_index.bloom_filter import xxh64
-from morrow.engine.format.file_index.result import rows
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import DataType, IntType
+from morrow.engine.format.file_index.bloom_filter import hash_bytes
+from morrow.engine.format.file_index.row_sets import make_result
+from morrow.engine.format.types import DataType, IntType, parse_atomic
 
 # INT column "c", rows 7 and null, made by Java's rules: one bitmap index of version 1, both rows told by their place.
 BITMAP = bytes.fromhex("01000000020000000101fffffffe00000007ffffffff")
@@ -188,7 +187,7 @@ def test_any_bytes_answer_or_are_corrupt(kind: str, tail: bytes, version: int) -
 
 def test_results_combine() -> None:
     def of(*positions: int) -> IndexResult:
-        return rows(np.packbits(np.isin(np.arange(10), positions), bitorder="little"), 10)
+        return make_result(np.packbits(np.isin(np.arange(10), positions), bitorder="little"), 10)
 
     assert of(1, 2) & of(2, 3) == of(2)
     assert of(1, 2) | of(2, 3) == of(1, 2, 3)
@@ -204,4 +203,4 @@ def test_results_combine() -> None:
     [(b"", 0xEF46DB3751D8E999), (b"a", 0xD24EC4F1A98C6E5B), (b"abc", 0x44BC2CF5AD770999)],
 )
 def test_published_xxh64_values(data: bytes, digest: int) -> None:
-    assert xxh64(data) == digest
+    assert hash_bytes(data) == digest

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from morrow.engine.format.file_index import FileIndex, read_file_index
-from morrow.engine.format.type_json import from_json
-from morrow.engine.format.types import DataType
+from morrow.engine.format.types import DataType, from_json
 
 pytestmark = pytest.mark.golden
 

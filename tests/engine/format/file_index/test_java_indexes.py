@@ -21,8 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.format.file_index import ALL, NONE, FileIndex, IndexResult, read_file_index
-from morrow.engine.format.type_text import parse_atomic
-from morrow.engine.format.types import DataType
+from morrow.engine.format.types import DataType, parse_atomic
 
 CASES = json.loads(Path(__file__).with_name("java_indexes.json").read_text())
 CASE = pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c['index']}-{c['type']}" for i, c in enumerate(CASES)])

@@ -15,10 +15,9 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError
 from morrow.engine.format.types import DataField, VarCharType
-from morrow.engine.plan.file_facts import Bounds, FileFacts, file_facts
-from morrow.engine.values import replace
-from morrow.readers.execution.verification.bounds import wrong_bounds
-from morrow.readers.execution.verification.files import verified_file
+from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
+from morrow.engine.structs import replace
+from morrow.readers.execution.verification import find_wrong_bounds, verify_file
 from tests.support import golden
 from tests.support.table_factory import TableFactory
 
@@ -118,8 +117,8 @@ def test_rows_that_a_filter_leaves_out_are_in_files_that_are_checked(tmp_path: P
 def described(table: morrow.Table) -> tuple[Callable[[FileFacts], tuple[str, ...]], FileFacts]:
     """Describes what is found of the first file, given what is said of it."""
     scan = table.scan()
-    plan, facts = file_facts(table._metadata, scan.plan)
-    return lambda said: verified_file(table._metadata, plan, said).problems, facts[0]
+    plan, facts = read_file_facts(table._metadata, scan.plan)
+    return lambda said: verify_file(table._metadata, plan, said).problems, facts[0]
 
 
 LIES: dict[str, tuple[Callable[[FileFacts], FileFacts], str]] = {
@@ -174,14 +173,14 @@ def test_bounds_of_text_may_be_cut(low: str, high: str, said_low: str, said_high
     column = DataField(0, "c", VarCharType(100))
     totals = {"min c": pl.Series([low]), "max c": pl.Series([high]), "nulls c": pl.Series([0])}
     known = Bounds(pl.Series([said_low]), pl.Series([said_high]), 0)
-    assert len(list(wrong_bounds(totals, column, known, "statistics", exact=True))) == problems
+    assert len(list(find_wrong_bounds(totals, column, known, "statistics", exact=True))) == problems
 
 
 def test_file_indexes_find_what_is_there(tmp_path: Path) -> None:
     options = {"file-index.bitmap.columns": "name", "file-index.bloom-filter.columns": "id"}
     table = make(tmp_path, "parquet", keyed=False, **options)
     problems_of, facts = described(table)
-    _, others = file_facts(table._metadata, table.scan().plan)
+    _, others = read_file_facts(table._metadata, table.scan().plan)
     assert problems_of(facts) == ()
     mixed_up = replace(facts, embedded_index=others[1].embedded_index, extra_files=others[1].extra_files)
     assert any("file index does not find" in problem for problem in problems_of(mixed_up))

@@ -19,7 +19,7 @@ import pytest
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.orc_layout import DECIMAL, SECONDARY, OrcLayout
+from morrow.engine.format.orc_file import DECIMAL, SECONDARY, OrcLayout, encode_message, parse_fields
 from morrow.engine.format.orc_stripes import (
     DATA,
     DICTIONARY_DATA,
@@ -34,13 +34,12 @@ from morrow.engine.format.orc_stripes import (
     STRING,
     STRUCT,
     Column,
-    orc_file,
+    build_orc_file,
 )
-from morrow.engine.format.protobuf import fields, message
 from morrow.engine.io.local import LocalStore
 from morrow.readers.files import FileSource, scan
 from morrow.readers.files.formats.orc import decode_stripes
-from morrow.readers.files.source import reading
+from morrow.readers.files.source import translate_errors
 from tests.campaigns.damage.changes import apply, random_change
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -107,7 +106,7 @@ def source(path: Path, content: bytes, rows: int = 300) -> FileSource:
 
 
 def read(file: FileSource, columns: tuple[t.DataField, ...] = FIELDS) -> pa.Table:
-    with reading(file.path):
+    with translate_errors(file.path):
         stripes = [stripe.columns for stripe in decode_stripes(file, columns)]
     return pa.concat_tables(
         pa.Table.from_arrays(list(arrays), names=[column.name for column in columns]) for arrays in stripes
@@ -224,7 +223,7 @@ BOMBS: dict[str, tuple[Column, t.DataType, str]] = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_number_that_asks_for_gigabytes_or_hours_is_refused(name: str, tmp_path: Path) -> None:
     column, type_, problem = BOMBS[name]
-    content = orc_file(Column(STRUCT, members={"c": column}), 3)
+    content = build_orc_file(Column(STRUCT, members={"c": column}), 3)
 
     with pytest.raises(CorruptFile, match=problem):
         read(source(tmp_path / "f", content, 3), (t.DataField(0, "c", type_),))
@@ -237,7 +236,7 @@ def test_maps_with_keys_that_are_null(nulls: bytes, problem: str, tmp_path: Path
     column = Column(
         MAP, DIRECT_V2, {LENGTH: bytes([0, 2])}, {"0": keys, "1": Column(LONG, DIRECT_V2, {DATA: bytes(4)})}
     )
-    content = orc_file(Column(STRUCT, members={"c": column}), 3)
+    content = build_orc_file(Column(STRUCT, members={"c": column}), 3)
 
     with pytest.raises(MorrowError) as raised:
         read(
@@ -300,14 +299,14 @@ def retyped(content: bytes, column: str, kind: int) -> bytes:
     """Changes the kind of type of a column in the file."""
     layout = OrcLayout(io.BytesIO(content), "f")
     node, seen, changed = layout.types[0].children[layout.columns.index(column)], -1, []
-    for number, wire, value in fields(layout.footer):
+    for number, wire, value in parse_fields(layout.footer):
         seen += number == 4
         if number == 4 and seen == node:
             assert isinstance(value, bytes)
-            value = message((n, w, kind if n == 1 else v) for n, w, v in fields(value))
+            value = encode_message((n, w, kind if n == 1 else v) for n, w, v in parse_fields(value))
         changed.append((number, wire, value))
-    footer = message(changed)
-    script = message((n, w, len(footer) if n == 1 else v) for n, w, v in fields(layout.script))
+    footer = encode_message(changed)
+    script = encode_message((n, w, len(footer) if n == 1 else v) for n, w, v in parse_fields(layout.script))
     return content[: layout.footer_start] + footer + script + bytes([len(script)])
 
 

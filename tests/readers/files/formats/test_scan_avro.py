@@ -15,7 +15,7 @@ import pytest
 from morrow.engine.errors import CorruptFile, FileMissing, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, scan, verify
 from morrow.readers.files.formats import avro as avro_files
 
@@ -82,7 +82,7 @@ def test_types(tmp_path: Path, type_: t.DataType, avro_type: Any, written_value:
 
     column = scan([file], [t.DataField(0, "v", type_)]).collect()["v"]
 
-    assert column.dtype == polars_dtype(type_)
+    assert column.dtype == to_polars_dtype(type_)
     assert column.to_list() == [read, None]
 
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.files import FileSource, reading, scan, verify
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.files import FileSource, scan, translate_errors, verify
 
 ID = t.DataField(0, "id", t.IntType())
 
@@ -114,7 +114,7 @@ CODE = t.DataField(2, "code", t.CharType(length=4))
 def test_types(tmp_path: Path, type_: t.DataType, stored: pa.Array, read: list[Any] | None) -> None:
     column = scan([written(tmp_path / "f.orc", pa.table({"v": stored}))], [t.DataField(0, "v", type_)]).collect()["v"]
 
-    assert column.dtype == polars_dtype(type_)
+    assert column.dtype == to_polars_dtype(type_)
     assert column.to_list() == (read or [[dt.time(0, 0, 1)], [None], None])
 
 
@@ -219,7 +219,7 @@ def test_timestamps_of_every_year_at_any_depth(
     rows = [None if value is None else [{"at": value}, None, {"at": None}] for value in values]
     table = pa.table(
         [pa.array(v, f.type.arrow()) for v, f in zip([values, values, rows], fields, strict=True)],
-        schema=t.arrow_schema(fields),
+        schema=t.to_arrow_schema(fields),
     )
     path = tmp_path_factory.mktemp("orc") / "f.orc"
 
@@ -293,7 +293,7 @@ def test_damage_raises_nothing_but_morrow_errors(tmp_path_factory: pytest.TempPa
     (folder / "f.orc").write_bytes(damaged[: data.draw(st.sampled_from([len(damaged), len(damaged) // 2, 3, 0]))])
 
     try:
-        with reading("f.orc"):
+        with translate_errors("f.orc"):
             scan([source(folder / "f.orc")], [ID, TS]).collect()
     except MorrowError as error:
         assert "f.orc" in str(error)

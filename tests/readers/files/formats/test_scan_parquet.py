@@ -15,8 +15,8 @@ import pytest
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.files import FileSource, reading, scan, verify
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.files import FileSource, scan, translate_errors, verify
 
 ID = t.DataField(0, "id", t.BigIntType())
 NAME = t.DataField(1, "name", t.VarCharType())
@@ -115,14 +115,14 @@ NESTED = t.RowType(
 @pytest.mark.parametrize("decimals_as_integers", [True, False])
 def test_types_are_exact(tmp_path: Path, type_: t.DataType, values: list[Any], decimals_as_integers: bool) -> None:
     field = t.DataField(0, "v", type_)
-    table = pa.table([pa.array(values, type_.arrow())], schema=t.arrow_schema([field]))
+    table = pa.table([pa.array(values, type_.arrow())], schema=t.to_arrow_schema([field]))
     file = written(
         tmp_path / "f", table, store_schema=False, store_decimal_as_integer=decimals_as_integers, compression="lz4"
     )
 
     frame = scan([file], [field]).collect()
 
-    assert frame.schema == {"v": polars_dtype(type_)}
+    assert frame.schema == {"v": to_polars_dtype(type_)}
     assert frame.equals(pl.DataFrame(pl.from_arrow(table)).cast(dict(frame.schema)))
 
 
@@ -138,7 +138,7 @@ def test_int96_timestamps(tmp_path: Path, type_: t.DataType) -> None:
 
     frame = scan([file], [t.DataField(0, "v", type_)]).collect()
 
-    assert frame.schema == {"v": polars_dtype(type_)}
+    assert frame.schema == {"v": to_polars_dtype(type_)}
     assert frame["v"].to_physical().to_list() == [1_704_067_200_123_456_000, None]
 
 
@@ -153,14 +153,14 @@ def test_int96_outside_of_64_bits_is_refused_and_never_wrapped(tmp_path: Path, y
 
 
 def test_a_column_that_is_not_there(people: FileSource) -> None:
-    with pytest.raises(Unsupported, match="city"), reading(people.path):
+    with pytest.raises(Unsupported, match="city"), translate_errors(people.path):
         scan([people], [t.DataField(7, "city", t.VarCharType())]).collect()
 
 
 def test_a_column_of_another_type(people: FileSource) -> None:
     with (
         pytest.raises(Unsupported, match=r"people\.parquet: .*.name. is String, not Date"),
-        reading(people.path),
+        translate_errors(people.path),
     ):
         scan([people], [t.DataField(1, "name", t.DateType())]).collect()
 
@@ -168,7 +168,7 @@ def test_a_column_of_another_type(people: FileSource) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     missing = source(tmp_path / "gone.parquet")
 
-    with pytest.raises(FileMissing), reading(missing.path):
+    with pytest.raises(FileMissing), translate_errors(missing.path):
         scan([missing], [ID]).collect()
     with pytest.raises(FileMissing):
         verify(missing)
@@ -180,7 +180,7 @@ def test_a_truncated_file(people: FileSource, keep: float) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
 
-    with pytest.raises(CorruptFile, match=r"people\.parquet"), reading(people.path):
+    with pytest.raises(CorruptFile, match=r"people\.parquet"), translate_errors(people.path):
         scan([people], [ID, NAME]).collect()
     with pytest.raises(CorruptFile, match=f"bytes where metadata says {len(data)}"):
         verify(people)

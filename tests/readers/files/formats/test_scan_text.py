@@ -17,9 +17,9 @@ import pytest
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, scan
-from morrow.readers.files.formats import text_lines
+from morrow.readers.files.formats import text as text_lines
 
 FIELDS = tuple(
     t.DataField(i, name, type_)
@@ -89,7 +89,7 @@ def java_row(**other: Any) -> dict[str, Any]:
 def test_files_of_java(tmp_path: Path, name: str, text: str, quoted: str) -> None:
     frame = scan([source(tmp_path / name, text, 3)], FIELDS, position="at").collect()
 
-    assert frame.drop("at").schema == {each.name: polars_dtype(each.type) for each in FIELDS}
+    assert frame.drop("at").schema == {each.name: to_polars_dtype(each.type) for each in FIELDS}
     first, second, third = frame.to_dicts()
     assert math.isnan(first.pop("f"))
     assert first == java_row(id=0, at=0, bo=True, x=-math.inf)
@@ -100,7 +100,7 @@ def test_files_of_java(tmp_path: Path, name: str, text: str, quoted: str) -> Non
 def test_nested_json(tmp_path: Path) -> None:
     frame = scan([source(tmp_path / "f.json", JAVA_JSON)], [ROW, MAP, ARRAY]).collect()
 
-    assert frame.schema == {each.name: polars_dtype(each.type) for each in (ROW, MAP, ARRAY)}
+    assert frame.schema == {each.name: to_polars_dtype(each.type) for each in (ROW, MAP, ARRAY)}
     days = [{"key": "k", "value": dt.date(1970, 1, 4)}, {"key": "z", "value": None}]
     assert frame.rows() == [
         ({"p": 5, "q": None}, days, [1, None, 3]),

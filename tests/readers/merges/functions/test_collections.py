@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
 from morrow.engine.format.types import (
     ArrayType,
     DataField,
@@ -24,6 +28,8 @@ from morrow.engine.format.types import (
     VarCharType,
     VectorType,
 )
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.merges.functions.collections import hash_codes, is_hashable, sort_by_hash
 from tests.support.aggregates import function, stepped
 
 INTS = ArrayType(True, IntType())
@@ -216,3 +222,205 @@ def test_keytime_has_no_retraction_and_needs_its_time() -> None:
     assert compiled.retract({"value": pl.col("acc")}, pl.col("new")) is None
     with pytest.raises(InvalidArgument, match="which member of the map's rows is the time"):
         function("merge_map_with_keytime", TIMED)
+
+
+# nested_update and nested_partial_update: small tables inside a column.
+
+ROWS = ArrayType(True, RowType(True, (DataField(0, "id", IntType()), DataField(1, "name", VarCharType()))))
+NUMBERS = ArrayType(True, RowType(True, (DataField(0, "x", DoubleType()), DataField(1, "n", IntType()))))
+
+
+def rows(*pairs: tuple[Any, Any] | None) -> list[Any]:
+    return [None if pair is None else {"id": pair[0], "name": pair[1]} for pair in pairs]
+
+
+def numbers(*pairs: tuple[Any, Any]) -> list[Any]:
+    return [{"x": x, "n": n} for x, n in pairs]
+
+
+A, B, C, D = ((number, text) for number, text in enumerate("abcd"))
+
+
+@pytest.mark.parametrize(
+    ("acc", "new", "expected"),
+    [
+        (None, None, None),
+        (rows(A, None), None, rows(A, None)),  # one alone stays as it is
+        (None, rows(None, B), rows(None, B)),
+        (rows(A, None), rows(None, B, A), rows(A, B, A)),  # null rows vanish as soon as two arrays meet
+        (rows(), rows(), rows()),
+        (rows(None), rows(), rows()),
+    ],
+)
+def test_rows_are_appended(acc: Any, new: Any, expected: Any) -> None:
+    assert stepped("agg", "nested_update", ROWS, [(acc, new)]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("limit", "acc", "new", "expected"),
+    [
+        (3, rows(A), rows(None, B, C, D), rows(A, B, C)),
+        (3, rows(A, None), rows(B, C), rows(A, B)),  # a null row takes a place, and then vanishes
+        (3, rows(A, None, B), rows(C), rows(A, None, B)),  # what is full stays as it is
+        (1, rows(A, B), rows(C), rows(A, B)),
+        (0, rows(), rows(A), rows()),
+        (-1, rows(A), rows(B), rows(A)),
+        (1, None, rows(A, B), rows(A, B)),  # one alone is not limited
+    ],
+)
+def test_the_limit_is_on_what_is_appended(limit: int, acc: Any, new: Any, expected: Any) -> None:
+    assert stepped("agg", "nested_update", ROWS, [(acc, new)], count_limit=limit) == [expected]
+
+
+def by_id(table: list[Any] | None) -> dict[Any, Any] | None:
+    if table is None:
+        return None
+    assert len({row["id"] for row in table}) == len(table)
+    return {row["id"]: row["name"] for row in table}
+
+
+@pytest.mark.parametrize(
+    ("limit", "acc", "new", "expected"),
+    [
+        (9, rows(A, B), rows((1, "new"), (1, "newer"), C), {0: "a", 1: "newer", 2: "c"}),
+        (9, rows((None, "x")), rows((None, None), None), {None: None}),  # null is a key, a null row is none
+        (2, rows(A), rows((0, "new"), B), {0: "new"}),  # rows count before they meet their keys
+    ],
+)
+def test_rows_with_the_same_key_are_replaced(limit: int, acc: Any, new: Any, expected: Any) -> None:
+    [result] = stepped("agg", "nested_update", ROWS, [(acc, new)], nested_key=("id",), count_limit=limit)
+    assert by_id(result) == expected
+
+
+def test_one_array_alone_keeps_rows_with_the_same_key() -> None:
+    twice = rows(A, (0, "new"), None)
+    assert stepped("agg", "nested_update", ROWS, [(None, twice), (twice, None)], nested_key=("id",)) == [twice, twice]
+
+
+def test_a_key_of_several_members() -> None:
+    key = ("name", "id")
+    [result] = stepped("agg", "nested_update", ROWS, [(rows(A, (0, None)), rows((0, "z"), A))], nested_key=key)
+    assert sorted(map(str, result)) == sorted(map(str, rows(A, (0, None), (0, "z"))))
+
+
+def test_keys_are_equal_as_binary_rows() -> None:
+    pair = (numbers((0.0, 1), (NAN, 2)), numbers((-0.0, 3), (NAN, 4)))
+    [result] = stepped("agg", "nested_update", NUMBERS, [pair], nested_key=("x",))
+    assert {repr(row["x"]): row["n"] for row in result} == {"0.0": 1, "nan": 4, "-0.0": 3}
+
+
+@pytest.mark.parametrize(
+    ("acc", "taken", "expected"),
+    [
+        (None, rows(A), None),
+        (rows(A, None), None, rows(A, None)),
+        (rows(A, B, A, None), rows(A, None, D), rows(B)),  # all equal rows go, not one each
+        (rows((0, None)), rows((0, None)), rows()),
+        (rows((0, None)), rows((0, "a")), rows((0, None))),
+    ],
+)
+def test_a_retraction_removes_equal_rows(acc: Any, taken: Any, expected: Any) -> None:
+    assert stepped("retract", "nested_update", ROWS, [(acc, taken)]) == [expected]
+
+
+def test_retracted_rows_are_compared_member_by_member() -> None:
+    [left] = stepped("retract", "nested_update", NUMBERS, [(numbers((0.0, 1), (NAN, 2)), numbers((-0.0, 1), (NAN, 2)))])
+    assert [repr(row["x"]) for row in left] == ["nan"]
+
+
+def test_a_retraction_by_key_looks_at_keys_only() -> None:
+    pairs = [(rows(A, B, (1, "z"), None), rows((0, "other"), None)), (None, rows(A)), (rows(None, A), None)]
+    left = stepped("retract", "nested_update", ROWS, pairs, nested_key=("id",))
+    assert left == [rows((1, "z")), None, rows(None, A)]
+
+
+@pytest.mark.parametrize(
+    ("acc", "new", "expected"),
+    [
+        (rows((0, "a"), (1, None)), rows((0, None), (1, "b"), (2, None)), {0: "a", 1: "b", 2: None}),
+        (rows((0, "a"), (0, None), None), rows(None, (0, "c"), (0, None)), {0: "c"}),
+        (rows((None, "a")), rows((None, None)), {None: "a"}),
+        (rows(), rows(), {}),
+        (None, None, None),
+    ],
+)
+def test_partial_update_overwrites_members_that_are_not_null(acc: Any, new: Any, expected: Any) -> None:
+    [result] = stepped("agg", "nested_partial_update", ROWS, [(acc, new)], nested_key=("id",))
+    assert by_id(result) == expected
+
+
+def test_partial_update_leaves_one_array_alone() -> None:
+    alone = rows((0, "a"), (0, None), None)
+    pairs = [(alone, None), (None, alone)]
+    assert stepped("agg", "nested_partial_update", ROWS, pairs, nested_key=("id",)) == [alone, alone]
+    by_id_only = function("nested_partial_update", ROWS, nested_key=("id",))
+    assert by_id_only.retract({"value": pl.col("acc")}, pl.col("new")) is None
+
+
+TABLE = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 3), st.sampled_from([None, "a", "b"]))), max_size=5)
+PAIRS_NESTED = st.lists(st.tuples(TABLE, TABLE), min_size=1, max_size=6)
+
+
+@given(PAIRS_NESTED, st.integers(0, 6))
+def test_keyed_updates_are_those_of_dicts(pairs: list[Any], limit: int) -> None:
+    given = [(rows(*acc), rows(*new)) for acc, new in pairs]
+    results = stepped("agg", "nested_update", ROWS, given, nested_key=("id",), count_limit=limit)
+    for (acc, new), result in zip(pairs, results):
+        if len(acc) >= limit:
+            assert result == rows(*acc)
+        else:
+            appended = [row for row in new if row][: limit - len(acc)]
+            assert by_id(result) == dict([row for row in acc if row] + appended)
+
+
+@given(PAIRS_NESTED)
+def test_partial_updates_are_those_of_dicts(pairs: list[Any]) -> None:
+    given = [(rows(*acc), rows(*new)) for acc, new in pairs]
+    for (acc, new), result in zip(pairs, stepped("agg", "nested_partial_update", ROWS, given, nested_key=("id",))):
+        expected: dict[int, str | None] = {}
+        for number, name in filter(None, acc + new):
+            expected[number] = name or expected.get(number)
+        assert by_id(result) == expected
+
+
+# Java's hash codes, and the order in which its HashSet gives elements back. The codes were printed by Java.
+
+CODES: list[tuple[t.DataType, list[Any], list[int]]] = [
+    (t.VarCharType(), ["a", "abcd", "é", "hello wörld", None], [1485273170, -396302900, 2119106806, -2089953811, 0]),
+    (t.DecimalType(precision=30, scale=2), [Decimal("-1.25"), Decimal("12345678901234567890.12")], [-3873, 494185783]),
+    (t.IntType(), [5, -1, None], [5, -1, 0]),
+    (t.BigIntType(), [5, -1, 1 << 32], [5, 0, 1]),
+    (t.BooleanType(), [True, False], [1231, 1237]),
+    (t.DoubleType(), [1.0, -0.0], [1072693248, -(2**31)]),
+    (t.FloatType(), [1.0, -0.0], [1065353216, -(2**31)]),
+    (t.DateType(), [dt.date(1970, 1, 3)], [2]),
+    (t.TimeType(), [dt.time(0, 0, 1)], [1000]),
+    (t.TimestampType(precision=6), [dt.datetime(1970, 1, 1, 0, 0, 1, 5)], [31 * 1000 + 5000]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "codes"), CODES, ids=[str(kind) for kind, *_ in CODES])
+def test_hash_codes_are_those_of_java(kind: t.DataType, values: list[Any], codes: list[int]) -> None:
+    found = hash_codes(pl.Series(values, dtype=to_polars_dtype(kind)), kind)
+    assert found.astype(np.uint32).view(np.int32).tolist() == codes
+
+
+def ordered(values: list[int]) -> list[int]:
+    frame = pl.DataFrame({"row": pl.repeat(0, len(values), eager=True), "element": pl.Series(values, dtype=pl.Int32)})
+    return sort_by_hash(frame, t.IntType())["element"].to_list()
+
+
+def test_small_integers_come_out_sorted_and_elements_of_one_bucket_as_they_came() -> None:
+    assert ordered([5, 3, 1]) == [1, 3, 5]
+    assert ordered([17, 1, 33, 2]) == [17, 1, 33, 2]  # 17, 1 and 33 share bucket 1 of 16
+
+
+def test_the_table_doubles_when_it_is_three_quarters_full() -> None:
+    twelve, thirteen = [16, *range(11)], [16, *range(12)]
+    assert ordered(twelve) == [16, *range(11)]  # 16 buckets: 16 is in bucket 0
+    assert ordered(thirteen) == [*range(12), 16]  # 32 buckets
+
+
+def test_bytes_and_nested_values_have_no_order() -> None:
+    assert not is_hashable(t.VarBinaryType())
+    assert not is_hashable(t.ArrayType(element=t.IntType()))

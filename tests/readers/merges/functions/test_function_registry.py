@@ -13,7 +13,8 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType, IntType, VarCharType
 from morrow.engine.merge.functions import BUILT_IN
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.merges.functions import AGGREGATORS, VALUE, Aggregator, State, aggregator
+from morrow.readers.merges.functions import AGGREGATORS, find_aggregator
+from morrow.readers.merges.functions.base import VALUE, Aggregator, State
 from tests.support.aggregates import folded, function, stepped
 
 
@@ -88,6 +89,6 @@ def test_a_built_in_function_is_never_replaced(monkeypatch: pytest.MonkeyPatch) 
 def test_what_does_not_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, shortest="no aggregator")
     with pytest.raises(Unsupported, match=r"'median' is not supported; known are last_value, "):
-        aggregator(AggregateCall("median"), IntType())
+        find_aggregator(AggregateCall("median"), IntType())
     with pytest.raises(Unsupported, match=r"'shortest' is not supported; its entry point .* 'no aggregator'"):
-        aggregator(AggregateCall("shortest"), IntType())
+        find_aggregator(AggregateCall("shortest"), IntType())

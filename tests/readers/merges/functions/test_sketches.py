@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import VarBinaryType
-from morrow.readers.merges.functions.sketches import hll_union, theta_union
+from morrow.readers.merges.functions.sketches import merge_hll, merge_theta
 from tests.support.aggregates import function, stepped
 
 BYTES = VarBinaryType()
@@ -104,7 +104,7 @@ def test_a_theta_union_counts_all_values_while_they_fit(first: set[int], second:
         for value in values:
             sketch.update(value)
         images.append(sketch.compact().serialize())
-    union = ds.compact_theta_sketch.deserialize(theta_union(*images, function="theta_sketch"))
+    union = ds.compact_theta_sketch.deserialize(merge_theta(*images, function="theta_sketch"))
     assert union.get_estimate() == len(first | second)
 
 
@@ -126,7 +126,7 @@ def test_an_hll_union_is_near_what_one_sketch_of_all_says(
         for value in values:
             sketch.update(value)
         images.append(sketch.serialize_compact() if compact else sketch.serialize_updatable())
-    union = ds.hll_sketch.deserialize(hll_union(*images, function="hll_sketch"))
+    union = ds.hll_sketch.deserialize(merge_hll(*images, function="hll_sketch"))
     assert union.lg_config_k <= sizes[1]
     error = 6 * 1.04 / 2 ** (union.lg_config_k / 2)
     assert union.get_estimate() == pytest.approx(len(first | second), rel=error, abs=0.5)
@@ -140,7 +140,7 @@ def test_damage_is_a_typed_error_or_another_sketch(image: bytes, patch: bytes, d
     """The library reads beyond images that contradict themselves: they must not reach it."""
     at = data.draw(st.integers(0, len(image)))
     damaged = image[:at] + patch + image[at + len(patch) :]
-    for union, good in ((hll_union, HLL_34), (theta_union, THETA_34)):
+    for union, good in ((merge_hll, HLL_34), (merge_theta, THETA_34)):
         try:
             assert union(damaged, bytes.fromhex(good), function="f")
         except Unsupported as error:

@@ -16,8 +16,8 @@ from polars.testing import assert_frame_equal
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.orc_layout import OrcLayout
-from morrow.engine.format.protobuf import fields as fields_of
+from morrow.engine.format.orc_file import OrcLayout
+from morrow.engine.format.orc_file import parse_fields as fields_of
 from morrow.engine.io.local import LocalStore
 from tests.writers.files.targets import (
     frame,

@@ -1,0 +1,455 @@
+"""The database of a JDBC catalog (SQLite or PostgreSQL), with its tables and statements.
+
+Addresses are ``jdbc:sqlite:...`` and ``jdbc:postgresql://...``. Names and types of the tables are Java's. Every
+statement is a transaction of its own, as in Java. Parameters are written ``?``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from morrow.engine.catalog.settings import URI, Settings
+from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError, Unsupported
+from morrow.engine.io.secrets import StorageOptions
+from morrow.engine.redaction import redact_error, redact_text, register_secrets
+
+if TYPE_CHECKING:
+    import psycopg
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+T = TypeVar("T")
+
+PROPERTY = "jdbc."
+"""The prefix of options of the driver."""
+BUSY_SECONDS = 60.0
+BUSY_SLEEPS = (0.001, 0.02)
+"""Pauses before a busy file is asked again, at first and at most: by SQLite's own, of 100 ms, others would be first."""
+CONNECT_SECONDS = "30"
+JOURNAL = "journal_mode="
+JOURNALS = ("WAL", "DELETE", "TRUNCATE", "PERSIST")
+"""How a file is changed safely; with WAL readers, of which Java leaves some open, do not keep writers out."""
+LOCAL_ZONE = Path("/etc/localtime")
+ZONES = "/zoneinfo/"
+DRIVER_NAMES = {
+    "user": "user",
+    "password": "password",
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "connectTimeout": "connect_timeout",
+    "ApplicationName": "application_name",
+}
+"""The properties of PostgreSQL's driver in Java that are understood -> parameters of libpq."""
+
+
+class Duplicate(Exception):
+    """A row whose key is in the table already."""
+
+
+class Database(ABC):
+    """One database. Several threads may use it; it is pickled without secrets."""
+
+    lock_age: str
+    """SQL of the seconds since a lock was acquired."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    @abstractmethod
+    def ask(self, statement: str, *values: object) -> Rows:
+        """Returns the rows of a query. Raises `StorageError`."""
+
+    @abstractmethod
+    def run(self, statement: str, *values: object) -> int:
+        """Runs a statement; returns the number of rows it changed. Raises `Duplicate`, `StorageError`."""
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Returns whether the database has a table of this name."""
+
+    def failed(self, error: Exception) -> StorageError:
+        """Returns the error of a database that does not do what it was asked."""
+        lines = str(redact_error(error)).strip().splitlines() or [type(error).__name__]
+        return StorageError(f"{self.where}: {lines[0]}; check the option {URI} and whether the database is up")
+
+
+class Sqlite(Database):
+    """A file. Each statement opens it anew, which costs a tenth of a millisecond and suits threads and forks."""
+
+    lock_age = "strftime('%s', 'now') - strftime('%s', acquired_at)"
+
+    def __init__(self, where: str, path: str, journal: str = "") -> None:
+        super().__init__(where)
+        self._path = path
+        if journal:
+            self.ask(f"PRAGMA journal_mode = {journal}")  # the file keeps it
+
+    def ask(self, statement: str, *values: object) -> Rows:
+        return self._with(lambda connection: connection.execute(statement, values).fetchall())
+
+    def run(self, statement: str, *values: object) -> int:
+        return self._with(lambda connection: connection.execute(statement, values).rowcount)
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
+
+    def _with(self, use: Callable[[sqlite3.Connection], T]) -> T:
+        begin, (pause, longest) = time.monotonic(), BUSY_SLEEPS
+        while True:
+            try:
+                is_uri = self._path.startswith("file:")
+                with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None, uri=is_uri)) as connection:
+                    return use(connection)
+            except sqlite3.IntegrityError as error:
+                raise Duplicate(str(error)) from error
+            except sqlite3.Error as error:
+                if not _is_busy(error) or time.monotonic() - begin > BUSY_SECONDS:
+                    raise self.failed(error) from error
+            time.sleep(pause * (1 + random.random()) / 2)
+            pause = min(1.5 * pause, longest)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Returns whether others have the file: a statement, which is a transaction, was not carried out."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class Postgres(Database):
+    """A server. Each thread keeps a connection, and makes another where that one has broken."""
+
+    lock_age = "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))"
+
+    def __init__(self, where: str, parameters: Mapping[str, str]) -> None:
+        super().__init__(where)
+        self._parameters = StorageOptions(parameters, where)
+        self._local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"where": self.where, "_parameters": self._parameters}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._local = threading.local()
+
+    def ask(self, statement: str, *values: object) -> Rows:
+        return self._with(
+            lambda connection: connection.execute(_convert_parameters(statement), values).fetchall(), again=True
+        )
+
+    def run(self, statement: str, *values: object) -> int:
+        return self._with(lambda connection: int(connection.execute(_convert_parameters(statement), values).rowcount))
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.ask("SELECT 1 WHERE to_regclass(?) IS NOT NULL", name))
+
+    def _with(self, use: Callable[[psycopg.Connection[Any]], T], *, again: bool = False) -> T:
+        import psycopg
+
+        connection = self._connection()
+        try:
+            return use(connection)
+        except psycopg.errors.UniqueViolation as error:
+            raise Duplicate(str(redact_error(error))) from error
+        except psycopg.Error as error:
+            if connection.broken or connection.closed:
+                self._local.connection = None
+                if again:  # the server has ended a connection that was idle
+                    return self._with(use)
+            raise self.failed(error) from error
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        import psycopg
+        from psycopg.conninfo import make_conninfo
+
+        # A fork has the connection of its parent, which it must neither use nor close.
+        found = getattr(self._local, "connection", None)
+        if found is None or self._local.process != os.getpid() or found.closed:
+            try:
+                found = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
+            except psycopg.Error as error:
+                raise self.failed(error) from None  # its words have the address
+            self._local.connection, self._local.process = found, os.getpid()
+        return found
+
+
+def open_database(settings: Settings) -> Database:
+    """Returns the database that the option ``uri`` names.
+
+    Raises:
+        InvalidArgument: no address. Unsupported: another database, or a driver that is not installed.
+    """
+    uri = settings.required(URI)
+    for prefix, kind in KINDS.items():
+        if uri.startswith(prefix):
+            return kind(uri, uri.removeprefix(prefix), settings)
+    raise Unsupported(
+        f"a JDBC catalog in {redact_text(uri).partition('?')[0]}",
+        hint="Morrow knows jdbc:sqlite:FILE and jdbc:postgresql://HOST:PORT/DATABASE",
+    )
+
+
+def _open_sqlite(uri: str, rest: str, settings: Settings) -> Database:  # noqa: ARG001  # SQLite has no users
+    path, mark, query = rest.partition("?")
+    journal = query.partition("=")[2].upper() if query.startswith(JOURNAL) else ""
+    if not path or ":memory:" in path or "mode=memory" in rest:
+        raise Unsupported(f"the catalog {uri}", hint="a database in memory is gone with its connection; name a file")
+    if mark and not path.startswith("file:") and journal not in JOURNALS:
+        raise Unsupported(f"the settings in {uri}", hint=f"name the file alone, or with ?{JOURNAL}WAL")
+    return Sqlite(uri, rest if path.startswith("file:") else str(Path(path).expanduser().absolute()), journal)
+
+
+def _open_postgres(uri: str, rest: str, settings: Settings) -> Database:
+    try:
+        import psycopg  # noqa: F401  # is it there?
+    except ImportError as error:
+        raise Unsupported(
+            "a JDBC catalog in PostgreSQL without psycopg", hint="pip install 'morrow[postgres]'"
+        ) from error
+    parts = urlsplit(uri.removeprefix("jdbc:"))
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given |= {key.removeprefix(PROPERTY): value for key, value in settings.raw.items() if key.startswith(PROPERTY)}
+    register_secrets({"password": given.get("password", "")})
+    if unknown := sorted(set(given) - set(DRIVER_NAMES)):
+        known = ", ".join(sorted(DRIVER_NAMES))
+        raise InvalidArgument(f"unknown properties of PostgreSQL: {', '.join(unknown)}; known are {known}")
+    parameters = {"connect_timeout": CONNECT_SECONDS} | {DRIVER_NAMES[key]: value for key, value in given.items()}
+    try:
+        places = {"host": parts.hostname, "port": parts.port and str(parts.port), "dbname": unquote(parts.path[1:])}
+    except ValueError as error:
+        raise InvalidArgument(f"the address {redact_text(uri)}: {error}") from error
+    if zone := _find_local_zone():
+        parameters["options"] = f"-c TimeZone={zone}"  # in which locks note their time, as Java's driver does
+    where = f"jdbc:postgresql:{rest.partition('?')[0]}"
+    return Postgres(where, parameters | {key: value for key, value in places.items() if value})
+
+
+KINDS: dict[str, Callable[[str, str, Settings], Database]] = {
+    "jdbc:sqlite:": _open_sqlite,
+    "jdbc:postgresql:": _open_postgres,
+}
+
+
+def _find_local_zone() -> str | None:
+    """Returns the name of this machine's time zone, as a JVM on it would find it; None where it has none."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        return named if all(c.isalnum() or c in "/_+-" for c in named) else None
+    with suppress(OSError):
+        target = str(LOCAL_ZONE.resolve())
+        if ZONES in target:
+            return target.rpartition(ZONES)[2]
+    return None
+
+
+def _convert_parameters(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+TABLES = "paimon_tables"
+DATABASE_PROPERTIES = "paimon_database_properties"
+TABLE_PROPERTIES = "paimon_table_properties"
+VIEWS = "paimon_views"
+LOCKS = "paimon_distributed_locks"
+
+EXISTS = "exists"
+MAX_NAME = 255
+MAX_VALUE = 1000
+
+_KEY = f"VARCHAR({MAX_NAME}) NOT NULL"
+_VALUE = f"VARCHAR({MAX_VALUE})"
+COLUMNS = {
+    TABLES: f"catalog_key {_KEY}, database_name {_KEY}, table_name {_KEY}, "
+    "PRIMARY KEY (catalog_key, database_name, table_name)",
+    DATABASE_PROPERTIES: f"catalog_key {_KEY}, database_name {_KEY}, property_key VARCHAR({MAX_NAME}), "
+    f"property_value {_VALUE}, PRIMARY KEY (catalog_key, database_name, property_key)",
+    TABLE_PROPERTIES: f"catalog_key {_KEY}, database_name {_KEY}, table_name {_KEY}, property_key {_KEY}, "
+    f"property_value {_VALUE}, PRIMARY KEY (catalog_key, database_name, table_name, property_key)",
+    VIEWS: f"catalog_key {_KEY}, database_name {_KEY}, view_name {_KEY}, view_schema TEXT NOT NULL, "
+    "PRIMARY KEY (catalog_key, database_name, view_name)",
+}
+LOCK_COLUMNS = (
+    "lock_id VARCHAR({most}) NOT NULL, acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, "
+    "expire_time_seconds BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
+)
+OF_DATABASE = "catalog_key = ? AND database_name = ?"
+OF_TABLE = f"{OF_DATABASE} AND table_name = ?"
+
+
+@dataclass(frozen=True)
+class CatalogRows:
+    """The rows of the catalog `key` in a database: several catalogs may share one."""
+
+    database: Database
+    key: str
+
+    def prepare(self, lock_key_length: int | None) -> None:
+        """Makes the tables that are not there; that of locks where the length of their keys is given."""
+        wanted = dict(COLUMNS)
+        if lock_key_length is not None:
+            wanted[LOCKS] = LOCK_COLUMNS.format(most=lock_key_length)
+        for name, columns in wanted.items():
+            if self.database.has_table(name):
+                continue
+            try:
+                with suppress(Duplicate):  # PostgreSQL's word for another one that makes it now
+                    self.database.run(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+            except StorageError:
+                if not self.database.has_table(name):
+                    raise
+
+    # Databases
+
+    def databases(self) -> list[str]:
+        """Returns the names of all databases, sorted: of those that have properties, tables or views."""
+        homes = (TABLES, DATABASE_PROPERTIES, VIEWS)
+        union = " UNION ".join(f"SELECT database_name FROM {home} WHERE catalog_key = ?" for home in homes)
+        return sorted(row[0] for row in self.database.ask(union, *[self.key] * len(homes)))
+
+    def has_database(self, name: str) -> bool:
+        homes = (TABLES, DATABASE_PROPERTIES, VIEWS)
+        union = " UNION ALL ".join(f"SELECT 1 FROM {home} WHERE {OF_DATABASE}" for home in homes)
+        return bool(self.database.ask(f"{union} LIMIT 1", *[self.key, name] * len(homes)))
+
+    def add_database(self, name: str, properties: Mapping[str, str]) -> bool:
+        """Adds a database with these properties; returns False where there is one."""
+        if self.has_database(name):
+            return False
+        _check_length(name)
+        _check_properties(f"property of the database {name}", properties)
+        rows = [(self.key, name, key, value) for key, value in {EXISTS: "true", **properties}.items()]
+        insert = f"INSERT INTO {DATABASE_PROPERTIES} VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))}"
+        try:
+            self.database.run(insert, *chain.from_iterable(rows))
+        except Duplicate:
+            return False
+        return True
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Returns the properties of a database but for the mark that it exists."""
+        query = f"SELECT property_key, property_value FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE}"
+        rows = self.database.ask(query, self.key, name)
+        return {str(key): str(value) for key, value in rows if key != EXISTS and value is not None}
+
+    def change_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
+        """Sets some properties of a database, if it is still there, and removes others."""
+        _check_properties(f"property of the database {name}", properties)
+        rows = [(self.key, name, key, value) for key, value in properties.items()]
+        if rows:
+            homes = " OR ".join(
+                f"EXISTS (SELECT 1 FROM {home} WHERE {OF_DATABASE})" for home in (TABLES, DATABASE_PROPERTIES, VIEWS)
+            )
+            self.database.run(
+                f"INSERT INTO {DATABASE_PROPERTIES} (catalog_key, database_name, property_key, property_value) "
+                f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))}) AS given WHERE {homes} "
+                "ON CONFLICT (catalog_key, database_name, property_key) "
+                "DO UPDATE SET property_value = excluded.property_value",
+                *chain.from_iterable(rows),
+                *[self.key, name] * 3,
+            )
+        gone = tuple(removed)
+        if gone:
+            marks = ", ".join("?" * len(gone))
+            query = f"DELETE FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE} AND property_key IN ({marks})"
+            self.database.run(query, self.key, name, *gone)
+
+    def remove_database(self, name: str) -> None:
+        for home in (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, VIEWS):
+            self.database.run(f"DELETE FROM {home} WHERE {OF_DATABASE}", self.key, name)
+
+    def views(self, database: str) -> list[str]:
+        """Returns the names of the views of a database, sorted."""
+        rows = self.database.ask(f"SELECT view_name FROM {VIEWS} WHERE {OF_DATABASE}", self.key, database)
+        return sorted(row[0] for row in rows)
+
+    def view(self, database: str, view: str) -> str | None:
+        """Returns the JSON of a view, None where there is none."""
+        query = f"SELECT view_schema FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
+        rows = self.database.ask(query, self.key, database, view)
+        return str(rows[0][0]) if rows else None
+
+    def add_view(self, database: str, view: str, json: str) -> bool:
+        """Adds a view; returns False when there is one of this name."""
+        try:
+            self.database.run(f"INSERT INTO {VIEWS} VALUES (?, ?, ?, ?)", self.key, database, view, json)
+        except Duplicate:
+            return False
+        return True
+
+    def remove_view(self, database: str, view: str) -> bool:
+        """Removes a view; returns False when there was none."""
+        query = f"DELETE FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
+        return self.database.run(query, self.key, database, view) > 0
+
+    # Tables
+
+    def tables(self, database: str) -> list[str]:
+        """Returns the names of the tables of a database, sorted."""
+        rows = self.database.ask(f"SELECT table_name FROM {TABLES} WHERE {OF_DATABASE}", self.key, database)
+        return sorted(row[0] for row in rows)
+
+    def has_table(self, database: str, table: str) -> bool:
+        return bool(self.database.ask(f"SELECT 1 FROM {TABLES} WHERE {OF_TABLE}", self.key, database, table))
+
+    def add_table(self, database: str, table: str) -> None:
+        """Adds a table. Raises `AlreadyExists`."""
+        try:
+            self.database.run(f"INSERT INTO {TABLES} VALUES (?, ?, ?)", self.key, database, table)
+        except Duplicate as error:
+            raise AlreadyExists(f"{self.database.where}: there is a table {database}.{table} already") from error
+
+    def remove_table(self, database: str, table: str) -> bool:
+        """Removes a table with its properties; returns False where there is none."""
+        removed = self.database.run(f"DELETE FROM {TABLES} WHERE {OF_TABLE}", self.key, database, table)
+        self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
+        return removed > 0
+
+    def rename_table(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Renames a table with its properties. Raises `AlreadyExists`."""
+        for home in (TABLES, TABLE_PROPERTIES):
+            try:
+                update = f"UPDATE {home} SET database_name = ?, table_name = ? WHERE {OF_TABLE}"
+                self.database.run(update, *new, self.key, *old)
+            except Duplicate as error:
+                raise AlreadyExists(f"{self.database.where}: there is a table {'.'.join(new)} already") from error
+
+    def set_properties(self, database: str, table: str, properties: Mapping[str, str]) -> None:
+        """Replaces the properties of a table."""
+        self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
+        for name, value in properties.items():
+            with suppress(Duplicate):  # another one does the same
+                self.database.run(
+                    f"INSERT INTO {TABLE_PROPERTIES} VALUES (?, ?, ?, ?, ?)", self.key, database, table, name, value
+                )
+
+
+def check_properties(table: str, properties: Mapping[str, str]) -> None:
+    """Raises `InvalidArgument` for options that the database has no room for."""
+    _check_length(table)
+    _check_properties(f"option of {table}", properties, "; open the catalog with sync-all-properties=false")
+
+
+def _check_properties(what: str, properties: Mapping[str, str], hint: str = "") -> None:
+    for name, value in properties.items():
+        if len(name) > MAX_NAME or len(value) > MAX_VALUE:
+            raise InvalidArgument(
+                f"the {what}, {name[:MAX_NAME]!r}, is longer than a JDBC catalog keeps: {MAX_NAME} characters of "
+                f"name and {MAX_VALUE} of value{hint}"
+            )
+
+
+def _check_length(name: str) -> None:
+    if len(name) > MAX_NAME:
+        raise InvalidArgument(f"the name {name[:40]!r}... has {len(name)} characters, a JDBC catalog keeps {MAX_NAME}")

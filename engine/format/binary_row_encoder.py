@@ -1,0 +1,366 @@
+"""Encoders of BinaryRow: columns to rows and to their hash codes, and single rows value by value.
+
+The layout is in `morrow.engine.format.binary_row`. Rows consist of 8-byte words, so all rows of a batch are one int64
+buffer. Variable-length values are copied one word of every value at a time: the loops below run over the words of the
+longest value, never over rows. A null wide DECIMAL or TIMESTAMP still has a zeroed variable part, as in the rows
+that Paimon projects for partitions and bucket keys; hash codes and partition bytes depend on it.
+
+For one row, setting up columns takes longer than writing the values. `encode_value_row` writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.arrow_buffers import (
+    Bytes,
+    Column,
+    Ints,
+    find_byte_spans,
+    read_fixed_values,
+    read_validity,
+    read_wide_values,
+    to_arrow_array,
+)
+from morrow.engine.format.binary_row import (
+    DECIMAL_WIDTH,
+    HEADER_BITS,
+    INLINE_MARK,
+    MAX_COMPACT_DECIMAL_PRECISION,
+    MAX_COMPACT_TIMESTAMP_PRECISION,
+    MAX_INLINE_LENGTH,
+    SLOT_WIDTH,
+    Value,
+    compute_bit_set_width,
+    compute_fixed_width,
+)
+from morrow.engine.format.murmur import hash_words, iterate_waves
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+from morrow.engine.units import NANOS_PER_MILLI
+
+HASH_BATCH = 1 << 16
+"""The number of rows hashed at a time: their words and temporaries stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows without their arity, back to back: row i is ``words[edges[i]:edges[i + 1]]`` (int64, little-endian)."""
+
+    words: Ints
+    edges: Ints
+
+    def row(self, index: int) -> bytes:
+        return self.words[self.edges[index] : self.edges[index + 1]].tobytes()
+
+    def hash_codes(self) -> npt.NDArray[np.int32]:
+        """Returns Paimon's hash code of each row: 32-bit Murmur3 over its 4-byte words, seed 42."""
+        return hash_words(self.words.view("<u4"), self.edges[:-1] * 2, np.diff(self.edges) * 2)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """One encoded column: a slot for each row, without the offset of its variable part, and the variable parts.
+
+    That of row i has ``sizes[i]`` words; ``words(rows, w)`` is word `w` of those of `rows`, which must have one.
+    """
+
+    slots: Ints
+    sizes: Ints | None = None
+    words: Callable[[Ints, int], Ints] | None = None
+
+
+def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> EncodedRows:
+    """Encodes columns of equal length into rows with the header INSERT.
+
+    Values are cast to `types` first. Up to precision 3, timestamps are truncated to milliseconds.
+
+    Raises:
+        InvalidArgument: a column does not fit its type, or lengths differ.
+        Unsupported: a nested value.
+    """
+    arrays = [to_arrow_array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    count = len(arrays[0]) if arrays else 0
+    if any(len(array) != count for array in arrays):
+        raise InvalidArgument(f"columns of different lengths {[len(array) for array in arrays]} do not make rows")
+    encoded = [_ENCODERS.get(type(kind), _encode_nulls)(array, kind) for array, kind in zip(arrays, types, strict=True)]
+    fixed_words = compute_fixed_width(len(types)) // 8
+    row_words = np.full(count, fixed_words, np.int64)
+    for column in encoded:
+        if column.sizes is not None:
+            row_words += column.sizes
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(row_words)])
+    words = np.zeros(int(edges[-1]), np.int64)
+    begin = edges[:-1]
+    _write_null_bits(words, begin, arrays)
+    cursor = np.full(count, fixed_words, np.int64)
+    for i, column in enumerate(encoded):
+        slots = column.slots
+        if column.sizes is not None and column.words is not None:
+            slots = np.where(column.sizes > 0, slots | cursor * 8 << 32, slots)
+            for word, active in iterate_waves(column.sizes):
+                words[begin[active] + cursor[active] + word] = column.words(active, word)
+            cursor = cursor + column.sizes
+        words[begin + compute_bit_set_width(len(types)) // 8 + i] = slots
+    return EncodedRows(words, edges)
+
+
+def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
+    """Encodes one row as metadata stores it, arity first. None is null.
+
+    Raises:
+        InvalidArgument: a value does not fit its type.
+        Unsupported: a nested value.
+    """
+    columns = [_to_array(value, kind) for value, kind in zip(values, types, strict=True)]
+    row = encode_columns(columns, types).row(0) if columns else bytes(compute_fixed_width(0))
+    return struct.pack(">i", len(types)) + row
+
+
+def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
+    """Returns Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
+    if not columns:
+        raise InvalidArgument("a row without columns has no hash: name at least one bucket key")
+    batches = range(0, max(len(columns[0]), 1), HASH_BATCH)
+    parts = (encode_columns([c.slice(at, HASH_BATCH) for c in columns], types).hash_codes() for at in batches)
+    return np.concatenate(list(parts))
+
+
+def _to_array(value: Value, kind: DataType) -> pa.Array:
+    target = kind.arrow()
+    try:
+        if isinstance(value, np.datetime64):
+            return pa.array(np.array([value], "datetime64[ns]"))
+        if pa.types.is_timestamp(target):
+            return pa.array([value], pa.timestamp("us", target.tz))
+        return pa.array([value], target)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InvalidArgument(f"{value!r} does not fit {kind}: {error}") from error
+
+
+def _write_null_bits(words: Ints, begin: Ints, arrays: Sequence[pa.Array]) -> None:
+    for i, array in enumerate(arrays):
+        if array.null_count:
+            word, bit = divmod(HEADER_BITS + i, 64)
+            words[begin[~read_validity(array)] + word] |= np.uint64(1 << bit).astype(np.int64)
+
+
+def _make_plain_encoder(dtype: str, unsigned: str) -> Callable[[pa.Array, DataType], _Encoded]:
+    """Returns the encoder of a type whose slot begins with its value; the rest of the slot is zero."""
+
+    def encode(array: pa.Array, _: DataType) -> _Encoded:
+        return _Encoded(read_fixed_values(array, dtype).view(unsigned).astype(np.int64))
+
+    return encode
+
+
+def _encode_boolean(array: pa.Array, _: DataType) -> _Encoded:
+    return _Encoded(array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def _encode_decimal(array: pa.Array, kind: DataType) -> _Encoded:
+    assert isinstance(kind, DecimalType)
+    unscaled = read_wide_values(array)
+    if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
+        return _Encoded(np.ascontiguousarray(unscaled[:, 0]))
+    digits = to_big_endian(unscaled)
+    length = np.where(read_validity(array), compute_twos_complement_length(digits), 0)
+    positions = np.arange(DECIMAL_WIDTH) + (DECIMAL_WIDTH - length)[:, None]
+    shifted = np.take_along_axis(digits, np.minimum(positions, DECIMAL_WIDTH - 1), axis=1)
+    words = np.where(positions < DECIMAL_WIDTH, shifted, 0).astype(np.uint8).view(np.int64)
+    return _Encoded(length, np.full(len(array), DECIMAL_WIDTH // 8), lambda rows, word: words[rows, word])
+
+
+def to_big_endian(words: Ints) -> Bytes:
+    """Returns the bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
+    return np.ascontiguousarray(words[:, ::-1]).byteswap().view(np.uint8).reshape(-1, DECIMAL_WIDTH)
+
+
+def compute_twos_complement_length(digits: Bytes) -> Ints:
+    """Returns the fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
+    magnitude = digits ^ np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+    first = np.argmax(magnitude > 0, axis=1)
+    leading = np.take_along_axis(magnitude, first[:, None], axis=1)[:, 0]
+    length = DECIMAL_WIDTH - first + (leading >= 0x80)
+    return np.where(leading == 0, 1, length).astype(np.int64)
+
+
+def _encode_timestamp(array: pa.Array, kind: DataType) -> _Encoded:
+    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    ticks = read_fixed_values(array, "<i8")
+    per_milli = {"s": 0, "ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}[array.type.unit]
+    millis, rest = (ticks * 1_000, 0 * ticks) if per_milli == 0 else np.divmod(ticks, per_milli)
+    if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION:
+        return _Encoded(millis)
+    nanos = rest * (NANOS_PER_MILLI // max(per_milli, 1))
+    return _Encoded(nanos, np.ones(len(array), np.int64), lambda rows, _: millis[rows])
+
+
+def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
+    buffer, begin, length = find_byte_spans(array)
+    padded = np.concatenate([buffer, np.zeros(SLOT_WIDTH, np.uint8)])
+    unaligned = np.lib.stride_tricks.as_strided(padded[:SLOT_WIDTH].view("<u8"), (len(padded) - SLOT_WIDTH + 1,), (1,))
+
+    def words(rows: Ints, word: int) -> Ints:
+        """Returns bytes ``8 * word`` to ``8 * word + 8`` of the values of `rows`, zeros after their ends."""
+        missing = np.maximum(SLOT_WIDTH * (word + 1) - length[rows], 0)
+        found = unaligned[begin[rows] + SLOT_WIDTH * word]
+        mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (8 * np.minimum(missing, SLOT_WIDTH - 1)).astype(np.uint64)
+        kept: Ints = np.where(missing < SLOT_WIDTH, found & mask, np.uint64(0)).view(np.int64)
+        return kept
+
+    inline = length <= MAX_INLINE_LENGTH
+    short = words(np.arange(len(array)), 0) | (INLINE_MARK - 256 | length) << 56
+    slots = np.where(read_validity(array), np.where(inline, short, length), 0)
+    return _Encoded(slots, np.where(inline, 0, (length + SLOT_WIDTH - 1) // SLOT_WIDTH), words)
+
+
+def _encode_nulls(array: pa.Array, kind: DataType) -> _Encoded:
+    """Encodes null slots: nested columns have no statistics, and no other use in metadata."""
+    if array.null_count < len(array):
+        raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
+    return _Encoded(np.zeros(len(array), np.int64))
+
+
+_ENCODERS: dict[type[DataType], Callable[[pa.Array, DataType], _Encoded]] = {
+    BooleanType: _encode_boolean,
+    TinyIntType: _make_plain_encoder("i1", "u1"),
+    SmallIntType: _make_plain_encoder("<i2", "<u2"),
+    IntType: _make_plain_encoder("<i4", "<u4"),
+    BigIntType: _make_plain_encoder("<i8", "<i8"),
+    FloatType: _make_plain_encoder("<f4", "<u4"),
+    DoubleType: _make_plain_encoder("<f8", "<i8"),
+    DecimalType: _encode_decimal,
+    CharType: _encode_bytes,
+    VarCharType: _encode_bytes,
+    BinaryType: _encode_bytes,
+    VarBinaryType: _encode_bytes,
+    DateType: _make_plain_encoder("<i4", "<u4"),
+    TimeType: _make_plain_encoder("<i4", "<u4"),
+    TimestampType: _encode_timestamp,
+    LocalZonedTimestampType: _encode_timestamp,
+}
+
+PER_MILLI = {"ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}
+TICKS = (pl.Date, pl.Time, pl.Datetime)
+"""Types whose values are numbers of their unit; Python's would have fewer digits."""
+EXACT = Context(prec=38)
+
+Slot: TypeAlias = tuple[int, bytes]
+"""The number in a slot, without the offset of the variable part, and that part."""
+Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
+"""Makes the slot of a value, its type and its dtype."""
+
+
+def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:
+    """Returns one row of columns as metadata stores it, arity first; the columns have the dtypes of `polars_types`.
+
+    Raises:
+        Unsupported: a nested value.
+    """
+    nulls, slots, variable = 0, bytearray(), bytearray()
+    for i, (column, kind) in enumerate(zip(columns, types, strict=True)):
+        value = (column.cast(pl.Int64) if isinstance(column.dtype, TICKS) else column)[row]
+        if value is None:
+            nulls |= 1 << (HEADER_BITS + i)
+            slot, part = 0, bytes(_find_null_width(kind))
+        else:
+            encode: Encode = _SLOTS.get(type(kind), _refuse_nested)
+            slot, part = encode(value, kind, column.dtype)
+        if part:
+            slot |= (compute_fixed_width(len(types)) + len(variable)) << 32
+            variable += part
+        slots += (slot % (1 << 64)).to_bytes(SLOT_WIDTH, "little")
+    return (
+        struct.pack(">i", len(types)) + nulls.to_bytes(compute_bit_set_width(len(types)), "little") + slots + variable
+    )
+
+
+def _find_null_width(kind: t.DataType) -> int:
+    if isinstance(kind, t.DecimalType):
+        return DECIMAL_WIDTH if kind.precision > MAX_COMPACT_DECIMAL_PRECISION else 0
+    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
+        return SLOT_WIDTH if kind.precision > MAX_COMPACT_TIMESTAMP_PRECISION else 0
+    return 0
+
+
+def _make_number_encoder(bits: int) -> Encode:
+    return lambda value, _, __: (value % (1 << bits), b"")
+
+
+def _make_float_encoder(form: str) -> Encode:
+    return lambda value, _, __: (int.from_bytes(struct.pack(form, value), "little"), b"")
+
+
+def _encode_bytes_value(value: bytes | str, _: t.DataType, __: pl.DataType) -> Slot:
+    data = value.encode() if isinstance(value, str) else value
+    if len(data) <= MAX_INLINE_LENGTH:
+        return int.from_bytes(data, "little") | (INLINE_MARK | len(data)) << 56, b""
+    return len(data), data + bytes(-len(data) % SLOT_WIDTH)
+
+
+def _encode_decimal_value(value: Decimal, kind: t.DataType, _: pl.DataType) -> Slot:
+    assert isinstance(kind, t.DecimalType)
+    unscaled = int(value.scaleb(kind.scale, EXACT))
+    if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
+        return unscaled, b""
+    length = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    return length, unscaled.to_bytes(length, "big", signed=True) + bytes(DECIMAL_WIDTH - length)
+
+
+def _encode_timestamp_value(value: int, kind: t.DataType, dtype: pl.DataType) -> Slot:
+    assert isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and isinstance(dtype, pl.Datetime)
+    per_milli = PER_MILLI[dtype.time_unit]
+    millis, rest = divmod(value, per_milli)
+    if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION:
+        return millis, b""
+    return rest * (NANOS_PER_MILLI // per_milli), struct.pack("<q", millis)
+
+
+def _refuse_nested(_: Any, kind: t.DataType, __: pl.DataType) -> Slot:
+    raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
+
+
+_SLOTS: Mapping[type[t.DataType], Encode] = {
+    t.BooleanType: _make_number_encoder(8),
+    t.TinyIntType: _make_number_encoder(8),
+    t.SmallIntType: _make_number_encoder(16),
+    t.IntType: _make_number_encoder(32),
+    t.BigIntType: _make_number_encoder(64),
+    t.FloatType: _make_float_encoder("<f"),
+    t.DoubleType: _make_float_encoder("<d"),
+    t.DecimalType: _encode_decimal_value,
+    **dict.fromkeys((t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType), _encode_bytes_value),
+    t.DateType: _make_number_encoder(32),
+    t.TimeType: lambda value, _, __: (value // NANOS_PER_MILLI, b""),
+    t.TimestampType: _encode_timestamp_value,
+    t.LocalZonedTimestampType: _encode_timestamp_value,
+}

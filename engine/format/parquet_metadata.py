@@ -1,0 +1,280 @@
+"""Footers and page headers of Parquet files: Thrift's compact protocol, and limits on pages.
+
+Unsigned numbers are varints of 7 bits, signed ones zigzag; a field is a byte ``id delta << 4 | type`` (delta 0: the id
+follows), a struct ends with 0, a list begins with ``size << 4 | type`` (15: the size follows).
+
+No schema is needed to decode them. Arrow trusts the numbers of a page header: a few bytes can claim, and with a
+good codec decompress to, gigabytes. `check_page_sizes` therefore reads the headers of a metadata file before Arrow
+allocates memory for its pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from morrow.engine.errors import CorruptFile
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(1, 11)
+STRUCT = 12
+LONG_LIST = 15
+DOUBLE_BYTES = 8
+MAX_SHIFT_BITS = 63
+"""The bits of a 64-bit number below its last group of seven."""
+MAX_NESTING = 32
+"""The most levels of nested structs and lists; those of Parquet stay below ten."""
+
+Struct = dict[int, tuple[int, Any]]
+"""A struct: field id -> (wire type, value), in the order of ids."""
+
+
+class ThriftError(ValueError):
+    """The bytes end too early, or do not follow the protocol."""
+
+
+class Items(list[Any]):
+    """The items of a list, with their wire type."""
+
+    def __init__(self, kind: int, items: Iterable[Any]) -> None:
+        super().__init__(items)
+        self.kind = kind
+
+
+def decode_thrift(data: bytes) -> Struct:
+    """Decodes a struct of any schema. Raises `ThriftError`."""
+    return decode_thrift_from(data, 0)[0]
+
+
+def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tuple[Struct, int]:
+    """Decodes the struct that begins at `start`; returns it and its end.
+
+    Structs nested deeper than `levels` come back empty. Raises `ThriftError`.
+    """
+    try:
+        return _decode_struct(data, start, 1, levels)
+    except IndexError:
+        raise ThriftError("the bytes end within a struct") from None
+
+
+def encode_thrift(node: Struct) -> bytes:
+    """Encodes a struct, the reverse of `decode_thrift`."""
+    out = bytearray()
+    _put_struct(out, node)
+    return bytes(out)
+
+
+# --- decoding: each function takes a position and returns the one behind; IndexError is the end of the bytes ---
+
+
+def _decode_struct(data: bytes, at: int, depth: int, levels: int) -> tuple[Struct, int]:
+    """Decodes a struct. Written for speed, as the next function is: a file has many page headers."""
+    if depth > MAX_NESTING:
+        raise ThriftError(f"more than {MAX_NESTING} structs in each other")
+    if depth > levels:
+        return {}, _skip_struct(data, at, depth)
+    node: Struct = {}
+    field = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head >> 4:
+            field += head >> 4
+        else:
+            field, at = _decode_zigzag(data, at)
+        if kind in (I32, I64, I16):
+            number = data[at]
+            at += 1
+            if number >= 0x80:
+                number, at = _decode_varint(data, at - 1)
+            node[field] = kind, number >> 1 ^ -(number & 1)
+        elif kind in (TRUE, FALSE):
+            node[field] = kind, kind == TRUE
+        else:
+            value, at = _decode_value(data, at, kind, depth, levels)
+            node[field] = kind, value
+    return node, at + 1
+
+
+def _skip_struct(data: bytes, at: int, depth: int) -> int:
+    """Returns the end of the struct that begins at `at`, without decoding it."""
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if not head >> 4:
+            _, at = _decode_varint(data, at)
+        if kind in (I32, I64, I16):
+            while data[at] & 0x80:
+                at += 1
+            at += 1
+        elif kind == BINARY:
+            length, at = _decode_varint(data, at)
+            at += length
+        elif kind not in (TRUE, FALSE):
+            _, at = _decode_value(data, at, kind, depth, depth)
+    return at + 1
+
+
+def _decode_value(data: bytes, at: int, kind: int, depth: int, levels: int) -> tuple[Any, int]:
+    if kind == STRUCT:
+        return _decode_struct(data, at, depth + 1, levels)
+    if kind == BINARY:
+        length, at = _decode_varint(data, at)
+        return _take_bytes(data, at, length)
+    if kind in (I16, I32, I64):
+        return _decode_zigzag(data, at)
+    if kind in (LIST, SET):
+        return _decode_items(data, at, depth + 1, levels)
+    if kind == DOUBLE:
+        return _take_bytes(data, at, DOUBLE_BYTES)
+    if kind in (TRUE, FALSE, BYTE):
+        return data[at], at + 1
+    raise ThriftError(f"no type has the number {kind}")
+
+
+def _decode_items(data: bytes, at: int, depth: int, levels: int) -> tuple[Items, int]:
+    head = data[at]
+    size, at = _decode_varint(data, at + 1) if head >> 4 == LONG_LIST else (head >> 4, at + 1)
+    if depth > MAX_NESTING or size > len(data) - at:  # an item takes a byte at least
+        raise ThriftError(f"a list of {size} items, {depth} deep")
+    items = Items(head & 15, ())
+    for _ in range(size):
+        item, at = _decode_value(data, at, items.kind, depth, levels)
+        items.append(item)
+    return items, at
+
+
+def _take_bytes(data: bytes, at: int, length: int) -> tuple[bytes, int]:
+    end = at + length
+    if end > len(data):
+        raise IndexError
+    return data[at:end], end
+
+
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+    result = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, at
+        shift += 7
+        if shift > MAX_SHIFT_BITS:
+            raise ThriftError("a number of more than 64 bits")
+
+
+def _decode_zigzag(data: bytes, at: int) -> tuple[int, int]:
+    number, at = _decode_varint(data, at)
+    return number >> 1 ^ -(number & 1), at
+
+
+# --- encoding ---
+
+
+def _put_struct(out: bytearray, node: Struct) -> None:
+    last = 0
+    for field in sorted(node):
+        kind, value = node[field]
+        if kind in (TRUE, FALSE):
+            kind = TRUE if value else FALSE
+        delta = field - last
+        if 0 < delta <= LONG_LIST:
+            out.append(delta << 4 | kind)
+        else:
+            out.append(kind)
+            _put_zigzag(out, field)
+        if kind not in (TRUE, FALSE):
+            _put(out, kind, value)
+        last = field
+    out.append(0)
+
+
+def _put_varint(out: bytearray, number: int) -> None:
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _put_zigzag(out: bytearray, number: int) -> None:
+    _put_varint(out, number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def _put_binary(out: bytearray, value: bytes) -> None:
+    _put_varint(out, len(value))
+    out += value
+
+
+def _put_list(out: bytearray, items: Items) -> None:
+    if len(items) < LONG_LIST:
+        out.append(len(items) << 4 | items.kind)
+    else:
+        out.append(LONG_LIST << 4 | items.kind)
+        _put_varint(out, len(items))
+    for item in items:
+        _put(out, items.kind, item)
+
+
+def _put(out: bytearray, kind: int, value: Any) -> None:
+    _PUT.get(kind, bytearray.append)(out, value)
+
+
+_PUT: dict[int, Callable[[bytearray, Any], None]] = {
+    **dict.fromkeys((I16, I32, I64), _put_zigzag),
+    BINARY: _put_binary,
+    **dict.fromkeys((LIST, SET), _put_list),
+    STRUCT: _put_struct,
+    DOUBLE: bytearray.extend,
+}
+
+TAIL_BYTES = 8
+"""The end of a file: the length of the footer, and the magic."""
+ROWS, ROW_GROUPS = 3, 4
+"""FileMetaData."""
+COLUMNS, GROUP_ROWS = 1, 3
+"""RowGroup."""
+DATA_OFFSET, DICTIONARY_OFFSET, STORED = 9, 11, 7
+"""ColumnMetaData, which is member 3 of ColumnChunk."""
+METADATA = 3
+PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
+"""PageHeader."""
+
+
+def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:
+    """Checks that a Parquet file claims at most `most_rows` rows, and `most_bytes` bytes of pages.
+
+    Raises:
+        CorruptFile: it claims more, or its footer or a page header is damaged.
+    """
+    try:
+        length = int.from_bytes(data[-TAIL_BYTES : -TAIL_BYTES // 2], "little")
+        footer = decode_thrift(data[-TAIL_BYTES - length : -TAIL_BYTES])
+        rows = sum(group[GROUP_ROWS][1] for group in footer[ROW_GROUPS][1])
+        unpacked = sum(_iterate_page_sizes(data, footer))
+    except (ThriftError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CorruptFile(where, f"the footer or a page header of the Parquet file is damaged ({error})") from error
+    if not 0 <= rows <= most_rows or rows != footer[ROWS][1]:
+        raise CorruptFile(where, f"it claims {rows} rows, more than its {len(data)} bytes can name files")
+    if unpacked > most_bytes:
+        raise CorruptFile(where, "it decompresses to more than a file of its size can hold")
+
+
+def _iterate_page_sizes(data: bytes, footer: Struct) -> Iterator[int]:
+    """Yields the size of each page in bytes, decompressed."""
+    for group in footer[ROW_GROUPS][1]:
+        for chunk in group[COLUMNS][1]:
+            column: Struct = chunk[METADATA][1]
+            if column[STORED][1] == 0:
+                continue
+            offsets = [column[member][1] for member in (DATA_OFFSET, DICTIONARY_OFFSET) if member in column]
+            at = min(offset for offset in offsets if offset > 0)
+            end = at + column[STORED][1]
+            if not 0 < at <= end <= len(data):
+                raise ThriftError("a column lies outside of the file")
+            while at < end:
+                header, at = decode_thrift_from(data, at)
+                stored, unpacked = header[PAGE_STORED][1], header[PAGE_UNCOMPRESSED][1]
+                if stored < 0 or unpacked < 0:
+                    raise ThriftError("a page of less than no bytes")
+                yield unpacked
+                at += stored

@@ -1,0 +1,262 @@
+"""The options for reading a table, by batch reads and by streams.
+
+Options that change what a read returns are parsed here, or refused by name if Morrow does not handle them. Options
+that only affect writing or a particular engine are kept as text in `raw` and change nothing.
+
+Unknown options belong to other software and change nothing. But a damaged byte of a schema file, or a typing error
+at the creation of the table, must not turn an option that decides which rows are read into an unknown one. So keys
+that look like a misspelling of such an option are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.metadata_json import find_meant_name, is_misspelling
+from morrow.engine.options.declarations import AnyOption, Declared, Options, Stage, bind_option, read_values
+from morrow.engine.options.declared import scans
+from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
+from morrow.engine.options.declared.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    FORCE_LOOKUP,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
+)
+from morrow.engine.options.declared.scans import (
+    SCAN_FALLBACK_BRANCH,
+    SCAN_PRIMARY_BRANCH,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+)
+from morrow.engine.options.declared.table import (
+    BUCKET,
+    BUCKET_FUNCTION_TYPE,
+    BUCKET_KEY,
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_EXTERNAL_PATHS,
+    DATA_FILE_PATH_DIRECTORY,
+    INDEX_FILE_IN_DATA_FILE_DIR,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    ROW_TRACKING_ENABLED,
+)
+from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.registry import BY_ANY_KEY, COLUMN_OPTIONS, OPTIONS, refuse_options
+
+TRAVEL: tuple[AnyOption, ...] = (
+    *(SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, SCAN_WATERMARK, SCAN_VERSION),
+)
+"""Options that select the snapshot to read."""
+TRAVEL_KEYS = tuple(each.key for each in TRAVEL)
+DESCENDING = "descending"
+
+
+class TableOptions(msgspec.Struct, frozen=True):
+    """The options of a table that reads depend on, parsed; `given` holds all of them as text."""
+
+    given: Options = msgspec.field(default_factory=Options)
+    merge_engine: str = bind_option(MERGE_ENGINE)
+    bucket: int = bind_option(BUCKET)
+    bucket_key: tuple[str, ...] = bind_option(BUCKET_KEY)
+    bucket_function: str = bind_option(BUCKET_FUNCTION_TYPE)
+    file_format: str = bind_option(FILE_FORMAT)
+    thin_mode: bool = bind_option(DATA_FILE_THIN_MODE)
+    deletion_vectors: bool = bind_option(DELETION_VECTORS_ENABLED)
+    changelog_producer: ChangelogProducer = bind_option(CHANGELOG_PRODUCER)
+    force_lookup: bool = bind_option(FORCE_LOOKUP)
+    ignore_delete: bool = bind_option(IGNORE_DELETE)
+    sequence_fields: tuple[str, ...] = bind_option(SEQUENCE_FIELD)
+    sequence_order: str = bind_option(SEQUENCE_FIELD_SORT_ORDER)
+    partition_default_name: str = bind_option(PARTITION_DEFAULT_NAME)
+    legacy_partition_name: bool = bind_option(PARTITION_LEGACY_NAME)
+    data_directory: str | None = bind_option(DATA_FILE_PATH_DIRECTORY)
+    external_roots: tuple[str, ...] = bind_option(DATA_FILE_EXTERNAL_PATHS)
+    index_in_data_dir: bool = bind_option(INDEX_FILE_IN_DATA_FILE_DIR)
+    file_index_enabled: bool = bind_option(FILE_INDEX_READ_ENABLED)
+    row_tracking: bool = bind_option(ROW_TRACKING_ENABLED)
+    data_evolution: bool = bind_option(DATA_EVOLUTION_ENABLED)
+    fallback_branch: str | None = bind_option(SCAN_FALLBACK_BRANCH)
+    primary_branch: str | None = bind_option(SCAN_PRIMARY_BRANCH)
+    travel: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.given)
+
+    @property
+    def raw(self) -> Mapping[str, str]:
+        """All options as text, including those for other software."""
+        return self.given.raw
+
+    @property
+    def other_branch(self) -> str | None:
+        """The branch that is read beside main; a blank name means none, as in Java."""
+        return next((name for name in (self.fallback_branch, self.primary_branch) if name and name.strip()), None)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether compactions look up a key's rows in higher levels."""
+        return self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether the least of the sequence fields is the newest."""
+        return self.sequence_order == DESCENDING
+
+
+def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
+    """Parses and checks the options of one schema; `where` (table folder) goes into errors.
+
+    Raises:
+        Unsupported: an option at a value that changes what reads return and that Morrow does not handle.
+        InvalidArgument: a value that does not parse, or a key that is a slip away from one that decides about rows.
+    """
+    refuse_options(raw, where, Stage.READING)
+    refuse_slips(raw, where)
+    options = Options(dict(raw), where)
+    parsed: dict[str, Any] = read_values(TableOptions, options)
+    parsed["data_directory"] = _parse_folder(parsed["data_directory"], options)
+    travel = {each.key: text for each in TRAVEL if (text := options.text(each)) is not None}
+    return TableOptions(given=options, travel=travel, **parsed)
+
+
+def _parse_folder(value: str | None, options: Options) -> str | None:
+    folder = (value or "").strip("/")
+    if ".." in folder.split("/"):
+        raise InvalidArgument(
+            f"{options.where}: the option {DATA_FILE_PATH_DIRECTORY} = {value!r} leads outside of the table"
+        )
+    return folder or None
+
+
+FIELDS_WORD = "fields"
+READ_BY = tuple(key for option in OPTIONS.values() if option.rows for key in option.keys)
+"""Options that decide which rows a batch read returns: a key one slip away from one is not taken for unknown."""
+MIN_HEAD_LENGTH = 4
+"""The least number of characters at its beginning that identify an option."""
+FIELD_OPTIONS = tuple(suffix for suffix, option in COLUMN_OPTIONS.items() if option.rows)
+
+
+def refuse_slips(raw: Mapping[str, str], where: str) -> None:
+    """Checks the keys of a table's options.
+
+    Raises:
+        InvalidArgument: a key is a slip away from an option that decides which rows a read returns.
+    """
+    for key in raw:
+        if key not in BY_ANY_KEY and (meant := _find_meant(key)) is not None:
+            raise InvalidArgument(
+                f"{where}: the option {key!r} looks like a slip or a damage of {meant!r}, which decides which rows are "
+                "read; correct or remove it in the newest schema file, or restore that from a backup"
+            )
+
+
+@lru_cache(maxsize=1 << 12)
+def _find_meant(key: str) -> str | None:
+    parts = key.split(".")
+    first, between, last = parts[0], parts[1:-1], parts[-1]
+    if between and last in COLUMN_OPTIONS:
+        return (
+            f"{FIELDS_WORD}.{'.'.join(between)}.{last}"
+            if last in FIELD_OPTIONS and is_misspelling(first, FIELDS_WORD)
+            else None
+        )
+    if (
+        first == FIELDS_WORD
+        and between
+        and (meant := find_meant_name(last, FIELD_OPTIONS) or _find_uncut(last)) is not None
+    ):
+        return f"{FIELDS_WORD}.{'.'.join(between)}.{meant}"
+    if not between and last in FIELD_OPTIONS and first.startswith(FIELDS_WORD):
+        return f"{FIELDS_WORD}.{first[len(FIELDS_WORD) + 1 :]}.{last}"  # the dot before the column is another character
+    return find_meant_name(key, READ_BY)
+
+
+def _find_uncut(name: str) -> str | None:
+    """Returns the column option of which `name` is the beginning and the end, with more than half of it cut out."""
+    for meant in FIELD_OPTIONS:
+        head = next((i for i, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), len(name))
+        if MIN_HEAD_LENGTH <= head < len(name) < len(meant) and meant.endswith(name[head:]):
+            return meant
+    return None
+
+
+FULL, LATEST = "full", "latest"
+BEGINNINGS = {
+    "default": FULL,
+    "full": FULL,
+    "latest-full": FULL,
+    "latest": LATEST,
+    "from-snapshot": LATEST,
+    "from-snapshot-full": FULL,
+    "from-timestamp": LATEST,
+}
+"""``scan.mode`` -> whether a stream starts with all rows."""
+OF_BATCHES = (scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK, scans.SCAN_VERSION)
+"""Options for the time travel of batches, at which no stream can begin."""
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    """`start` is ``full`` or ``latest``; `snapshot` and `timestamp` (milliseconds or text) are its origin, if set.
+
+    `bound` is the greatest watermark that is read, `delay` the least age of a snapshot, `interval` the time between
+    checks for a new one.
+    """
+
+    start: str = FULL
+    snapshot: int | None = None
+    timestamp: int | str | None = None
+    consumer_id: str | None = bind_option(scans.CONSUMER_ID)
+    begins_anew: bool = bind_option(scans.CONSUMER_IGNORE_PROGRESS)
+    bound: int | None = bind_option(scans.SCAN_BOUNDED_WATERMARK)
+    delay: timedelta | None = bind_option(scans.STREAMING_READ_SNAPSHOT_DELAY)
+    interval: timedelta | None = bind_option(scans.CONTINUOUS_DISCOVERY_INTERVAL)
+
+
+def parse_stream_options(options: Options, *, begins: bool) -> StreamOptions:
+    """Parses the options.
+
+    Args:
+        begins: whether they say where the stream begins; False where the caller does.
+
+    Raises:
+        InvalidArgument: a value that does not parse, or a mode without the option that it needs.
+        Unsupported: a start mode that streams do not have.
+    """
+    refuse_options(options.raw, options.where, Stage.STREAMING)
+    parsed = read_values(StreamOptions, options)
+    if not begins:
+        return StreamOptions(**parsed)
+    start, millis = _parse_start(options), options.get(scans.SCAN_TIMESTAMP_MILLIS)
+    timestamp = options.get(scans.SCAN_TIMESTAMP) if millis is None else millis
+    return StreamOptions(start=start, snapshot=options.get(scans.SCAN_SNAPSHOT_ID), timestamp=timestamp, **parsed)
+
+
+def _parse_start(options: Options) -> str:
+    for each in OF_BATCHES:
+        if options.has(each):
+            raise Unsupported(f"a stream of a table with the option {each}", where=options.where, hint="say its start")
+    mode = options.get(scans.SCAN_MODE)
+    if mode not in BEGINNINGS:
+        raise Unsupported(f"a stream with {scans.SCAN_MODE} = {mode}", where=options.where, hint="say its start")
+    by_time: tuple[Declared[int | None] | Declared[str | None], ...]
+    by_time = (scans.SCAN_TIMESTAMP_MILLIS, scans.SCAN_TIMESTAMP)
+    by_id = (scans.SCAN_SNAPSHOT_ID,)
+    needed = {"from-snapshot": by_id, "from-snapshot-full": by_id, "from-timestamp": by_time}.get(mode, ())
+    if needed and not any(map(options.has, needed)):
+        raise InvalidArgument(f"{options.where}: {scans.SCAN_MODE} = {mode} needs the option {needed[0]}")
+    if mode == scans.SCAN_MODE.default and any(map(options.has, (*by_id, *by_time))):
+        return LATEST
+    return BEGINNINGS[mode]

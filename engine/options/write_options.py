@@ -1,0 +1,194 @@
+"""The options for writing a table: files, buffers, compaction, changelog, manifests, commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from morrow.engine.options.declarations import Declared, Options, Stage, bind_option, read_values
+from morrow.engine.options.declared import files, maintenance, merging, scans, table
+from morrow.engine.options.kinds import ChangelogProducer, LookupCompact
+from morrow.engine.options.registry import refuse_options
+
+APPEND_TARGET_FILE_SIZE = 256 << 20
+KEYED_TARGET_FILE_SIZE = 128 << 20
+RUNS_ABOVE_TRIGGER = 3
+NO_HOUR = -1
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """The options that writers depend on, parsed; sizes are in bytes, defaults those of a table with a primary key."""
+
+    given: Options = msgspec.field(default_factory=Options)
+    # Files
+    file_format: str = bind_option(files.FILE_FORMAT)
+    format_per_level: Mapping[int, str] = bind_option(files.FILE_FORMAT_PER_LEVEL)
+    compression: str = bind_option(files.FILE_COMPRESSION)
+    compression_per_level: Mapping[int, str] = bind_option(files.FILE_COMPRESSION_PER_LEVEL)
+    zstd_level: int = bind_option(files.FILE_COMPRESSION_ZSTD_LEVEL)
+    block_size: int | None = bind_option(files.FILE_BLOCK_SIZE)
+    target_file_size: int = KEYED_TARGET_FILE_SIZE
+    data_file_prefix: str = bind_option(files.DATA_FILE_PREFIX)
+    thin_mode: bool = bind_option(files.DATA_FILE_THIN_MODE)
+    stats_mode: str = bind_option(files.METADATA_STATS_MODE)
+    stats_mode_per_level: Mapping[int, str] = bind_option(files.METADATA_STATS_MODE_PER_LEVEL)
+    stats_dense_store: bool = bind_option(files.METADATA_STATS_DENSE_STORE)
+    stats_keep_first: int = bind_option(files.METADATA_STATS_KEEP_FIRST_N_COLUMNS)
+    suffix_includes_compression: bool = bind_option(files.FILE_SUFFIX_INCLUDE_COMPRESSION)
+    file_index_in_manifest: int = bind_option(files.FILE_INDEX_IN_MANIFEST_THRESHOLD)
+    # Changelog
+    changelog_producer: ChangelogProducer = bind_option(merging.CHANGELOG_PRODUCER)
+    changelog_row_deduplicate: bool = bind_option(merging.CHANGELOG_PRODUCER_ROW_DEDUPLICATE)
+    changelog_ignored_fields: tuple[str, ...] = bind_option(merging.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS)
+    changelog_file_prefix: str = bind_option(files.CHANGELOG_FILE_PREFIX)
+    changelog_format: str | None = bind_option(files.CHANGELOG_FILE_FORMAT)
+    changelog_compression: str | None = bind_option(files.CHANGELOG_FILE_COMPRESSION)
+    changelog_stats_mode: str | None = bind_option(files.CHANGELOG_FILE_STATS_MODE)
+    # Buffers
+    write_only: bool = bind_option(maintenance.WRITE_ONLY)
+    write_buffer: int = bind_option(files.WRITE_BUFFER_SIZE)
+    spillable: bool = bind_option(files.WRITE_BUFFER_SPILLABLE)
+    rowkind_field: str | None = bind_option(merging.ROWKIND_FIELD)
+    ignore_update_before: bool = bind_option(merging.IGNORE_UPDATE_BEFORE)
+    delete_rows_for_changelog: bool = bind_option(merging.DELETE_FORCE_PRODUCE_CHANGELOG)
+    # Buckets
+    dynamic_bucket_rows: int = bind_option(table.DYNAMIC_BUCKET_TARGET_ROW_NUM)
+    dynamic_bucket_initial: int | None = bind_option(table.DYNAMIC_BUCKET_INITIAL_BUCKETS)
+    dynamic_bucket_most: int = bind_option(table.DYNAMIC_BUCKET_MAX_BUCKETS)
+    dynamic_partition_overwrite: bool = bind_option(maintenance.DYNAMIC_PARTITION_OVERWRITE)
+    overwrite_upgrade: bool = bind_option(maintenance.OVERWRITE_UPGRADE)
+    postpone_buckets: int = bind_option(table.POSTPONE_DEFAULT_BUCKET_NUM)
+    postpone_fixed: bool = bind_option(table.POSTPONE_BATCH_WRITE_FIXED_BUCKET)
+    # Compaction
+    run_trigger: int = bind_option(maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    run_stop_trigger: int = maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER.default + RUNS_ABOVE_TRIGGER
+    levels: int = maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER.default + 1
+    size_amplification: int = bind_option(maintenance.COMPACTION_MAX_SIZE_AMPLIFICATION_PERCENT)
+    size_ratio: int = bind_option(maintenance.COMPACTION_SIZE_RATIO)
+    force_up_level_zero: bool = bind_option(maintenance.COMPACTION_FORCE_UP_LEVEL_0)
+    off_peak_hours: tuple[int, int] | None = None
+    off_peak_size_ratio: int = bind_option(maintenance.COMPACTION_OFFPEAK_RATIO)
+    optimization_interval: timedelta | None = bind_option(maintenance.COMPACTION_OPTIMIZATION_INTERVAL)
+    total_size_threshold: int | None = bind_option(maintenance.COMPACTION_TOTAL_SIZE_THRESHOLD)
+    incremental_size_threshold: int | None = bind_option(maintenance.COMPACTION_INCREMENTAL_SIZE_THRESHOLD)
+    file_num_limit: int = bind_option(maintenance.COMPACTION_FILE_NUM_LIMIT)
+    append_min_files: int = bind_option(maintenance.COMPACTION_MIN_FILE_NUM)
+    small_file_ratio: float = bind_option(maintenance.COMPACTION_SMALL_FILE_RATIO)
+    open_file_cost: int = bind_option(scans.SOURCE_SPLIT_OPEN_FILE_COST)
+    delete_ratio: float = bind_option(maintenance.COMPACTION_DELETE_RATIO_THRESHOLD)
+    force_rewrite_all: bool = bind_option(maintenance.COMPACTION_FORCE_REWRITE_ALL_FILES)
+    full_compaction_commits: int | None = bind_option(maintenance.FULL_COMPACTION_DELTA_COMMITS)
+    force_lookup: bool = bind_option(merging.FORCE_LOOKUP)
+    lookup_wait: bool = bind_option(merging.LOOKUP_WAIT)
+    lookup_compact: LookupCompact = bind_option(merging.LOOKUP_COMPACT)
+    lookup_compact_interval: int = 2 * maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER.default
+    bucket_append_ordered: bool = bind_option(table.BUCKET_APPEND_ORDERED)
+    incremental_clustering: bool = bind_option(maintenance.CLUSTERING_INCREMENTAL)
+    # Deletion vectors
+    deletion_vectors: bool = bind_option(merging.DELETION_VECTORS_ENABLED)
+    bitmap64: bool = bind_option(merging.DELETION_VECTORS_BITMAP64)
+    deletion_file_size: int = bind_option(merging.DELETION_VECTOR_INDEX_FILE_TARGET_SIZE)
+    # Manifests and commits
+    manifest_format: str = bind_option(maintenance.MANIFEST_FORMAT)
+    manifest_compression: str = bind_option(maintenance.MANIFEST_COMPRESSION)
+    manifest_target_size: int = bind_option(maintenance.MANIFEST_TARGET_FILE_SIZE)
+    manifest_full_compaction: int = bind_option(maintenance.MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE)
+    manifest_merge_count: int = bind_option(maintenance.MANIFEST_MERGE_MIN_COUNT)
+    manifest_drop_stats: bool = bind_option(maintenance.MANIFEST_DELETE_FILE_DROP_STATS)
+    force_compact: bool = bind_option(maintenance.COMMIT_FORCE_COMPACT)
+    commit_timeout: timedelta | None = bind_option(maintenance.COMMIT_TIMEOUT)
+    commit_retries: int = bind_option(maintenance.COMMIT_MAX_RETRIES)
+    commit_min_wait: timedelta = bind_option(maintenance.COMMIT_MIN_RETRY_WAIT)
+    commit_max_wait: timedelta = bind_option(maintenance.COMMIT_MAX_RETRY_WAIT)
+    force_create_snapshot: bool = bind_option(maintenance.COMMIT_FORCE_CREATE_SNAPSHOT)
+    commit_user_prefix: str | None = bind_option(maintenance.COMMIT_USER_PREFIX)
+
+    def __hash__(self) -> int:
+        return hash(self.given)
+
+    @property
+    def raw(self) -> Mapping[str, str]:
+        """All options as text, including those for other software."""
+        return self.given.raw
+
+    @property
+    def max_level(self) -> int:
+        """The bottom level of the merge tree."""
+        return self.levels - 1
+
+    def format_of(self, level: int) -> str:
+        """Returns the file format of data files at this level."""
+        return self.format_per_level.get(level, self.file_format)
+
+    def compression_of(self, level: int) -> str:
+        """Returns the codec of data files at this level."""
+        return self.compression_per_level.get(level, self.compression)
+
+
+def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> WriteOptions:
+    """Parses the options that writers depend on.
+
+    Args:
+        keyed: whether the table has a primary key, on which some defaults depend.
+
+    Raises:
+        InvalidArgument: a value that does not parse.
+        Unsupported: an unknown choice, or an option that Morrow's writers would not honour.
+    """
+    refuse_options(raw, where, Stage.WRITING)
+    options = Options(dict(raw), where)
+    parsed = read_values(WriteOptions, options) | _read_triggers(options) | _replace_zeros(options)
+    target = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
+    return WriteOptions(
+        given=options,
+        **parsed
+        | {
+            "target_file_size": options.get(files.TARGET_FILE_SIZE) or target,
+            "off_peak_hours": _read_off_peak_hours(options),
+            # Both ask for a snapshot of an empty commit.
+            "force_create_snapshot": parsed["force_create_snapshot"]
+            or not options.get(maintenance.SNAPSHOT_IGNORE_EMPTY_COMMIT),
+        },
+    )
+
+
+def count_levels(options: Options) -> int:
+    """Returns the number of levels of a merge tree: one above the compaction trigger, if not set."""
+    given = options.get(maintenance.NUM_LEVELS)
+    return options.get(maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1 if given is None else given
+
+
+def _read_triggers(options: Options) -> dict[str, Any]:
+    """Returns the options whose defaults follow the compaction trigger."""
+    trigger = options.get(maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    stop = options.get(maintenance.NUM_SORTED_RUN_STOP_TRIGGER)
+    interval = options.get(merging.LOOKUP_COMPACT_MAX_INTERVAL)
+    return {
+        "run_stop_trigger": max(trigger, trigger + RUNS_ABOVE_TRIGGER if stop is None else stop),
+        "levels": count_levels(options),
+        "lookup_compact_interval": max(trigger, 2 * trigger if interval is None else interval),
+    }
+
+
+def _replace_zeros(options: Options) -> dict[str, Any]:
+    """Returns options for which 0 means unset: no file, buffer or count has that size."""
+    declared: dict[str, Declared[Any]] = {
+        "write_buffer": files.WRITE_BUFFER_SIZE,
+        "deletion_file_size": merging.DELETION_VECTOR_INDEX_FILE_TARGET_SIZE,
+        "manifest_target_size": maintenance.MANIFEST_TARGET_FILE_SIZE,
+        "dynamic_bucket_initial": table.DYNAMIC_BUCKET_INITIAL_BUCKETS,
+        "full_compaction_commits": maintenance.FULL_COMPACTION_DELTA_COMMITS,
+        "commit_min_wait": maintenance.COMMIT_MIN_RETRY_WAIT,
+        "commit_max_wait": maintenance.COMMIT_MAX_RETRY_WAIT,
+    }
+    return {name: options.get(each) or each.default for name, each in declared.items()}
+
+
+def _read_off_peak_hours(options: Options) -> tuple[int, int] | None:
+    """Returns the first hour and the hour after the last, which may be on the next day; None when there are none."""
+    start = options.get(maintenance.COMPACTION_OFFPEAK_START_HOUR)
+    end = options.get(maintenance.COMPACTION_OFFPEAK_END_HOUR)
+    return None if NO_HOUR in (start, end) or start == end else (start, end)

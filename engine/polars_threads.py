@@ -1,0 +1,78 @@
+"""Care for the threads of Polars: eager steps on small frames, and a check against forked processes.
+
+A table of a few files is planned in some dozen steps on small frames. Waiting for a thread of Polars takes longer
+than such a step, and on a busy machine a hundred times as long: these functions start no query.
+
+The threads of Polars stay in the parent of a forked process, and a query in the child would wait for them forever.
+So queries in a fork are refused. Processes that are forked before the first query, as Spark's workers are, run
+queries like any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import TypeVar
+
+import polars as pl
+
+from morrow.engine.errors import Unsupported
+
+MAX_SMALL_ROWS = 1 << 8
+"""Rows of metadata that Python goes through before Polars has begun."""
+
+
+def deduplicate_values(column: pl.Series) -> pl.Series:
+    """Returns each value of a column once, in any order."""
+    return column[:1] if column.n_unique() == 1 else column.unique()
+
+
+def filter_rows(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
+    """Returns the rows for which a mask without nulls is true: the frame itself where that are all."""
+    return frame if mask.all() else frame.filter(mask)
+
+
+def select_columns(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Returns those of these columns that a frame has, in their order; no query runs."""
+    there = frozenset(frame.columns)
+    return frame[[name for name in names if name in there]]
+
+
+def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Returns the rows of frames of one schema, at least one of them, one after another; no value is copied."""
+    return reduce(pl.DataFrame.vstack, frames)
+
+
+T = TypeVar("T")
+
+_first: int | None = None
+"""The process that ran the first query: this one, or one that this one was forked from."""
+
+
+def check_process() -> None:
+    """Notes that this process runs queries.
+
+    Raises:
+        Unsupported: it was forked from one that has run some.
+    """
+    global _first
+    process = os.getpid()
+    if _first is None:
+        _first = process
+    elif _first != process:
+        raise Unsupported(
+            "a query in a process that was forked from one which has run queries",
+            hint="start processes by multiprocessing's 'spawn' or 'forkserver', or fork before the first query",
+        )
+
+
+def refuse_in_fork(values: Iterator[T]) -> Iterator[T]:
+    """Yield the values; raises `Unsupported` in a fork of the process that computes them, as `check_process`."""
+    while True:
+        check_process()
+        try:
+            value = next(values)
+        except StopIteration:
+            return
+        yield value

@@ -1,0 +1,214 @@
+"""Text for people with terminal control characters and secrets removed, in this one place.
+
+Names, option values and file contents come with a table of any origin; URLs and messages of libraries may repeat a
+password. Errors, log messages, reprs and what the command line shows on a screen go through `shown`. Data that other
+programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, MutableMapping
+from threading import Lock
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+E = TypeVar("E", bound=BaseException)
+
+HIDDEN = "***"
+MIN_SECRET_LENGTH = 6
+"""The least length, in characters, of a secret that is searched for by itself: a shorter one is part of other words."""
+MAX_SECRETS = 10_000
+MAX_NAMED_COLUMNS = 40
+"""Columns that an error names."""
+
+MIN_SIMILARITY = 0.6
+"""Of two names, one of which may be meant by the other; difflib's measure."""
+
+# Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
+UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+NEXT_LINE = "\n(?! )"
+"""A line break that may come from a name: the line is indented, so that it is not taken for one of Morrow's."""
+
+SECRET_WORDS = (
+    r"secret|passw(?:or)?d|passphrase|token|credential|signature|private[-_.]?key|account[-_.]?key|access[-_.]?key|"
+    r"api[-_.]?key|sas[-_.]?key|encryption[-_.]?key|customer[-_.]?key|master[-_.]?key|service[-_.]?account"
+)
+SECRET_NAME = rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization"
+OF_COLUMN = r"^(?:fields|file-index)\."
+"""Options in whose names columns stand: a column may be called token."""
+# Patterns as text: `re` compiles each when it is first used, which most processes never do.
+_USERINFO = r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@"
+_PARAMETER = rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
+_NAMED = (
+    rf"(?i)((?<![\w.-])[\w.-]{{0,64}}(?:{SECRET_WORDS})[\w.-]{{0,64}}[\"']?"
+    r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
+)
+_BEARER = r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}"
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCS_", "GCP_", "S3_", "OSS_", "MINIO_", "ARM_", "MORROW_")
+
+_secrets: OrderedDict[str, None] = OrderedDict()
+_lock = Lock()
+
+
+def register_secrets(options: Mapping[str, str] | None = None, *, url: str = "") -> None:
+    """Registers the secrets among options of a store, and the password in its URL: they are hidden from now on."""
+    found = [value for key, value in (options or {}).items() if is_secret(key) and isinstance(value, str)]
+    for text in (url, *(options or {}).values()):
+        if isinstance(text, str):
+            found += [match[2].partition(":")[2] for match in re.finditer(_USERINFO, text)]
+    with _lock:
+        for secret in found:
+            if _is_findable(secret):
+                _secrets[secret] = None
+        while len(_secrets) > MAX_SECRETS:
+            _secrets.popitem(last=False)
+
+
+def is_secret(name: str) -> bool:
+    """Returns whether an option or environment variable of this name holds a secret."""
+    return re.search(SECRET_NAME, name) is not None and re.search(OF_COLUMN, name) is None
+
+
+def hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns options for display, by name; values that are secrets by their name and passwords in URLs are hidden."""
+    return {key: HIDDEN if is_secret(key) else redact_text(value) for key, value in sorted(options.items())}
+
+
+def clean_text(text: str) -> str:
+    """Returns the text without secrets and terminal control characters. Harmless text is unchanged."""
+    return escape_controls(redact_text(text))
+
+
+def clean_lines(text: str) -> str:
+    """Returns Morrow's own lines with line breaks kept, each of them `clean_text`."""
+    return "\n".join(map(clean_text, text.split("\n")))
+
+
+def escape_to_line(text: str) -> str:
+    """Returns the text on one line, secrets left as they are: a value in a table for display."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escape_controls(text: str) -> str:
+    """Returns the text with control characters, directional overrides and lone surrogates as escapes."""
+    if text.isprintable():
+        return text
+    return re.sub(NEXT_LINE, "\n  ", re.sub(UNPRINTABLE, _escape_match, text))
+
+
+def redact_text(text: str) -> str:
+    """Returns the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
+    if "=" in text or ":" in text or len(text.split(None, 1)) > 1:  # as all that the patterns find; a path has none
+        text = re.sub(_USERINFO, _hide_password, text)
+        text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
+        text = re.sub(_NAMED, _hide_value, text)
+        text = re.sub(_BEARER, rf"\1 {HIDDEN}", text)
+    # Registered secrets come last: one of them may be part of the name by which another is found.
+    for secret in _list_known_secrets():
+        for form in {secret, quote(secret, safe=""), quote(secret), unquote(secret)}:
+            if form in text:
+                text = text.replace(form, HIDDEN)
+    return text
+
+
+def redact_error(error: E) -> E:
+    """Returns another library's error without secrets in its messages and notes: it may be the cause of one of ours.
+
+    Its own chain of causes is cleaned too.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        words = tuple(redact_text(word) if isinstance(word, str) else word for word in one.args)
+        if words != one.args:
+            one.args = words
+        notes = getattr(one, "__notes__", None)
+        if notes:
+            one.__notes__ = [redact_text(note) for note in notes]
+        one = one.__cause__ or one.__context__
+    return error
+
+
+class RedactingLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose messages are `clean_text`. Created by `get_logger`."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if self.isEnabledFor(level):
+            text = str(msg) % args if args else str(msg)
+            super().log(level, "%s", clean_text(text), **kwargs)
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        return msg, kwargs
+
+
+def get_logger(name: str) -> RedactingLogger:
+    """Returns the logger of this name, for messages that contain text from tables."""
+    return RedactingLogger(logging.getLogger(name))
+
+
+def _list_known_secrets() -> Iterable[str]:
+    with _lock:
+        known = list(_secrets)
+    # By name: it takes as long to read a value as to look at its name, and few are asked for.
+    names = [name for name in os.environ if name.upper().startswith(_ENVIRONMENT) and is_secret(name)]
+    environment = [os.environ.get(name, "") for name in names]
+    # The longest first: one secret may be part of another.
+    return sorted({*known, *filter(_is_findable, environment)}, key=len, reverse=True)
+
+
+def _is_findable(secret: str) -> bool:
+    """Returns whether a secret is searched for by itself: it is long enough, and not a word such as "password".
+
+    A test store whose secret is "secret" would otherwise remove that word from every message; its value is still hidden
+    where its option names it.
+    """
+    return len(secret) >= MIN_SECRET_LENGTH and re.fullmatch(SECRET_WORDS, secret, re.IGNORECASE) is None
+
+
+def _escape_match(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _hide_password(found: re.Match[str]) -> str:
+    # In Azure URLs a container alone precedes the @ too.
+    hides = ":" in found[2] or found[1].lower().startswith(("http", "ftp"))
+    return f"{found[1]}{HIDDEN}@" if hides else found[0]
+
+
+def _hide_value(found: re.Match[str]) -> str:
+    value = found[2]
+    mark = value[0] if value[0] in "\"'" else ""
+    return f"{found[1]}{mark}{HIDDEN}{mark}"
+
+
+def list_public_names(value: object) -> list[str]:
+    """Returns the attributes that users call, sorted: what ``dir`` and completion show."""
+    return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
+
+
+def format_columns(names: Iterable[str]) -> str:
+    """Returns ``the columns are a, b, c``; of wide tables the first, and how many more there are."""
+    known = [*names]
+    more = f" and {len(known) - MAX_NAMED_COLUMNS:,} more" if len(known) > MAX_NAMED_COLUMNS else ""
+    return f"the columns are {', '.join(known[:MAX_NAMED_COLUMNS])}{more}"
+
+
+def suggest_name(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Returns ``did you mean 'x'? `` for the names that are nearest to one that is not there, or empty text.
+
+    Capitals make no difference.
+    """
+    from difflib import get_close_matches  # imported when something went wrong
+
+    folded = {other.casefold(): other for other in known}
+    near = get_close_matches(name.casefold(), folded, n=most, cutoff=MIN_SIMILARITY)
+    return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? " if near else ""

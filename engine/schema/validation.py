@@ -1,0 +1,612 @@
+"""The rules for a schema and its options before it is stored: those of Paimon 1.4.2, and of Morrow's writers.
+
+A rule is a function that takes a `Proposal` and raises if it is broken. The rules run in order, the cheapest first.
+The rules about features of other writers hold for tables that Morrow changes without writing to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from morrow.engine.arguments import check_text
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.format.file_formats import get_written_format
+from morrow.engine.format.file_index.builder import PREFIX as INDEXES
+from morrow.engine.format.file_index.builder import find_requested_indexes
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
+from morrow.engine.format.types import (
+    MAX_LENGTH,
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BlobType,
+    CharType,
+    DataField,
+    DataType,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    SmallIntType,
+    TimestampType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    VariantType,
+    VectorType,
+)
+from morrow.engine.merge.engines import check_merge
+from morrow.engine.merge.field_options import check_new_field_names, split_names
+from morrow.engine.names import KEY_PREFIX
+from morrow.engine.options import Options, TableOptions, parse_options
+from morrow.engine.options.declarations import FIELDS, AnyOption
+from morrow.engine.options.declared import scans
+from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD
+from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
+from morrow.engine.options.declared.maintenance import (
+    CLUSTERING_INCREMENTAL,
+    FULL_COMPACTION_DELTA_COMMITS,
+    PARTITION_EXPIRATION_TIME,
+)
+from morrow.engine.options.declared.merging import (
+    AGGREGATE_FUNCTION,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    LOOKUP_WAIT,
+    RECORD_LEVEL_TIME_FIELD,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    TABLE_READ_SEQUENCE_NUMBER_ENABLED,
+)
+from morrow.engine.options.declared.table import (
+    BUCKET,
+    BUCKET_APPEND_ORDERED,
+    BUCKET_FUNCTION_TYPE,
+    BUCKET_KEY,
+    DATA_EVOLUTION_ENABLED,
+    ROW_TRACKING_ENABLED,
+    UPSERT_KEY,
+)
+from morrow.engine.options.kinds import ChangelogProducer, parse_names
+from morrow.engine.options.registry import check_new_options
+from morrow.engine.options.retention import parse_expire_options, parse_partition_expiry
+from morrow.engine.redaction import format_columns
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed schema; `options` are those that reads depend on."""
+
+    schema: TableSchema
+    options: TableOptions
+    where: str
+
+    @classmethod
+    def of(cls, schema: TableSchema, where: str) -> Proposal:
+        """Parses the options of a schema. Raises `InvalidArgument`, `Unsupported` for options that do not parse."""
+        return cls(schema, parse_options(schema.options, where=where), where)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.schema.primary_keys)
+
+    @property
+    def given(self) -> Options:
+        """All options as they were given."""
+        return self.options.given
+
+    def refused(self, problem: str) -> InvalidArgument:
+        return InvalidArgument(f"{self.where}: {problem}")
+
+    def require(self, holds: bool, problem: str) -> None:
+        """Raises `InvalidArgument` unless `holds`."""
+        if not holds:
+            raise self.refused(problem)
+
+    def require_columns(self, names: Sequence[str], what: str) -> None:
+        """Raises `ColumnNotFound` for names that are no columns."""
+        for name in names:
+            if name not in self.schema.by_name:
+                known = format_columns(self.schema.by_name)
+                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; {known}")
+
+
+WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
+SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
+
+
+def check_column_names(proposal: Proposal) -> None:
+    """Checks that columns do not have the names of Paimon's own columns, nor an empty name."""
+    proposal.require(bool(proposal.schema.fields), "a table has one column at least")
+    for name in proposal.schema.by_name:
+        proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
+        if name in SYSTEM_NAMES or name.startswith(KEY_PREFIX):
+            raise proposal.refused(
+                f"the column name {name!r} is one of Paimon's own ({', '.join(SYSTEM_NAMES)}, {KEY_PREFIX}...)"
+            )
+
+
+def check_column_types(proposal: Proposal) -> None:
+    """Checks that types have a size, and that names inside rows are distinct."""
+    for path, kind in _iterate_types(proposal.schema):
+        check_text(path, f"{proposal.where}: the name of a column")
+        if isinstance(kind, SIZED):
+            proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
+        if isinstance(kind, RowType):
+            members = [field.name for field in kind.fields]
+            twice = sorted({name for name in members if members.count(name) > 1})
+            proposal.require(not twice, f"the rows of column {path!r} have the member {', '.join(twice)} twice")
+
+
+def check_keys(proposal: Proposal) -> None:
+    """Checks that keys exist, are not nested, and leave more than one row to a partition."""
+    schema = proposal.schema
+    for what, found in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
+        proposal.require_columns(found, what)
+        for name in found:
+            kind = schema.by_name[name].type
+            proposal.require(not isinstance(kind, WITHOUT_KEYS), f"the {what} {name!r} has the type {kind}")
+    if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
+        raise proposal.refused(
+            f"the primary key ({', '.join(schema.primary_keys)}) is made of partition keys only, which leaves one row "
+            "to a partition; add a column to the primary key"
+        )
+
+
+def check_file_formats(proposal: Proposal) -> None:
+    """Checks that every format of data files supports every type of a column."""
+    given, where = proposal.given, proposal.where
+    found = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
+    if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
+        found.add(changelog)
+    for name in sorted(found):
+        lacks = get_written_format(name, where).lacks
+        assert lacks is not None  # formats that are written say which types they have
+        for path, kind in _iterate_types(proposal.schema):
+            if (reason := lacks(kind)) is not None:
+                raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
+
+
+def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
+    """Checks that no names of columns, or of members of one row, have become equal but for their case.
+
+    Paimon allows such names, but DuckDB and Spark cannot tell the columns apart: neither can be named any more. Pairs
+    that another writer has made stay.
+
+    Raises:
+        InvalidArgument: there is such a pair which `before` does not have.
+    """
+    there = {} if before is None else _find_alike(before)
+    for ids, (first, second) in _find_alike(schema).items():
+        if ids not in there:
+            raise InvalidArgument(
+                f"{where}: the columns {first!r} and {second!r} differ in case alone, and SQL could name neither; "
+                "rename one of them"
+            )
+
+
+def _find_alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
+    """Returns the paths of the pairs of columns or members whose names differ in case alone, by the ids of the two."""
+    rows = [("", schema.fields)]
+    rows += [(f"{path}.", kind.fields) for path, kind in _iterate_types(schema) if isinstance(kind, RowType)]
+    found: dict[frozenset[int], tuple[str, str]] = {}
+    for parent, members in rows:
+        folded: dict[str, list[DataField]] = {}
+        for member in members:
+            folded.setdefault(member.name.casefold(), []).append(member)
+        for alike in folded.values():
+            for one, other in combinations(alike, 2):
+                found[frozenset((one.id, other.id))] = f"{parent}{one.name}", f"{parent}{other.name}"
+    return found
+
+
+def _iterate_types(schema: TableSchema) -> Iterator[tuple[str, DataType]]:
+    for field in schema.fields:
+        yield from _iterate_nested_types(field.name, field.type)
+
+
+def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    yield path, kind
+    if isinstance(kind, RowType):
+        for member in kind.fields:
+            yield from _iterate_nested_types(f"{path}.{member.name}", member.type)
+    if isinstance(kind, MapType):
+        yield from _iterate_nested_types(f"{path}.key", kind.key)
+        yield from _iterate_nested_types(f"{path}.value", kind.value)
+    if isinstance(kind, (ArrayType, VectorType, MultisetType)):
+        yield from _iterate_nested_types(f"{path}.element", kind.element)
+
+
+COLUMN_RULES = (check_column_names, check_column_types, check_keys, check_file_formats)
+
+UNAWARE_OR_DYNAMIC = -1
+NESTED = (ArrayType, MultisetType, MapType, RowType)
+
+
+def check_bucket_key(proposal: Proposal) -> None:
+    """Checks that the option names columns, none a partition key, and all in the primary key if there is one."""
+    text = proposal.given.text(BUCKET_KEY) or ""
+    if not text.strip():
+        return
+    names = split_names(text)
+    proposal.require_columns(names, "bucket key")
+    schema = proposal.schema
+    in_partition = [name for name in names if name in schema.partition_keys]
+    proposal.require(not in_partition, f"the bucket key {', '.join(in_partition)} is a partition key")
+    outside = [name for name in names if schema.primary_keys and name not in schema.primary_keys]
+    proposal.require(
+        not outside,
+        f"the bucket key {', '.join(outside)} is not in the primary key ({', '.join(schema.primary_keys)}); rows of "
+        "one key would lie in several buckets",
+    )
+
+
+def check_bucket_number(proposal: Proposal) -> None:
+    """Checks for -1, a positive number, or -2 with a primary key; a fixed number needs a key to choose buckets by."""
+    bucket = proposal.options.bucket
+    if bucket == UNAWARE_OR_DYNAMIC:
+        proposal.require(
+            not proposal.given.has(BUCKET_KEY),
+            f"{BUCKET_KEY} does not go with {BUCKET} = -1; remove it, or give a number of buckets",
+        )
+        proposal.require(
+            proposal.keyed or not proposal.given.has(FULL_COMPACTION_DELTA_COMMITS),
+            f"{FULL_COMPACTION_DELTA_COMMITS} does not go with {BUCKET} = -1 in a table without a primary key",
+        )
+        return
+    postpone = proposal.keyed and bucket == POSTPONE_BUCKET
+    proposal.require(bucket > 0 or postpone, f"{BUCKET} = {bucket}: the number of buckets is 1 or more, or -1")
+    chosen_by = proposal.options.bucket_key or (proposal.schema.trimmed_primary_keys if proposal.keyed else ())
+    proposal.require(
+        bool(chosen_by), f"a table without a primary key needs the option {BUCKET_KEY} to have a number of buckets"
+    )
+    kinds = [proposal.schema.by_name[name].type for name in chosen_by]
+    for name, kind in zip(chosen_by, kinds):
+        proposal.require(not isinstance(kind, NESTED), f"the bucket key {name!r} has the nested type {kind}")
+    if proposal.options.bucket_function == "mod":
+        proposal.require(
+            len(kinds) == 1 and isinstance(kinds[0], (IntType, BigIntType)),
+            f"{BUCKET_FUNCTION_TYPE} = mod takes one INT or BIGINT column, not ({', '.join(chosen_by)})",
+        )
+
+
+BUCKET_RULES = (check_bucket_key, check_bucket_number)
+
+MILLIS, TIMESTAMP = scans.SCAN_TIMESTAMP_MILLIS, scans.SCAN_TIMESTAMP
+SNAPSHOT, TAG, WATERMARK = scans.SCAN_SNAPSHOT_ID, scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK
+FILE_TIME, CREATION_TIME = scans.SCAN_FILE_CREATION_TIME_MILLIS, scans.SCAN_CREATION_TIME_MILLIS
+BETWEEN, BETWEEN_TIMES = scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP
+TO_TAG = scans.INCREMENTAL_TO_AUTO_TAG
+
+EVERY_START = (MILLIS, FILE_TIME, TIMESTAMP, SNAPSHOT, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The options required by a start mode: exactly one of `one_of` (if any), none of `none_of`."""
+
+    one_of: tuple[AnyOption, ...] = ()
+    none_of: tuple[AnyOption, ...] = ()
+
+
+START_MODES = {
+    "from-timestamp": Start((MILLIS, TIMESTAMP), (SNAPSHOT, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "from-snapshot": Start((SNAPSHOT, TAG, WATERMARK), (MILLIS, TIMESTAMP, FILE_TIME, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "incremental": Start((BETWEEN, BETWEEN_TIMES, TO_TAG), (SNAPSHOT, MILLIS, FILE_TIME, TIMESTAMP, TAG)),
+    "from-snapshot-full": Start((SNAPSHOT,), (MILLIS, TIMESTAMP, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "from-file-creation-time": Start((FILE_TIME,), (SNAPSHOT, MILLIS, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+}
+IMPLIED = (
+    ((MILLIS, TIMESTAMP), "from-timestamp"),
+    ((SNAPSHOT, TAG, WATERMARK), "from-snapshot"),
+    ((FILE_TIME,), "from-file-creation-time"),
+    ((CREATION_TIME,), "from-creation-timestamp"),
+    ((BETWEEN, BETWEEN_TIMES), "incremental"),
+)
+"""The start mode when ``scan.mode`` is not set: the first line of which an option is set."""
+
+
+def check_start(proposal: Proposal) -> None:
+    """Checks that options for the start of a read do not contradict each other."""
+    given = proposal.given
+    proposal.require(
+        not given.has(scans.SCAN_VERSION), f"{scans.SCAN_VERSION} is for one read; a table takes {SNAPSHOT} or {TAG}"
+    )
+    mode = given.get(scans.SCAN_MODE)
+    if mode == scans.SCAN_MODE.default:
+        mode = next((implied for options, implied in IMPLIED if any(map(given.has, options))), "latest-full")
+    rule = START_MODES.get(mode, Start(none_of=EVERY_START))
+    starts = [option for option in rule.one_of if given.has(option)]
+    proposal.require(
+        not rule.one_of or len(starts) == 1,
+        f"{scans.SCAN_MODE} {mode} goes with exactly one of {_join_keys(rule.one_of)}; set are "
+        f"{_join_keys(starts) or 'none'}",
+    )
+    beside = [option for option in rule.none_of if given.has(option)]
+    proposal.require(not beside, f"{scans.SCAN_MODE} {mode} does not go with {_join_keys(beside)}")
+
+
+def _join_keys(options: Sequence[AnyOption]) -> str:
+    return ", ".join(option.key for option in options)
+
+
+def check_retention(proposal: Proposal) -> None:
+    """Checks that at least one snapshot and one changelog are kept, and no minimum exceeds its maximum."""
+    parsed = parse_expire_options(proposal.given.raw, where=proposal.where)
+    for what, kept in (("snapshot", parsed.snapshots), ("changelog", parsed.changelogs)):
+        proposal.require(kept.least > 0, f"'{what}.num-retained.min' = {kept.least} must be 1 or more")
+        proposal.require(
+            kept.least <= kept.most,
+            f"'{what}.num-retained.min' = {kept.least} is more than '{what}.num-retained.max' = {kept.most}",
+        )
+
+
+def check_streams(proposal: Proposal) -> None:
+    """Checks that streams of overwrites have a primary key, and a changelog that does not contain them already."""
+    overwrites = scans.STREAMING_READ_OVERWRITE
+    if proposal.given.get(overwrites):
+        producer = proposal.options.changelog_producer
+        proposal.require(
+            producer not in ("full-compaction", "lookup"),
+            f"{overwrites} does not go with {CHANGELOG_PRODUCER} = {producer}: changes would be read twice",
+        )
+        proposal.require(
+            proposal.keyed,
+            f"{overwrites} needs a primary key; set {scans.STREAMING_READ_APPEND_OVERWRITE} instead",
+        )
+
+
+def check_partition_expiration(proposal: Proposal) -> None:
+    """Checks that only tables with partitions expire them."""
+    proposal.require(
+        not proposal.given.has(PARTITION_EXPIRATION_TIME) or bool(proposal.schema.partition_keys),
+        f"{PARTITION_EXPIRATION_TIME} needs partition keys",
+    )
+
+
+HISTORY_RULES = (check_start, check_retention, check_streams, check_partition_expiration)
+
+KIND_TYPES = (CharType, VarCharType, TinyIntType, SmallIntType, IntType, BigIntType)
+GONE_FUNCTION = "count"
+"""Paimon 0.7 and 0.8 had this function; later versions do not open such tables."""
+
+
+def check_field_options(proposal: Proposal) -> None:
+    """Checks that ``fields.<columns>.*`` names columns."""
+    check_new_field_names(proposal.schema, proposal.given.raw, proposal.where)
+
+
+def check_sequence_field(proposal: Proposal) -> None:
+    """Checks for distinct columns without a function of their own, and no keys that move between partitions."""
+    names = proposal.given.get(SEQUENCE_FIELD)
+    proposal.require_columns(names, "sequence field")
+    for name in names:
+        proposal.require(names.count(name) == 1, f"{SEQUENCE_FIELD} names {name!r} twice")
+        function = AGGREGATE_FUNCTION.of(name)
+        proposal.require(
+            not proposal.given.has(function),
+            f"the sequence field {name!r} takes no aggregate function: remove {function}",
+        )
+    if names:
+        proposal.require(
+            not proposal.schema.cross_partition,
+            f"{SEQUENCE_FIELD} does not go with keys that may move between partitions; add the partition keys "
+            f"{', '.join(proposal.schema.partition_keys)} to the primary key",
+        )
+
+
+def check_merge_engine(proposal: Proposal) -> None:
+    """Checks the engine's own rules; no engine accepts a function that Paimon has removed."""
+    for key, value in proposal.given.raw.items():
+        is_function = key.startswith(FIELDS) and key.endswith(AGGREGATE_FUNCTION.suffix)
+        if proposal.keyed and is_function and value == GONE_FUNCTION:
+            raise Unsupported(
+                f"the aggregate function {value!r} of {key!r}", where=proposal.where, hint="Paimon has it no more"
+            )
+    check_merge(proposal.schema, proposal.options, where=proposal.where)
+
+
+def check_changelog(proposal: Proposal) -> None:
+    """Checks that only tables with a primary key produce changelogs."""
+    producer = proposal.options.changelog_producer
+    proposal.require(
+        proposal.keyed or producer == "none", f"{CHANGELOG_PRODUCER} = {producer} needs a table with a primary key"
+    )
+
+
+def check_deletion_vectors(proposal: Proposal) -> None:
+    """Refuses full-compaction changelogs with deletion vectors, and commits that do not wait for lookups.
+
+    The latter is required by Paimon's documentation, not by its validation: such a commit would be invisible.
+    """
+    if not proposal.options.deletion_vectors:
+        return
+    proposal.require(
+        not proposal.keyed or proposal.given.get(LOOKUP_WAIT),
+        f"{DELETION_VECTORS_ENABLED} does not go with {LOOKUP_WAIT} = false: rows are read once they were compacted, "
+        "so a commit has to wait for that",
+    )
+    proposal.require(
+        proposal.options.changelog_producer is not ChangelogProducer.FULL_COMPACTION,
+        f"{DELETION_VECTORS_ENABLED} does not go with {CHANGELOG_PRODUCER} = full-compaction; use none, input or "
+        "lookup",
+    )
+
+
+def check_row_kind(proposal: Proposal) -> None:
+    """Checks that ``rowkind.field`` names a column of text, or of the codes of kinds."""
+    name = proposal.given.get(ROWKIND_FIELD)
+    if name is not None:
+        proposal.require_columns([name], "rowkind field")
+        kind = proposal.schema.by_name[name].type
+        proposal.require(isinstance(kind, KIND_TYPES), f"{ROWKIND_FIELD} {name!r} is {kind}, no STRING and no number")
+
+
+MERGE_RULES = (
+    check_field_options,
+    check_sequence_field,
+    check_merge_engine,
+    check_changelog,
+    check_deletion_vectors,
+    check_row_kind,
+)
+
+TIME_TYPES = (IntType, BigIntType, TimestampType, LocalZonedTimestampType)
+
+
+def check_record_expiration(proposal: Proposal) -> None:
+    """Checks that the time of a record is a number or a timestamp."""
+    name = proposal.given.get(RECORD_LEVEL_TIME_FIELD)
+    if name is not None:
+        proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
+        kind = proposal.schema.by_name[name].type
+        proposal.require(
+            isinstance(kind, TIME_TYPES), f"{RECORD_LEVEL_TIME_FIELD} {name!r} is {kind}, no INT, BIGINT or TIMESTAMP"
+        )
+
+
+def check_row_tracking(proposal: Proposal) -> None:
+    """Checks row tracking: append tables without buckets only; data evolution needs it, BLOB columns data evolution."""
+    tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
+    if tracking:
+        proposal.require(proposal.options.bucket == -1, f"{ROW_TRACKING_ENABLED} goes with {BUCKET} = -1 only")
+        proposal.require(not proposal.keyed, f"{ROW_TRACKING_ENABLED} does not go with a primary key")
+    if evolution:
+        proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
+        for option in (DELETION_VECTORS_ENABLED, CLUSTERING_INCREMENTAL):
+            proposal.require(not proposal.given.get(option), f"{DATA_EVOLUTION_ENABLED} does not go with {option}")
+    blobs = [field.name for field in proposal.schema.fields if isinstance(field.type, BlobType)]
+    if blobs:
+        proposal.require(evolution, f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead")
+        proposal.require(len(blobs) < len(proposal.schema.fields), "a table has a column that is no BLOB")
+        proposal.require(not set(blobs) & set(proposal.schema.partition_keys), "a BLOB column is no partition key")
+    for name in proposal.given.get(BLOB_DESCRIPTOR_FIELD):
+        proposal.require(name in blobs, f"{BLOB_DESCRIPTOR_FIELD} names {name!r}, which is no BLOB column")
+
+
+def check_incremental_clustering(proposal: Proposal) -> None:
+    """Checks for an append table; if it has buckets, rows have no order of arrival and no deletion vectors."""
+    if not proposal.given.get(CLUSTERING_INCREMENTAL):
+        return
+    proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
+    if proposal.options.bucket != -1:
+        proposal.require(
+            not proposal.given.get(BUCKET_APPEND_ORDERED),
+            f"{CLUSTERING_INCREMENTAL} with buckets needs {BUCKET_APPEND_ORDERED} = false",
+        )
+        proposal.require(
+            not proposal.options.deletion_vectors,
+            f"{CLUSTERING_INCREMENTAL} with buckets does not go with {DELETION_VECTORS_ENABLED}",
+        )
+
+
+def check_sequence_numbers(proposal: Proposal) -> None:
+    """Checks that only tables with a primary key have sequence numbers."""
+    proposal.require(
+        proposal.keyed or not proposal.given.get(TABLE_READ_SEQUENCE_NUMBER_ENABLED),
+        f"{TABLE_READ_SEQUENCE_NUMBER_ENABLED} needs a primary key",
+    )
+
+
+def check_upsert_key(proposal: Proposal) -> None:
+    """Checks that ``upsert-key`` replaces a primary key only where there is none."""
+    found = parse_names(proposal.given.get(UPSERT_KEY))
+    proposal.require_columns(found, "upsert key")
+    proposal.require(not (found and proposal.keyed), f"{UPSERT_KEY} does not go with a primary key")
+
+
+def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = None) -> None:
+    """Checks that the indexes that options ask for can be built: else every write would be refused.
+
+    A table that had such indexes `before` may be changed all the same.
+
+    Raises:
+        InvalidArgument: an index of no column, or of one whose type has none.
+    """
+    if not any(key.startswith(INDEXES) for key in schema.options):
+        return
+    try:
+        find_requested_indexes(schema.options, schema.fields)
+    except MorrowError as error:
+        if before is None or _has_indexes(before):
+            raise InvalidArgument(f"{where}: {error}; change or unset its {INDEXES}* options, too") from error
+
+
+def _has_indexes(schema: TableSchema) -> bool:
+    try:
+        find_requested_indexes(schema.options, schema.fields)
+    except MorrowError:
+        return False
+    return True
+
+
+FEATURE_RULES = (
+    check_record_expiration,
+    check_row_tracking,
+    check_incremental_clustering,
+    check_sequence_numbers,
+    check_upsert_key,
+)
+
+RULES: tuple[Callable[[Proposal], None], ...] = (
+    *COLUMN_RULES,
+    *BUCKET_RULES,
+    *HISTORY_RULES,
+    *MERGE_RULES,
+    *FEATURE_RULES,
+)
+
+
+def validate_schema(
+    schema: TableSchema,
+    *,
+    where: str,
+    options_set: Iterable[str] | None = None,
+    before: TableSchema | None = None,
+) -> None:
+    """Checks a schema before it is stored.
+
+    Args:
+        where: the table, for errors.
+        before: the schema that it changes; None for a new table. A change may keep what broke a rule before: other
+            writers have other rules.
+        options_set: the options being set now; None for all of them. Options that another writer has stored are not
+            refused again.
+
+    Raises:
+        InvalidArgument, Unsupported: for the first rule that the schema breaks.
+    """
+    given = tuple(schema.options if options_set is None else options_set)
+    check_new_options(schema.options, given, where)
+    if Options(schema.options).has(PARTITION_EXPIRATION_TIME) and any(key.startswith("partition.") for key in given):
+        parse_partition_expiry(schema.options, where=where)
+    proposal = Proposal.of(schema, where)
+    for rule in RULES:
+        _check(rule, proposal, before)
+    check_cases(schema, where, before)
+    check_indexes(schema, where, before)
+
+
+def _check(rule: Callable[[Proposal], None], proposal: Proposal, before: TableSchema | None) -> None:
+    """Raises for a broken rule, unless the schema before it broke the rule in the same way."""
+    try:
+        rule(proposal)
+    except MorrowError as error:
+        if before is None or _find_problem(rule, Proposal.of(before, proposal.where)) != _strip_hint(error):
+            raise
+
+
+def _find_problem(rule: Callable[[Proposal], None], proposal: Proposal) -> str | None:
+    try:
+        rule(proposal)
+    except MorrowError as error:
+        return _strip_hint(error)
+    return None
+
+
+def _strip_hint(error: MorrowError) -> str:
+    return str(error).partition("; ")[0]

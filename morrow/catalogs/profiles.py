@@ -1,0 +1,145 @@
+"""`morrow.open_catalog`: catalogs by their options, from arguments, the environment, or a profile.
+
+A profile is a table of the file that MORROW_PROFILES names, or else of ``morrow/profiles.toml`` in the user's folder
+for settings (``$XDG_CONFIG_HOME``, ``~/.config``):
+
+    [default]
+    warehouse = "s3://bucket/warehouse"
+    allowed_roots = ["s3://bucket/external"]
+
+    [prod]
+    metastore = "rest"
+    uri = "https://catalog.example.com"
+    warehouse = "lake"
+    token.provider = "bear"
+
+In the environment an option is MORROW_CATALOG_ and its key in capitals, with ``_`` for a dash and ``__`` for a dot:
+``MORROW_CATALOG_DLF__ACCESS_KEY_ID`` is ``dlf.access-key-id``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from morrow.catalogs.catalog import Catalog
+from morrow.engine.arguments import check_mapping
+from morrow.engine.catalog import settings as opening
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE, Settings
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.resolve import Roots, resolve_roots
+from morrow.session import Verify
+
+PREFIX = "MORROW_CATALOG_"
+DEFAULT = "default"
+ALLOWED_ROOTS = "allowed_roots"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a profile says: options of a catalog, and folders that are trusted with its data files."""
+
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allowed_roots: tuple[str, ...] = ()
+
+
+def open_catalog(
+    options: Mapping[str, object] | None = None,
+    *,
+    profile: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+) -> Catalog:
+    """Opens a catalog by its options, spelt as Paimon spells them; see docs/catalogs.md.
+
+    morrow.open_catalog({"metastore": "jdbc", "uri": "jdbc:sqlite:/data/catalog.db", "warehouse": "/data/warehouse"})
+    morrow.open_catalog(profile="prod")
+
+    Args:
+        options: ``metastore`` (``filesystem`` where it is not given, ``hive``, ``jdbc``, ``rest``), ``uri``,
+            ``warehouse``, those of the store, ``table-default.*`` and others. What is not given comes from the
+            environment (``MORROW_CATALOG_URI``, ...), and then from the profile.
+        profile: a table of the file of profiles. None: ``default`` if there is one and no `options` are given.
+        storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
+
+    Raises:
+        InvalidArgument: an option that is missing, unknown, or has a value of no meaning; no such profile.
+        Unsupported: an unknown kind of catalog, or one whose driver is not installed; the message names it.
+        StorageError: the catalog does not answer.
+    """
+    given = check_mapping(options, "options")
+    found = load_profile(profile) if profile is not None or not given else Profile()
+    chosen = {**found.options, **from_environment(os.environ), **given}
+    if not any(option.key in chosen for option in (METASTORE, URI, WAREHOUSE)):
+        raise InvalidArgument("no catalog is named: give the options metastore, uri and warehouse, or a profile")
+    return open_with(chosen, (*found.allowed_roots, *resolve_roots(allowed_roots)), storage_options, verify)
+
+
+def open_with(
+    options: Mapping[str, object],
+    allowed_roots: tuple[str, ...] = (),
+    storage_options: Mapping[str, str] | None = None,
+    verify: Verify | None = None,
+) -> Catalog:
+    """Opens the catalog of these options alone. Raises as `open_catalog`."""
+    settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
+    return Catalog.over(opening.open_catalog(settings))
+
+
+def find_storage_options(catalog: Catalog) -> Mapping[str, str] | None:
+    """Returns the options of the store of a catalog that is a folder; None where its store has none."""
+    files = catalog._catalog
+    assert isinstance(files, FilesystemCatalog)
+    return files.store.storage_options or None
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of a catalog that the environment holds."""
+    return {
+        name.removeprefix(PREFIX).lower().replace("__", ".").replace("_", "-"): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and len(name) > len(PREFIX)
+    }
+
+
+def load_profile(name: str | None) -> Profile:
+    """Returns a profile: the one named, or ``default`` where there is a file with it, or an empty one.
+
+    Raises:
+        InvalidArgument: it is not there or cannot be read.
+    """
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
+    try:
+        profiles = tomllib.loads(file.read_text()) if name is not None or file.exists() else {}
+    except OSError as error:
+        raise InvalidArgument(f"the profiles in {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidArgument(f"the profiles in {file}: {error}") from error
+    if name is not None and name not in profiles:
+        raise InvalidArgument(f"no profile {name!r} in {file}; there are {', '.join(sorted(profiles)) or 'none'}")
+    found = profiles.get(name or DEFAULT, {})
+    where = f"the profile {name or DEFAULT!r} in {file}"
+    if not isinstance(found, dict):
+        raise InvalidArgument(f"{where} is no table")
+    roots = found.pop(ALLOWED_ROOTS, [])
+    if not (isinstance(roots, list) and all(isinstance(root, str) for root in roots)):
+        raise InvalidArgument(f"{where}: {ALLOWED_ROOTS} is a list of texts")
+    return Profile(dict(_flatten(found, "", where)), tuple(roots))
+
+
+def _flatten(table: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, str]]:
+    """Yields the options of a table; ``token.provider = "bear"`` is a table in TOML, and an option here."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.", where)
+        elif isinstance(value, (str, int, float)):
+            yield f"{prefix}{key}", str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            raise InvalidArgument(f"{where}: {prefix}{key} is a text, a number, true or false")

@@ -1,0 +1,462 @@
+"""Operations of a catalog on whole tables: compact many, copy or replace one, clone a folder of Parquet files.
+
+A table of Delta Lake, Iceberg or Hudi is a folder of Parquet files too, but files that its log has removed still
+lie there. Such folders are refused; the error has the line that reads the table.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.arguments import check_instance
+from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
+from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.io.local import LocalStore
+from morrow.engine.io.resolve import resolve, to_location
+from morrow.engine.options.declared.table import BUCKET, PATH
+from morrow.engine.plan.filter import FilterLike
+from morrow.scans.table_scan import make_scan
+from morrow.tables.table import Table
+from morrow.writers.ingest.sources import to_exact_dataset
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+    from morrow.engine.catalog.protocol import Catalog
+    from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.metadata import TableMetadata
+
+ALL = ".*"
+
+
+@dataclass(frozen=True)
+class CompactedTable:
+    """A table that was compacted: the snapshot, None where nothing was worth it; or the error that stopped it."""
+
+    name: str
+    snapshot: Snapshot | None
+    error: MorrowError | None = None
+
+
+def choose_tables(
+    catalog: Catalog, databases: str | None, including: str | None, excluding: str | None
+) -> Iterator[str]:
+    """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
+
+    Raises:
+        InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
+    """
+    check_warehouse(catalog)
+    of_databases, of_tables = compile_pattern(databases or ALL), compile_pattern(including or ALL)
+    others = compile_pattern(excluding) if excluding else None
+    for database in catalog.databases():
+        if not of_databases.fullmatch(database):
+            continue
+        for table in catalog.tables(database):
+            name = f"{database}.{table}"
+            if of_tables.fullmatch(name) and not (others and others.fullmatch(name)):
+                yield name
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Compiles a regular expression. Raises `InvalidArgument`."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"a regular expression is text, not {text!r}")
+    try:
+        return re.compile(text, re.DOTALL)
+    except (re.error, TypeError) as error:
+        raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
+
+
+def compact_tables(
+    catalog: Catalog, databases: str | None, including: str | None, excluding: str | None, *, full: bool
+) -> list[CompactedTable]:
+    """Compacts the chosen tables one by one; see `Catalog.compact`."""
+    return [
+        _compact_table(catalog, name, full) for name in list(choose_tables(catalog, databases, including, excluding))
+    ]
+
+
+def _compact_table(catalog: Catalog, name: str, full: bool) -> CompactedTable:
+    try:
+        return CompactedTable(name, Table(catalog.table(name)).compact(full=full))
+    except MorrowError as error:
+        return CompactedTable(name, None, error)
+
+
+def check_replaceable(catalog: Catalog) -> None:
+    """Raises `Unsupported` where nothing is renamed."""
+    if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        is_remote = isinstance(catalog, FilesystemCatalog)
+        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
+        raise Unsupported(
+            f"REPLACE TABLE in {why},",
+            hint="use INSERT OVERWRITE, or drop the table and create it anew",
+        )
+
+
+def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
+    """Puts a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
+    check_replaceable(catalog)
+    old = f"{by}-old"
+    try:
+        catalog.rename_table(name, old)
+    except TableNotFound:
+        return catalog.rename_table(by, name)
+    try:
+        renamed = catalog.rename_table(by, name)
+    except BaseException:
+        catalog.rename_table(old, name)
+        raise
+    catalog.drop_table(old)
+    return renamed
+
+
+def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) -> Table:
+    """Copies the rows of a table; see `Catalog.copy_table`."""
+    from morrow.writers.operations.partition_filters import build_partition_filter
+    from morrow.writers.target import WriteTarget
+
+    build_partition_filter(WriteTarget.of(check_instance(source, Table, "source")._metadata), None, where, "copy_table")
+    made = not catalog.has_table(name)
+    if made:
+        first = source.schemas()[-1]
+        from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
+
+        copied = build_first_schema(
+            first,
+            partition_keys=source.partition_keys,
+            options={key: value for key, value in first.options.items() if key not in PATH.keys},
+            comment=source.comment,
+            where=catalog.where_of(name),
+        )
+        catalog.create_table(name, copied)
+    target = Table(catalog.table(name))
+    try:
+        _check_alike(source, target)
+        if source._metadata.latest_snapshot() is not None:
+            rows = make_scan(source._metadata, filter=where, newest=True)
+            target.overwrite(rows, dynamic=True)
+    except BaseException:
+        if made:
+            catalog.drop_table(name)
+        raise
+    return target
+
+
+def _check_alike(source: Table, target: Table) -> None:
+    """Raises `InvalidArgument` where rows of one table are not rows of the other."""
+    if source.path == target.path:
+        raise InvalidArgument(f"{source.path}: a table cannot be copied to itself")
+    ours, theirs = source.schemas()[-1], target.schemas()[-1]
+    there = {field.name: field.type for field in theirs.fields}
+    different = (
+        ("primary keys", set(ours.primary_keys) != set(theirs.primary_keys)),
+        ("partition columns", ours.partition_keys != theirs.partition_keys),
+        ("columns", any(there.get(field.name) != field.type for field in ours.fields)),
+        ("number of buckets", ours.options.get(BUCKET.key) != theirs.options.get(BUCKET.key)),
+    )
+    for what, is_so in different:
+        if is_so:
+            raise InvalidArgument(f"{target.path}: the table exists, with other {what} than {source.path}")
+
+
+def clone_parquet(
+    catalog: Catalog, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
+) -> Table:
+    """Makes a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
+    from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
+
+    where = catalog.where_of(name)
+    if catalog.has_table(name):
+        raise AlreadyExists(f"{where}: the table exists already; nothing was cloned")
+    found, partition_keys = open_parquet_folder(to_location(folder, "folder"), name, where)
+    first = build_first_schema(found.schema, partition_keys=partition_keys, options=options, where=where)
+    table = Table(catalog.create_table(name, first))
+    try:
+        table.append(found)
+    except BaseException:
+        catalog.drop_table(name)
+        raise
+    return table
+
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")
+"""Texts that an integer gives back. ``007`` is no number: its zeros would be lost."""
+DELTA_VERSION = re.compile(r"\d{20}\.(checkpoint\..*|json)|_last_checkpoint")
+HIVE_TRANSACTION = re.compile(r"(base|delta|delete_delta)_\d{7,}(_\d+)*|_orc_acid_version")
+ICEBERG_METADATA = (".metadata.json", "version-hint.text")
+DUCKLAKE_FILE = "ducklake-"
+PAIMON_SCHEMA = re.compile(r"schema-\d+")
+
+
+class _Writer(NamedTuple):
+    """A kind of table whose rows are not those of all its Parquet files, and what to write to have its rows."""
+
+    name: str
+    line: str
+
+
+APPEND = "rows = {rows}; catalog.create_table('{{name}}', rows).append(rows)"
+DELTA = _Writer("Delta Lake", APPEND.format(rows="""duckdb.sql("FROM delta_scan('{path}')")"""))
+ICEBERG = _Writer("Iceberg", APPEND.format(rows="""duckdb.sql("FROM iceberg_scan('{path}')")"""))
+HUDI = _Writer("Hudi", APPEND.format(rows="spark.read.format('hudi').load('{path}').toArrow()"))
+STREAM = _Writer("Spark's streaming sink", APPEND.format(rows="spark.read.parquet('{path}').toArrow()"))
+DUCKLAKE = _Writer(
+    "DuckLake", APPEND.format(rows="""duckdb.sql("ATTACH 'ducklake:<catalog>' AS lake; FROM lake.<table>")""")
+)
+HIVE = _Writer(
+    "Hive with transactions",
+    "INSERT OVERWRITE DIRECTORY '<folder>' STORED AS PARQUET SELECT * FROM <table>, in Hive, and clone that folder",
+)
+PAIMON = _Writer("Paimon", "catalog.copy_table(morrow.open('{path}'), '{name}')")
+FOOTER_KEYS: Mapping[bytes, _Writer] = {b"iceberg.schema": ICEBERG, b"org.apache.hudi.bloomfilter": HUDI}
+OWN_COLUMNS: Mapping[str, _Writer] = {
+    "_hoodie_commit_time": HUDI,
+    "_VALUE_KIND": PAIMON,
+    "_SEQUENCE_NUMBER": PAIMON,
+    "_ducklake_internal_row_id": DUCKLAKE,
+}
+
+
+def open_parquet_folder(location: str, name: str, target: str) -> tuple[ds.Dataset, list[str]]:
+    """Return the Parquet files below a local folder as one dataset, and the columns that their folders name.
+
+    Args:
+        name: the table that is to be made of them, for messages.
+        target: where it will lie.
+
+    Raises:
+        Unsupported: a folder that is not local, or that holds a table of another format.
+        InvalidArgument: no Parquet file, or files and folders that contradict each other.
+    """
+    import pyarrow.dataset as ds
+    import pyarrow.fs as fs
+
+    store, root = resolve(location)
+    if not store.is_local:
+        raise Unsupported("a clone of Parquet files that lie in no local folder", where=location)
+    if not Path(root).is_dir():
+        raise InvalidArgument(f"{location}: there is no such folder")
+    _check_apart(root, target)
+    paths = list(_list_files(root, name))
+    if not paths:
+        raise InvalidArgument(f"{location}: there is no Parquet file in this folder")
+    try:
+        local, form = fs.LocalFileSystem(), ds.ParquetFileFormat()
+        values = [_parse_folder_values(root, path) for path in paths]
+        plain = [form.make_fragment(path, local) for path in paths]
+        for fragment in plain:
+            _check_footer(fragment, root, name)
+        schema = _merge_schemas([fragment.physical_schema for fragment in plain])
+        keys = _find_common_keys(paths, values)
+        partitions = pa.schema([_make_partition_field(key, [one[key] for one in values], schema) for key in keys])
+        placed = [
+            form.make_fragment(path, local, _build_guarantee(partitions, one, path)) if keys else fragment
+            for path, one, fragment in zip(paths, values, plain, strict=True)
+        ]
+        for fragment, one in zip(plain, values, strict=True):
+            _check_values(fragment, partitions, one)
+        schema = pa.unify_schemas([schema, partitions])
+        _check_distinct(schema, location)
+        return cast("ds.Dataset", to_exact_dataset(ds.FileSystemDataset(placed, schema, form, local))), keys
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError) as error:
+        raise InvalidArgument(f"{location}: {str(error).splitlines()[0]}") from error
+
+
+def _check_apart(root: str, target: str) -> None:
+    """Raise `InvalidArgument` if the files would lie in the table: its maintenance and its end would remove them."""
+    source, goal = os.path.realpath(root), os.path.realpath(target)
+    is_local = Path(target).is_absolute()  # not the title of a table in a catalog, nor in an object store
+    if is_local and os.path.commonpath([source, goal]) in (source, goal):
+        raise InvalidArgument(
+            f"{target}: the table would lie in the folder that it is made of, {root}, or around it; "
+            "give it another name, or a warehouse elsewhere"
+        )
+
+
+# Folders
+
+
+def _list_files(root: str, name: str) -> Iterator[str]:
+    """Yield the paths of data files, sorted. Raises `Unsupported` if the folder is part of another kind of table."""
+    for parent in Path(root).resolve().parents:
+        _check_folder(str(parent), name)
+    walked: set[str] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        _check_folder(folder, name)
+        real = os.path.realpath(folder)
+        folders[:] = [] if real in walked else sorted(each for each in folders if not _is_hidden(each))
+        if real not in walked:
+            yield from (str(Path(folder, each)) for each in sorted(files) if not _is_hidden(each))
+        walked.add(real)
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether Spark leaves a file or folder out; ``_day=1`` is the folder of a column."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _check_folder(folder: str, name: str) -> None:
+    """Raise `Unsupported` if the entries of a folder are those of a table of another format."""
+    entries = _list_names(folder)
+    if any(DELTA_VERSION.fullmatch(each) for each in _list_names(folder, "_delta_log")):
+        raise _make_refusal(DELTA, folder, name)
+    metadata = [each for each in _list_names(folder, "metadata") if each.endswith(ICEBERG_METADATA)]
+    if metadata:
+        newest = max((Path(folder, "metadata", each) for each in metadata), key=lambda each: each.stat().st_mtime)
+        raise _make_refusal(ICEBERG, folder, name, str(newest))
+    if ".hoodie" in entries:
+        raise _make_refusal(HUDI, folder, name)
+    if any(PAIMON_SCHEMA.fullmatch(each) for each in _list_names(folder, "schema")):
+        raise _make_refusal(PAIMON, folder, name)
+    if "_spark_metadata" in entries:
+        raise _make_refusal(STREAM, folder, name)
+    if any(each.startswith(DUCKLAKE_FILE) for each in entries):
+        raise _make_refusal(DUCKLAKE, folder, name)
+    if any(HIVE_TRANSACTION.fullmatch(each) for each in entries):
+        raise _make_refusal(HIVE, folder, name)
+
+
+def _list_names(*parts: str) -> list[str]:
+    try:
+        return [each.name for each in Path(*parts).iterdir()]
+    except OSError:  # not there, no folder, or closed to this user
+        return []
+
+
+def _make_refusal(writer: _Writer, folder: str, name: str, path: str | None = None) -> Unsupported:
+    quoted = (path or folder).replace("\\", "\\\\").replace("'", "\\'")
+    return Unsupported(
+        f"a clone of the files of a table of {writer.name}, some of which may hold removed rows,",
+        where=folder,
+        hint=f"write instead: {writer.line.format(path=quoted, name=name)}",
+    )
+
+
+def _parse_folder_values(root: str, path: str) -> dict[str, str | None]:
+    """Return the values that the folders ``<column>=<value>`` between `root` and a file name, None for null.
+
+    Raises:
+        InvalidArgument: a column that is named twice.
+    """
+    found: dict[str, str | None] = {}
+    for part in Path(path).relative_to(root).parts[:-1]:
+        key, is_value, value = part.partition("=")
+        if is_value:
+            column = unquote(key, errors="strict")
+            if column in found:
+                raise InvalidArgument(f"{path}: two of its folders name the column {column!r}")
+            found[column] = None if value == HIVE_NULL else unquote(value, errors="strict")
+    return found
+
+
+def _find_common_keys(paths: Sequence[str], values: Sequence[Mapping[str, str | None]]) -> list[str]:
+    """Return the columns that the folders of all files name.
+
+    Raises:
+        InvalidArgument: two files whose folders name other columns, or the same ones in another order.
+    """
+    for path, one in zip(paths, values, strict=True):
+        if list(one) != list(values[0]):
+            raise InvalidArgument(
+                f"{path}: its folders name {', '.join(one) or 'no column'}, those of {paths[0]} name "
+                f"{', '.join(values[0]) or 'no column'}; clone folders of one kind at a time"
+            )
+    return list(values[0])
+
+
+# Columns
+
+
+def _check_footer(fragment: ds.ParquetFileFragment, root: str, name: str) -> None:
+    """Raise `Unsupported` if another format wrote this file for a table of its own."""
+    notes = fragment.metadata.metadata or {}
+    found = [writer for key, writer in FOOTER_KEYS.items() if key in notes]
+    found += [writer for column, writer in OWN_COLUMNS.items() if column in fragment.physical_schema.names]
+    if found:
+        raise _make_refusal(found[0], root, name)
+
+
+def _merge_schemas(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the columns of all files. One that a file lacks may be null, whatever the others say."""
+    plain = [pa.schema([_simplify_field(field) for field in schema]) for schema in schemas]
+    merged = pa.unify_schemas(plain, promote_options="default")
+    always = set.intersection(*(set(schema.names) for schema in plain))
+    return pa.schema([field if field.name in always else field.with_nullable(True) for field in merged])
+
+
+def _simplify_field(field: pa.Field) -> pa.Field:
+    """Return a column without what only Arrow writes into a footer: dictionaries, and offsets of 64 bits."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return field.with_type({pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind))
+
+
+def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Schema) -> pa.Field:
+    """Return a column of folders: of the files' type if they hold it, a whole number if all values are, else text."""
+    if key in schema.names:
+        return schema.field(key).with_nullable(True)
+    given = [value for value in values if value is not None]
+    if not given or not all(WHOLE_NUMBER.fullmatch(value) for value in given):
+        return pa.field(key, pa.string())
+    is_small = all(-(2**31) <= int(value) < 2**31 for value in given)
+    return pa.field(key, pa.int32() if is_small else pa.int64())
+
+
+def _build_guarantee(partitions: pa.Schema, values: Mapping[str, str | None], path: str) -> ds.Expression:
+    """Return the condition that holds for all rows of a file, of which Arrow takes the values of its folders."""
+    import pyarrow.dataset as ds
+
+    conditions = [
+        ds.field(field.name).is_null() if scalar.as_py() is None else ds.field(field.name) == scalar
+        for field in partitions
+        for scalar in [_parse_value(field, values[field.name], path)]
+    ]
+    return functools.reduce(operator.and_, conditions)
+
+
+def _parse_value(field: pa.Field, text: str | None, path: str) -> pa.Scalar:
+    try:
+        return pa.scalar(text, pa.string()).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"{path}: {field.name}={text} names no {field.type}, the type of the column") from error
+
+
+def _check_values(fragment: ds.ParquetFileFragment, partitions: pa.Schema, values: Mapping[str, str | None]) -> None:
+    """Raise `InvalidArgument` if a file holds a partition column with other values than its folder."""
+    held = [field for field in partitions if field.name in fragment.physical_schema.names]
+    if not held:
+        return
+    schema = pa.schema(held)
+    for batch in fragment.to_batches(schema=schema, columns=schema.names):
+        for field in held:
+            expected = _parse_value(field, values[field.name], fragment.path)
+            found = batch.column(field.name)
+            equal = found.is_null() if not expected.is_valid else pc.fill_null(pc.equal(found, expected), False)
+            if not pc.all(equal).as_py():
+                other = found.filter(pc.invert(equal))[0].as_py()
+                raise InvalidArgument(
+                    f"{fragment.path}: a row has {field.name} = {other!r}, but lies in the folder of "
+                    f"{values[field.name]!r}"
+                )
+
+
+def _check_distinct(schema: pa.Schema, location: str) -> None:
+    """Raise `InvalidArgument` if two columns have one name but for their case."""
+    known: dict[str, str] = {}
+    for column in schema.names:
+        other = known.setdefault(column.casefold(), column)
+        if other != column or schema.names.count(column) > 1:
+            raise InvalidArgument(f"{location}: columns {other!r} and {column!r} differ in case alone; rename one")

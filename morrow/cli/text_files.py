@@ -1,0 +1,365 @@
+"""CSV and JSON files: their rows in the types of a table, and the types of their columns.
+
+The rows are read as `morrow.cli.output` writes them: nested values are JSON in a cell of CSV, maps are lists of
+pairs, bytes are hexadecimal digits. Nothing is rounded and no text is taken for null: in CSV an empty cell is null,
+``""`` an empty text. A type is chosen from all values of a column, and only if it gives back each text. Others stay
+text: leading zeros, signs, exponents as in ``1e5``, trailing zeros of different lengths, digits that no double
+holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from morrow.engine.errors import InvalidArgument
+
+CSV_TEXTS: Mapping[str, Any] = {
+    "null_values": [""],
+    "strings_can_be_null": True,
+    "quoted_strings_can_be_null": False,
+}
+"""Which cells of a CSV file are null."""
+EXACT_DIGITS = 15
+"""Digits of a JSON number that DuckDB keeps where it is no integer."""
+BLOCK_BYTES = 16 << 20
+"""Of a CSV file, read at once."""
+GLOB = re.compile(r"[*?\[]")
+"""What DuckDB takes for a pattern in the name of a file."""
+
+
+def read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Reads a CSV file, a block at a time, the first without rows; columns that the schema lacks are as Arrow finds
+    them.
+
+    Raises:
+        InvalidArgument: a cell that is not of its column's type, no CSV.
+    """
+    odd = {field.name: field.type for field in schema if _is_binary(field.type) or pa.types.is_nested(field.type)}
+    types = {field.name: pa.string() if field.name in odd else field.type for field in schema}
+    try:
+        with csv.open_csv(
+            file,
+            csv.ReadOptions(block_size=BLOCK_BYTES),
+            convert_options=csv.ConvertOptions(column_types=types, **CSV_TEXTS),
+        ) as reader:
+            names = reader.schema.names
+            read = pa.schema([pa.field(name, odd.get(name, reader.schema.field(name).type)) for name in names])
+            yield read.empty_table()
+            blocks = (pa.Table.from_batches([batch]) for batch in reader)
+            cells = {name: kind for name, kind in odd.items() if name in names}
+            yield from _parse_members(blocks, cells, read) if cells else blocks
+    except (duckdb.Error, pa.ArrowInvalid) as error:
+        raise InvalidArgument(f"{file}: {format_error(error)}") from error
+
+
+def _parse_members(blocks: Iterator[pa.Table], cells: Mapping[str, pa.DataType], read: pa.Schema) -> Iterator[pa.Table]:
+    at = {name: f"c{number}" for number, name in enumerate(cells)}  # DuckDB takes "a" and "A" for one
+    query = (
+        f"SELECT {', '.join(f'{_cast_cell(at[name], kind)} AS {at[name]}' for name, kind in cells.items())} FROM block"
+    )
+    with closing(duckdb.connect()) as connection:
+        for block in blocks:
+            connection.register("block", pa.table([block[name] for name in cells], list(at.values())))
+            made = connection.sql(query).to_arrow_table()
+            columns = [made[at[name]] if name in cells else block[name] for name in read.names]
+            yield pa.table(columns, read.names).cast(read)
+
+
+def read_json(file: Path, schema: pa.Schema) -> pa.Table:
+    """Reads a file of one JSON object a line; members that the schema lacks are text.
+
+    Raises:
+        InvalidArgument: a value that is not of its column's type, or no such file.
+    """
+    with file.open("rb") as text:
+        if text.read(64).lstrip()[:1] == b"[":
+            raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
+    source = build_json_lines_sql(file)
+    keys = "CASE json_type(json) WHEN 'OBJECT' THEN json_keys(json) ELSE error('no object: ' || json) END"
+    try:
+        with closing(duckdb.connect()) as connection:
+            told = {name for (name,) in connection.sql(f"SELECT DISTINCT unnest({keys}) FROM {source}").fetchall()}
+            others = [pa.field(name, pa.string()) for name in sorted(told.difference(schema.names))]
+            fields = [pa.field(each.name, each.type) for each in schema if each.name in told or not told] + others
+            cells = (
+                f"{_cast_value(each.type, build_member_sql('json', each.name))} AS c{at}"
+                for at, each in enumerate(fields)
+            )
+            made = connection.sql(f"SELECT {', '.join(cells)} FROM {source}").to_arrow_table()
+        return made.rename_columns([each.name for each in fields]).cast(pa.schema(fields))
+    except (duckdb.Error, pa.ArrowInvalid) as error:
+        raise InvalidArgument(f"{file}: {format_error(error)}") from error
+
+
+def build_json_lines_sql(file: Path) -> str:
+    """Return SQL for the lines of a file of JSON objects, in the column ``json``."""
+    place = GLOB.sub(r"[\g<0>]", str(file.resolve()))
+    return f"read_json_objects({_quote_text(place)}, format = 'newline_delimited')"
+
+
+def _cast_cell(column: str, kind: pa.DataType) -> str:
+    return f"unhex({column})" if _is_binary(kind) else _cast_value(kind, f"CAST({column} AS JSON)")
+
+
+def _cast_value(kind: pa.DataType, value: str, depth: int = 0) -> str:
+    """Returns SQL for a JSON value as one of `kind` whose single values are still text, bytes or times."""
+    if pa.types.is_struct(kind):
+        members = ", ".join(
+            f"{_quote_text(m.name)}: {_cast_value(m.type, build_member_sql(value, m.name), depth)}" for m in kind
+        )
+        names = ", ".join(_quote_text(member.name) for member in kind)
+        others = f"list_filter(json_keys({value}), lambda n{depth}: n{depth} NOT IN ({names}))"
+        return (
+            f"CASE coalesce(json_type({value}), 'NULL') WHEN 'NULL' THEN NULL WHEN 'OBJECT' THEN "
+            f"CASE WHEN len({others}) > 0 THEN error('there is no member ' || {others}[1]) ELSE {{{members}}} END "
+            f"ELSE error('no object: ' || {value}) END"
+        )
+    if pa.types.is_map(kind):
+        pair = f"p{depth}"
+        key = _cast_value(kind.key_type, f"({pair} -> '/0')", depth + 1)
+        item = _cast_value(kind.item_type, f"({pair} -> '/1')", depth + 1)
+        return (
+            f"map_from_entries(list_transform(CAST({value} AS JSON[]), lambda {pair}: CASE json_array_length({pair}) "
+            f"WHEN 2 THEN {{'k': {key}, 'v': {item}}} ELSE error('no pair of key and value: ' || {pair}) END))"
+        )
+    if pa.types.is_nested(kind):
+        each = f"x{depth}"
+        return (
+            f"list_transform(CAST({value} AS JSON[]), lambda {each}: {_cast_value(kind.value_type, each, depth + 1)})"
+        )
+    text = f"({value} ->> '$')"
+    refused = f"WHEN json_type({value}) IN ('OBJECT', 'ARRAY') THEN error('a single value is wanted: ' || {value})"
+    if pa.types.is_decimal(kind) or pa.types.is_string(kind):
+        digits = f"length(regexp_replace({text}, '[^0-9]', '', 'g')) > {EXACT_DIGITS}"
+        is_rounded = f"json_type({value}) = 'DOUBLE' AND regexp_matches({text}, '[.eE]') AND {digits}"
+        refused += f" WHEN {is_rounded} THEN error('write it as text: ' || {value})"
+    if _is_binary(kind):
+        text = f"unhex({text})"
+    elif pa.types.is_time(kind):
+        text = f"CAST({text} AS TIME)"
+    return f"CASE {refused} ELSE {text} END"
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
+
+
+def build_member_sql(value: str, name: str) -> str:
+    """Return SQL for the member `name` of a JSON object."""
+    pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+    return f"({value} -> {_quote_text(pointer)})"
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def format_error(error: Exception) -> str:
+    """Return the first line of an error of DuckDB or Arrow."""
+    return str(error).partition("\n")[0].removeprefix("Invalid Input Error: ")
+
+
+MAX_DIGITS = 38
+"""The digits of Paimon's largest decimals."""
+DAY, TIME = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+WHOLE = r"0|-?[1-9]\d*"
+FIXED = r"-?(0|[1-9]\d*)(\.\d+)?"
+SHORTEST = r"-?(0|[1-9]\d*)(\.(0|\d*[1-9]))?(e[+-]\d+)?"
+"""A number as it is printed from a double. ``1e5`` is none of these: it may be a name."""
+NO_NUMBER = r"NaN|nan|-?inf|-?Infinity"
+
+JSON_TEXT, JSON_NUMBER = """'"([^"\\\\]|\\\\.)*"'""", "'-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?'"
+IS_WHOLE = "regexp_full_match(t, '-?[0-9]+')"
+LOSES_WHOLE = "TRY_CAST(TRY_CAST(t AS DOUBLE) AS HUGEINT) IS DISTINCT FROM TRY_CAST(t AS HUGEINT)"
+MANTISSA = "regexp_replace({}, '[eE].*', '')"
+LOSES_FRACTION = f"{MANTISSA.format('t')} <> {MANTISSA.format('CAST(CAST(t AS DOUBLE) AS VARCHAR)')}"
+
+Check: TypeAlias = Callable[[pa.Array, pa.DataType], bool]
+
+
+def _is_cast(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_exact(texts: pa.Array, _: pa.DataType) -> bool:
+    """Return whether all texts are digits of a double: few of them, or those that the double is printed with."""
+    digits = pc.utf8_length(pc.replace_substring_regex(texts, r"[^0-9]|e.*", ""))
+    many = texts.filter(pc.greater(digits, EXACT_DIGITS))
+    printed = many.cast(pa.float64()).cast(pa.string())
+    return not len(many) or bool(
+        pc.all(pc.equal(printed, pc.replace_substring_regex(many, r"e([+-])0*", r"e\1"))).as_py()
+    )
+
+
+def _is_short(texts: pa.Array, _: pa.DataType) -> bool:
+    return bool(pc.max(pc.utf8_length(pc.replace_substring_regex(texts, "[^0-9]", ""))).as_py() <= MAX_DIGITS)
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A type for texts of a pattern, all with the same number of digits after the point if it `counts` these."""
+
+    pattern: str
+    kind: Callable[[int], pa.DataType]
+    check: Check = lambda _, __: True
+    counts: bool = False
+
+
+def _make_timestamp_type(zone: str | None) -> Callable[[int], pa.DataType]:
+    return lambda digits: pa.timestamp("us" if digits <= len("micros") else "ns", zone)
+
+
+GUESSES = (
+    *(_Guess(pair, lambda _: pa.bool_()) for pair in ("true|false", "True|False", "TRUE|FALSE")),
+    _Guess(WHOLE, lambda _: pa.int64(), _is_cast),
+    _Guess(f"{SHORTEST}|{NO_NUMBER}", lambda _: pa.float64(), _is_exact),
+    _Guess(FIXED, lambda digits: pa.decimal128(MAX_DIGITS, digits), _is_short, counts=True),
+    _Guess(DAY, lambda _: pa.date32(), _is_cast),
+    _Guess(TIME, lambda _: pa.time32("ms")),
+    _Guess(rf"{DAY}[ T]{TIME}(\.\d{{1,9}})?", _make_timestamp_type(None), _is_cast, counts=True),
+    _Guess(rf"{DAY}[ T]{TIME}(\.\d{{1,9}})?Z", _make_timestamp_type("UTC"), _is_cast, counts=True),
+)
+"""The types that are tried, from the first on."""
+
+
+@dataclass
+class _Column:
+    """The guesses that fit all texts so far, and the digits after the point that they have."""
+
+    guesses: Sequence[_Guess] = GUESSES
+    digits: set[int] = field(default_factory=set)
+    is_empty: bool = True
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        texts = pc.unique(column).drop_null()
+        if not len(texts) or not self.guesses:
+            self.is_empty &= not len(texts)
+            return
+        self.is_empty = False
+        if any(guess.counts for guess in self.guesses):
+            fractions = pc.replace_substring_regex(texts, r"^[^.]*\.?|[^0-9]", "")
+            self.digits.update(pc.unique(pc.utf8_length(fractions)).to_pylist())
+        self.guesses = [guess for guess in self.guesses if self._fits(guess, texts)]
+
+    def _fits(self, guess: _Guess, texts: pa.Array) -> bool:
+        if guess.counts and len(self.digits) > 1:
+            return False
+        matches = pc.match_substring_regex(texts, f"^(?:{guess.pattern})$")
+        return bool(pc.all(matches).as_py()) and guess.check(texts, guess.kind(max(self.digits, default=0)))
+
+    def type(self) -> pa.DataType:
+        if self.is_empty:
+            return pa.null()
+        return self.guesses[0].kind(max(self.digits)) if self.guesses else pa.string()
+
+
+def infer_csv_schema(file: Path) -> pa.Schema:
+    """Return the columns of a CSV file; null: those without any value. Raises `InvalidArgument`: no CSV."""
+    options = csv.ReadOptions(block_size=BLOCK_BYTES)
+    try:
+        with csv.open_csv(file, options) as reader:
+            names = reader.schema.names
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **CSV_TEXTS)
+        columns = [_Column() for _ in names]
+        with csv.open_csv(file, options, convert_options=texts) as reader:
+            for batch in reader:
+                for column, cells in zip(columns, batch.columns, strict=True):
+                    column.add(cells)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"{file}: {error}") from error
+    return pa.schema([(name, column.type()) for name, column in zip(names, columns, strict=True)])
+
+
+def infer_json_schema(file: Path) -> pa.Schema:
+    """Return the columns of a file of JSON objects, as Arrow finds them in its first block; null: none has a value.
+
+    Whole numbers beyond BIGINT become DECIMAL. Texts that Arrow takes for moments stay texts unless all have one form.
+
+    Raises:
+        InvalidArgument: a number with more digits than a double holds.
+        pa.ArrowInvalid: no JSON, or values of two types.
+    """
+    import pyarrow.dataset as ds
+
+    found, lines = ds.dataset(file, format="json").schema, build_json_lines_sql(file)
+    try:
+        with closing(duckdb.connect()) as connection:
+            fields = [_infer_json_field(connection, lines, each) for each in found]
+            if any(_has_type(pa.types.is_floating, each.type) for each in fields):
+                columns = [each.name for each in fields if _has_type(pa.types.is_floating, each.type)]
+                _check_numbers(connection, lines, columns, file)
+    except duckdb.Error as error:
+        raise InvalidArgument(f"{file}: {format_error(error)}") from error
+    return pa.schema(fields)
+
+
+def _infer_json_field(connection: duckdb.DuckDBPyConnection, lines: str, each: pa.Field) -> pa.Field:
+    texts = (
+        f"SELECT DISTINCT {build_member_sql('json', each.name)} ->> '$' AS text FROM {lines} ORDER BY text NULLS LAST"
+    )
+    if pa.types.is_nested(each.type):
+        return each.with_type(_replace_timestamps(each.type))
+    if pa.types.is_timestamp(each.type):
+        column = _Column()
+        column.add(connection.sql(texts).to_arrow_table()["text"])
+        return each.with_type(column.type())
+    if pa.types.is_floating(each.type):
+        whole = (
+            f"SELECT coalesce(bool_and(regexp_full_match(text, '{WHOLE}')), false), max(length(text)) FROM ({texts})"
+        )
+        [(is_whole, length)] = connection.sql(whole).fetchall()
+        if is_whole and length <= MAX_DIGITS:
+            return each.with_type(pa.decimal128(MAX_DIGITS, 0))
+    return each
+
+
+def _check_numbers(connection: duckdb.DuckDBPyConnection, lines: str, columns: Sequence[str], file: Path) -> None:
+    """Raise `InvalidArgument` for a number that a double does not give back: any fraction, and integers of `columns`.
+
+    DuckDB prints the members of an object anew, so that only a whole line has the digits of fractions.
+    """
+    sources = [
+        (
+            "json",
+            f"NOT {IS_WHOLE} AND length(regexp_replace(t, '[^0-9]', '', 'g')) > {EXACT_DIGITS} AND {LOSES_FRACTION}",
+        )
+    ]
+    sources += [
+        (build_member_sql("json", name), f"{IS_WHOLE} AND length(t) > {EXACT_DIGITS} AND {LOSES_WHOLE}")
+        for name in columns
+    ]
+    for value, is_lost in sources:
+        numbers = f"regexp_extract_all(regexp_replace(CAST({value} AS VARCHAR), {JSON_TEXT}, '', 'g'), {JSON_NUMBER})"
+        query = f"SELECT t FROM (SELECT unnest({numbers}) AS t FROM {lines}) WHERE {is_lost} LIMIT 1"
+        if lost := connection.sql(query).fetchall():
+            raise InvalidArgument(f"{file}: a DOUBLE would lose digits of the number {lost[0][0]}; write it as text")
+
+
+def _has_type(is_of: Callable[[pa.DataType], bool], kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_type(is_of, kind.field(at).type) for at in range(kind.num_fields))
+    return is_of(kind)
+
+
+def _replace_timestamps(kind: pa.DataType) -> pa.DataType:
+    """Return a type whose members and items are texts where Arrow takes them for moments."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_replace_timestamps(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_replace_timestamps(kind.value_type)))
+    return pa.string() if pa.types.is_timestamp(kind) else kind

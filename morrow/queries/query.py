@@ -1,0 +1,484 @@
+"""SQL queries over the tables, views and functions of a catalog, as ``Catalog.sql`` and ``morrow.sql`` run them.
+
+sqlglot parses the text. Each table of the catalog becomes a variable that holds a dataset: DuckDB finds it in the
+frame that runs the query, and the relation keeps it. No name or value of the query is pasted into text.
+A view or function is taken in its SQL for ``duckdb``, else in that for ``spark``, ``trino``, ``presto`` or (a
+function) ``hive``, which sqlglot translates. Names without a database in a view are those of the view's own
+database; the name of the catalog that another engine wrote in front of them is dropped. A call ``db.f(a, b)``
+becomes the expression that defines the function; arguments and result are cast to the declared types, as a call
+would.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from morrow.engine.catalog.protocol import SQL, Function, View
+from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.types import DataType
+from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
+from morrow.engine.plan.time_travel import Travel
+from morrow.queries.dialect import (
+    Dialect,
+    Node,
+    bind,
+    find_hints,
+    find_travel,
+    list_comments,
+    parse_hints,
+    parse_query,
+    select_parameters,
+)
+from morrow.queries.incremental import has_change_options
+from morrow.readers.execution.duckdb_relation import make_variable
+from morrow.readers.expressions.duckdb_queries import check_duckdb, to_morrow_error
+from morrow.readers.expressions.sql import name_type
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from morrow.readers.execution.duckdb_relation import PaimonDataset
+
+FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
+"""Names of one part that are files, which DuckDB reads."""
+
+NO_TABLE = re.compile(r"Catalog Error: (Table|View|Schema) with name")
+"""DuckDB's words for a table that is not there; it says them of functions and formats of files as well."""
+
+RUN_QUERY = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
+"""DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
+
+
+class Sources(Protocol):
+    """The tables of a catalog, as queries name them."""
+
+    @property
+    def databases(self) -> Sequence[str]: ...
+
+    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of ``database.table``, perhaps with ``$``, in a state."""
+
+    def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
+        """Returns the rows that were added or updated between the states that options name."""
+
+    def of_schema(self, schema: str, name: str) -> pa.Table | None:
+        """Returns a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
+
+    def view(self, name: str) -> View | None:
+        """Returns the view ``database.view``; None where there is none."""
+
+    def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
+        """Returns the rows of a table function of Paimon's; None for DuckDB's functions."""
+
+    def catalog_function(self, name: str) -> Function | None:
+        """Returns the function ``database.name`` that the catalog keeps; None where there is none."""
+
+    def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
+        """Returns the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query as DuckDB runs it: its text, the tables that it names by variables, and the values of its parameters."""
+
+    text: str
+    variables: Mapping[str, object]
+    parameters: Mapping[str, object]
+
+
+def run_query(
+    query: str,
+    sources: Sources,
+    *,
+    database: str | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object] | None = None,
+) -> duckdb.DuckDBPyRelation:
+    """Runs `query` as a relation; see `Catalog.sql`."""
+    found = prepare_query(query, sources, database=database, connection=connection, parameters=parameters)
+    return make_relation(found, connection)
+
+
+def prepare_query(
+    query: str,
+    sources: Sources,
+    *,
+    database: str | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object] | None = None,
+    literals: bool = False,
+) -> Prepared:
+    """Returns a query with the tables of the catalog as variables; see `Catalog.sql`.
+
+    `literals`: parameters become literals, for statements in which DuckDB has none.
+
+    Raises:
+        InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
+    """
+    check_duckdb()
+    tree = parse_query(query)
+    given = parameters or {}
+    bound = literals and tree.find(exp.Placeholder) is not None
+    if bound:
+        bind(tree, given)
+    variables: dict[str, object] = {}
+    viewed = False
+    named: set[tuple[str, str]] = set()
+    pending: list[tuple[Node, tuple[str, ...]]] = [(table, ()) for table in tree.find_all(exp.Table)]
+    while pending:
+        table, inside = pending.pop(0)
+        if isinstance(table.args.get("version"), exp.Expression):
+            bind(table.args["version"], given)
+        try:
+            found = _find_source(table, sources, database, connection, given)
+        except TableNotFound:
+            name = _name_in_catalog(table, sources.databases, database, connection)
+            view = None if name is None else sources.view(name)
+            if name is None or view is None:
+                raise
+            if name in inside:
+                raise InvalidArgument(f"the view {name} reads itself") from None
+            pending += [(each, (*inside, name)) for each in put_view(table, name, view, sources.databases)]
+            viewed = True
+            continue
+        if found is None:
+            _check_no_travel(table)
+            continue
+        name = f"morrow_{uuid.uuid4().hex}"
+        variables[name] = make_variable(found, connection)
+        named.add(((table.db or database or "").lower(), table.name.lower()))
+        _replace(table, name)
+    changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
+    used = select_parameters(tree, given)
+    if not (variables or changed or used or bound or viewed):
+        return Prepared(query, {}, {})
+    _qualify_less(tree, named)
+    return Prepared(run_with_stack(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
+
+
+def _find_source(
+    table: Node,
+    sources: Sources,
+    database: str | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object],
+) -> PaimonDataset | pa.Table | None:
+    """Returns the rows that a table of the query stands for; None where it is not the catalog's."""
+    if isinstance(table.this, exp.Anonymous):
+        if table.db or table.args.get("version") is not None:
+            return None
+        return sources.function(table.this.name, list(_evaluate_arguments(table.this, parameters)), database)
+    if isinstance(table.this, exp.Identifier) and table.db and not table.catalog:
+        made = sources.of_schema(table.db, table.name)
+        if made is not None:
+            _check_no_travel(table)
+            return made
+    name = _name_in_catalog(table, sources.databases, database, connection)
+    if name is None:
+        return None
+    options = parse_hints(find_hints(list_comments(table)), name)
+    if has_change_options(options):
+        if table.args.get("version") is not None:
+            raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
+        return sources.changes(name, options)
+    return sources.open_table(name, find_travel(table, name, options))
+
+
+def _replace_calls(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:
+    """Replaces calls ``sys.max_pt('t')`` by their values; returns whether there was one."""
+    changed = False
+    for dot in list(tree.find_all(exp.Dot)):
+        call = dot.expression
+        if isinstance(call, exp.Anonymous) and isinstance(dot.this, exp.Identifier) and dot.this.name.lower() == "sys":
+            value = sources.value(call.name, list(_evaluate_arguments(call, parameters)), database)
+            if value is not None:
+                dot.replace(exp.Literal.string(value))
+                changed = True
+    return changed
+
+
+def _evaluate_arguments(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
+    """Yields the arguments of a function, which are texts or numbers."""
+    bind(call, parameters)
+    for argument in call.expressions:
+        if not isinstance(argument, exp.Literal):
+            raise InvalidArgument(
+                f"{call.name}: its arguments are texts and numbers, not {argument.sql(dialect=DuckDB)}"
+            )
+        yield argument.name
+
+
+# Tables
+
+
+def _name_in_catalog(
+    table: Node, databases: Sequence[str], database: str | None, connection: duckdb.DuckDBPyConnection
+) -> str | None:
+    """Returns ``database.table`` of a table of the catalog; None for common table expressions and DuckDB's own tables.
+
+    Names of two parts are the catalog's, unless only DuckDB has such a schema. Names of one part are the catalog's when
+    there is a default `database`.
+    """
+    if not isinstance(table.this, exp.Identifier) or table.catalog:
+        return None  # a function, or a table of an attached database
+    if table.db:
+        is_duckdbs = table.db not in databases and _has_schema(connection, table.db)
+        return None if is_duckdbs else f"{table.db}.{table.name}"
+    if database is None or is_common(table) or FILE.search(table.name):
+        return None
+    return f"{database}.{table.name}"
+
+
+def _has_schema(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    with connection.cursor() as cursor:
+        query = "SELECT count(*) FROM duckdb_schemas() WHERE ? IN (schema_name, database_name)"
+        return cursor.execute(query, [name]).fetchall() != [(0,)]
+
+
+def _check_no_travel(table: Node) -> None:
+    if table.args.get("version") is not None or find_hints(list_comments(table)):
+        name = table.this.sql(dialect=DuckDB)
+        raise TableNotFound(f"the query: only tables of the catalog, written database.table, have a past; not {name}")
+
+
+def _replace(table: Node, variable_name: str) -> None:
+    """Replaces the table by a variable, which keeps its alias or else its name."""
+    if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
+        name = table.name or table.this.name  # of a function
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    table.set("this", exp.to_identifier(variable_name, quoted=True))
+    table.set("db", None)
+    table.set("version", None)
+
+
+def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
+    """Drops the database from columns qualified by database and table (``db.orders.id``), not from members of rows."""
+    for column in tree.find_all(exp.Column):
+        # Of `db.orders.place.city` the parser takes the first part for a catalog.
+        first, second = ("db", "table") if column.args.get("catalog") is None else ("catalog", "db")
+        if (column.text(first).lower(), column.text(second).lower()) in tables:
+            column.set(first, None)
+
+
+# The result
+
+
+def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """Returns the rows of a query as a relation, whose results raise `MorrowError`."""
+    import duckdb
+
+    from morrow.readers.execution.typed_relations import to_typed_relation
+
+    arguments = {"params": dict(query.parameters)} if query.parameters else {}
+    found = run_prepared(query, connection.sql, arguments)
+    assert isinstance(found, duckdb.DuckDBPyRelation)  # statements without rows were refused
+    return to_typed_relation(found)
+
+
+def run_prepared(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:
+    """Runs a query by a method of DuckDB's connection, which finds its tables.
+
+    Raises:
+        InvalidArgument: DuckDB refuses it. TableNotFound: it names a table that nobody has.
+        StorageError: it cannot read a file.
+    """
+    import duckdb
+
+    names = {"morrow_run": run, "morrow_query": query.text, "morrow_arguments": arguments}
+    try:
+        return eval(RUN_QUERY, {**names, **query.variables})
+    except duckdb.CatalogException as error:
+        if any(variable in str(error) for variable in query.variables):
+            hint = "tables are handed over as variables, which this connection does not look for"
+            raise InvalidArgument(f"{hint}: SET python_enable_replacements = true") from error
+        if not NO_TABLE.search(str(error)):
+            raise to_morrow_error(error) from error
+        hint = "tables of the catalog are written database.table, and connection.register names a DataFrame"
+        raise TableNotFound(f"the query: {_format_error(error)}; {hint}") from error
+    except (duckdb.Error, TypeError) as error:
+        raise to_morrow_error(error) from error
+
+
+def _format_error(error: Exception) -> str:
+    """Returns DuckDB's message in one line, without the query that it quotes."""
+    return " ".join(str(error).partition("\nLINE ")[0].split())
+
+
+TRANSLATED: Mapping[str, str] = {"spark": "spark", "trino": "trino", "presto": "presto", "hive": "hive"}
+"""The dialects that sqlglot translates, those that are taken first before the others."""
+OWN = "duckdb"
+MAX_VIEWS = 50
+"""Views that lead to each other, at most."""
+MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
+"""Functions that return rows and read no files."""
+
+
+def is_common(table: Node) -> bool:
+    """Returns whether a WITH around the table defines its name."""
+    node = table.parent
+    while node is not None:
+        if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
+            return True
+        node = node.parent
+    return False
+
+
+def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:
+    """Puts the query of the view `name` in the place of a table of a query; returns the tables that it reads.
+
+    Raises:
+        Unsupported: its text is in a dialect that cannot be run, has parameters, or reads files.
+    """
+    if table.args.get("version") is not None or any("OPTIONS" in each for each in table.comments or ()):
+        raise Unsupported("an earlier state of a view", where=name, hint="name the tables that it reads")
+    body = _parse_view(view, name)
+    for inner in body.find_all(exp.Table):
+        _qualify(inner, name, databases)
+    columns = [exp.to_identifier(field.name, quoted=True) for field in view.fields]
+    named = exp.TableAlias(this=exp.to_identifier("morrow_view", quoted=True), columns=columns)
+    rows = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=body, alias=named))
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+    kept = {key: table.args[key] for key in ("joins", "laterals", "pivots", "sample") if table.args.get(key)}
+    found = exp.Subquery(this=rows, alias=alias, **kept)
+    table.replace(found)
+    return list(body.find_all(exp.Table))
+
+
+def _parse_view(view: View, name: str) -> Node:
+    if OWN in view.dialects:
+        return _check_tree(parse_query(view.dialects[OWN]), name)
+    for dialect, reader in TRANSLATED.items():
+        if dialect in view.dialects:
+            return _check_tree(_translate_view(view.dialects[dialect], reader, name), name)
+    try:
+        return _check_tree(parse_query(view.query), name)
+    except InvalidArgument as error:
+        written = f" (it has texts for {', '.join(sorted(view.dialects))})" if view.dialects else ""
+        hint = f"add a text for the dialect {OWN} to it: {error}"
+        raise Unsupported(f"the text of the view{written}", where=name, hint=hint) from error
+
+
+def _translate_view(text: str, reader: str, name: str) -> Node:
+    try:
+        tree = sqlglot.parse_one(text, dialect=reader)
+        again = tree.sql(dialect=DuckDB, unsupported_level=ErrorLevel.RAISE)
+        return parse_query(again)
+    except SqlglotError as error:
+        problem = describe_problem(error) or f": {error}"
+        raise Unsupported(f"the view's text for {reader}{problem}", where=name, hint=f"add one for {OWN}") from error
+
+
+def _check_tree(tree: Node, name: str) -> Node:
+    if not isinstance(tree, exp.Query):
+        raise Unsupported("a view that is no SELECT", where=name)
+    if tree.find(exp.Placeholder, exp.Parameter) is not None:
+        raise Unsupported("a view with parameters", where=name)
+    return tree
+
+
+def _qualify(table: Node, name: str, databases: Sequence[str]) -> None:
+    """Gives a table of a view its database. Raises `Unsupported` for what is no table of the catalog."""
+    if isinstance(table.this, exp.Anonymous) and table.this.name.lower() in ("paimon_incremental_query",):
+        return
+    if not isinstance(table.this, exp.Identifier):
+        called = isinstance(table.this, exp.Anonymous)
+        function = table.this.name if called else table.this.sql_name().lower()
+        if function.lower() not in MADE_OF_CONSTANTS and not isinstance(table.this, exp.Unnest):
+            raise Unsupported(f"a view that reads {function}(...)", where=name, hint="views read tables of the catalog")
+        return
+    if not table.db:
+        if not is_common(table):
+            table.set("db", exp.to_identifier(name.partition(".")[0], quoted=True))
+    elif table.db not in databases:
+        raise Unsupported(f"a view that reads {table.sql(dialect=Dialect)}", where=name, hint="no database is so named")
+    table.set("catalog", None)
+
+
+MAX_CALLS = 200
+"""Calls that are put in place in one query at most: functions may call each other, and themselves."""
+
+
+def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
+    """Puts definitions in the place of calls of a catalog's functions; returns whether there was one.
+
+    Args:
+        known: returns the function ``database.name`` of the catalog, None where it has none.
+
+    Raises:
+        InvalidArgument: another number of arguments, or functions that call themselves.
+        Unsupported: a function without SQL, or whose SQL reads more than its parameters.
+    """
+    asked = cache(known)
+    done = 0
+    while found := next(((dot, name, it) for dot, name in _list_calls(tree) if (it := asked(name)) is not None), None):
+        dot, name, function = found
+        done += 1
+        if done > MAX_CALLS:
+            raise InvalidArgument(f"the query: functions of the catalog call each other too often, {name} last")
+        dot.replace(_expand_call(function, dot.expression.expressions, name))
+    return done > 0
+
+
+def _list_calls(tree: Node) -> list[tuple[Node, str]]:
+    """Lists calls of the form ``database.function(...)``, inner ones first."""
+    found = [
+        (dot, f"{dot.this.name}.{dot.expression.name}")
+        for dot in tree.find_all(exp.Dot)
+        if isinstance(dot.expression, exp.Anonymous) and isinstance(dot.this, exp.Identifier)
+    ]
+    return found[::-1]
+
+
+def _expand_call(function: Function, arguments: list[Node], name: str) -> Node:
+    if len(arguments) != len(function.parameters):
+        names = ", ".join(each.name for each in function.parameters)
+        raise InvalidArgument(f"{name}({names}) has {len(function.parameters)} parameters, not {len(arguments)}")
+    if len(function.returns) != 1:
+        raise Unsupported(f"a function that returns {len(function.returns)} columns", where=name)
+    values = {each.name.lower(): _cast(value, each.type) for each, value in zip(function.parameters, arguments)}
+    body = exp.Paren(this=_parse_definition(function, name))
+    if body.find(exp.Query, exp.Placeholder, exp.Parameter, exp.AggFunc, exp.Window) is not None:
+        raise Unsupported("a function with a query, an aggregate or parameters of a query in it", where=name)
+    for column in list(body.find_all(exp.Column)):
+        value = None if column.table else values.get(column.name.lower())
+        if value is None:
+            raise Unsupported(
+                f"a function that reads {column.sql(dialect=Dialect)}, no parameter of its own,", where=name
+            )
+        column.replace(value.copy())
+    return _cast(body, function.returns[0].type)
+
+
+def _cast(value: Node, kind: DataType) -> Node:
+    return exp.cast(value.copy(), name_type(kind), dialect=DuckDB)
+
+
+def _parse_definition(function: Function, name: str) -> Node:
+    texts = {dialect: each.text for dialect, each in function.definitions.items() if each.kind == SQL and each.text}
+    for dialect in (OWN, *TRANSLATED):
+        if dialect in texts:
+            return _parse_body(texts[dialect] or "", dialect, name)
+    kinds = ", ".join(f"{dialect} ({each.kind})" for dialect, each in function.definitions.items()) or "none"
+    hint = f"give it one in SQL, of type {SQL!r}, for {OWN}, spark or trino"
+    raise Unsupported(f"a function with the definitions {kinds}", where=name, hint=hint)
+
+
+def _parse_body(text: str, dialect: str, name: str) -> Node:
+    try:
+        tree = sqlglot.parse_one(text, dialect=Dialect if dialect == OWN else TRANSLATED[dialect])
+        again = tree.sql(dialect=DuckDB, unsupported_level=ErrorLevel.RAISE)
+        return sqlglot.parse_one(again, dialect=Dialect)
+    except SqlglotError as error:
+        problem = describe_problem(error) or f": {error}"
+        raise Unsupported(f"the function's SQL for {dialect}{problem}", where=name) from error

@@ -1,0 +1,112 @@
+"""The base class of all results: rows as Arrow, Polars, pandas, DuckDB or Spark."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from morrow.engine.plugins import require_extra
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame as SparkDataFrame
+    from pyspark.sql import SparkSession
+
+    from morrow.engine.format.types import DataField
+
+
+class Rows(ABC):
+    """Rows of a scan or of a system table, or changes.
+
+    Subclasses implement `fields`, `title`, `to_batches`, `to_polars` and `count`; the other forms follow from these,
+    and are overridden where there is a shorter way.
+    """
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of the rows, in their Paimon types."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The name of the table in messages: ``warehouse/db.db/orders``, ``warehouse/db.db/orders$snapshots``."""
+
+    @abstractmethod
+    def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields rows as record batches of at most `batch_rows` rows."""
+
+    @abstractmethod
+    def to_polars(self) -> pl.DataFrame:
+        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Returns the number of rows."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        from morrow.engine.format.types import to_arrow_schema
+
+        return to_arrow_schema(self.fields)
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all rows as an Arrow table with exactly `schema`."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
+        """Returns `to_batches` as an Arrow record batch reader."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls.
+
+        Raises:
+            Unsupported: pandas is not installed, which the extra ``morrow[pandas]`` brings.
+        """
+        with require_extra("to_pandas", "pandas", "pandas"):
+            import pandas as pd
+
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        from morrow.readers.execution import duckdb_relation
+
+        return duckdb_relation.make_relation(self.to_arrow(), connection)
+
+    def to_spark(self, spark: SparkSession) -> SparkDataFrame:
+        """Returns a Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
+
+        Raises:
+            Unsupported: a column of a type that this version of Spark lacks (TIME before 4.1).
+            InvalidArgument: the rows take more than 1 GiB; `morrow.spark.read` leaves them to the executors.
+        """
+        from morrow.spark import dataframes
+
+        return dataframes.to_spark(self.to_batches(), self.fields, spark, where=self.title)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Iterates over the rows in record batches, as `to_batches`."""
+        return self.to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        from morrow.readers.expressions.duckdb_queries import wrap_stream
+
+        return wrap_stream(self.to_reader()).__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        from morrow.html import add_title, build_table
+
+        return add_title(
+            repr(self), build_table(("column", "type"), [(field.name, field.type) for field in self.fields])
+        )

@@ -1,0 +1,480 @@
+"""DDL of databases and tables: CREATE, ALTER, DROP, RENAME and replacement, and default values of columns.
+
+ALTER TABLE is one version of the schema. Default values are literals of Spark's SQL, which Paimon stores as text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER, has_properties
+from morrow.engine.catalog.names import SYSTEM_DATABASE
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.file_formats import find_format
+from morrow.engine.options import Options
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.registry import OPTIONS, find_present_key
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
+from morrow.engine.redaction import hide_secrets
+from morrow.engine.schema.defaults import check_default, format_default
+from morrow.engine.schema.schema_changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetDefault,
+    SetNullable,
+    SetOption,
+    SetTableComment,
+    SetType,
+)
+from morrow.engine.schema.schema_changes import Place as Where
+from morrow.readers.system.catalog_tables import NAMES
+from morrow.spark.catalogs import descriptions
+from morrow.spark.catalogs.questions import Place, Question, build_full_name, is_database_name, parse_name
+from morrow.spark.catalogs.reads import is_of_folder, load_table
+from morrow.spark.source.schemas import check_no_secrets
+from morrow.spark.types import check_collations, to_paimon_fields, to_paimon_type
+from morrow.writers.target import WRITE_OPTION_KEYS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from morrow.engine.format.types import DataType
+    from morrow.tables.table import Table
+
+PROVIDERS = ("paimon", "morrow")
+DEFAULT_SOURCE = "spark.sql.sources.default"
+IGNORED = ("owner", "is_managed_location", "provider", "comment")
+"""Properties that Spark adds, or that are given apart."""
+COLLATION = "collation"
+"""The property that is DEFAULT COLLATION."""
+DEFAULT_DATABASE = "default"
+OPTION = "option."
+"""Spark's prefix of what stands in OPTIONS (...), which it also gives without it; alone it is of ROW FORMAT."""
+OF_HIVE = ("hive.stored-as", "hive.serde", "hive.input-format", "hive.output-format")
+"""Properties that Spark makes of STORED AS and ROW FORMAT."""
+
+
+def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    _make_table(place, question, question["name"])
+    return load_table(place, question)
+
+
+def _make_table(place: Place, question: Question, name: str) -> None:
+    from pyspark.sql.types import StructType
+
+    full = build_full_name(question["namespace"], name)
+    check_database(place, question["namespace"][0])
+    properties = question["properties"]
+    _check(place, properties)
+    own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
+    check_no_secrets(own, full)
+    provider = properties.get("provider", "").lower()
+    if provider != FILE_FORMAT.default and (_is_format(provider) or (_is_of_files(properties) and provider in FORMATS)):
+        own.setdefault(FILE_FORMAT.key, provider)
+    schema = StructType.fromJson(json.loads(question["schema"]))
+    check_collations(schema)
+    fields = to_paimon_fields(schema)
+    partition_keys = [_get_partition_key(path) for path in question["partitions"]]
+    if _is_of_files(properties):
+        if parse_defaults(place.spark, schema, {field.name: field for field in fields}):
+            raise Unsupported("default values of columns of a format table", where=full)
+        place.catalog.create_format_table(
+            full,
+            fields,
+            format=str(own.pop(FILE_FORMAT.key, FILE_FORMAT.default)),
+            partition_keys=partition_keys,
+            options={key: value for key, value in own.items() if key != TYPE.key},
+            comment=properties.get("comment"),
+        )
+        return
+    place.catalog.create_table(
+        full,
+        schema=fields,
+        defaults=parse_defaults(place.spark, schema, {field.name: field for field in fields}),
+        partition_keys=partition_keys,
+        options=own,
+        comment=properties.get("comment"),
+    )
+
+
+def check_database(place: Place, name: str) -> None:
+    """Raises `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    if name != DEFAULT_DATABASE and name not in place.catalog.databases():
+        raise DatabaseNotFound(f"there is no database {name}")
+
+
+def _check(place: Place, properties: dict[str, str]) -> None:
+    """Refuses what a table would be made without."""
+    provider = properties.get("provider", PROVIDERS[0]).lower()
+    # saveAsTable names the session's default where its caller names none.
+    is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
+    is_files = _is_of_files(properties) and provider in FORMATS
+    if provider not in PROVIDERS and not is_default and not is_files:
+        raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
+    for key in ("location", "external"):
+        if key in properties:
+            raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
+    if COLLATION in properties:
+        raise Unsupported(f"a table with DEFAULT COLLATION {properties[COLLATION]}", hint="collate in queries")
+    for key in properties:
+        if key in OF_HIVE or (key.startswith(OPTION) and key.removeprefix(OPTION) not in properties):
+            hint = "leave them out; TBLPROPERTIES ('file.format' = 'orc') says how files are written"
+            raise Unsupported("a table with STORED AS or ROW FORMAT", hint=hint)
+
+
+def _is_of_files(properties: dict[str, str]) -> bool:
+    """Returns whether a format table is asked for."""
+    return properties.get(TYPE.key, "").strip().lower() == FORMAT_TABLE
+
+
+def _is_format(provider: str) -> bool:
+    """Returns whether tables can be written in files of this format."""
+    known = find_format(provider)
+    return known is not None and known.lacks is not None
+
+
+def _get_partition_key(path: list[str]) -> str:
+    if len(path) != 1:
+        raise InvalidArgument(f"PARTITIONED BY {'.'.join(path)}: a member of a column is no partition key")
+    return path[0]
+
+
+def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
+    name = build_full_name(question["namespace"], question["name"])
+    parts = parse_name(name)
+    if parts.system is not None or parts.branch is not None or name.startswith(f"{SYSTEM_DATABASE}."):
+        raise Unsupported(f"dropping {name}, which is no table of its own,", hint="a branch: CALL sys.delete_branch")
+    try:
+        place.catalog.drop_table(name)
+    except (TableNotFound, DatabaseNotFound):
+        return False
+    return True
+
+
+def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
+    """Renames a table; returns the database where it then is."""
+    *catalog, database = question["to namespace"] or question["namespace"]
+    if catalog not in ([], [place.name]):
+        raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
+    namespace = [database]
+    place.catalog.rename_table(
+        build_full_name(question["namespace"], question["name"]), build_full_name(namespace, question["to"])
+    )
+    return str(database)
+
+
+# Tables made together with their rows
+
+
+def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Makes a table that a query then fills: under its own name, or beside the one that it will replace."""
+    if question["how"] == "create":
+        _make_table(place, question, question["name"])
+        made = load_table(place, question)
+        _check_order(place, question, made)
+        return {**made, "staged": {"how": "create"}}
+    if _is_of_files(question["properties"]):
+        raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
+    place.catalog.check_replaceable()
+    beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
+    _make_table(place, question, beside)
+    staged = {"how": "replace", "name": build_full_name(question["namespace"], question["name"])}
+    return {**load_table(place, {**question, "name": beside}), "staged": staged}
+
+
+def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
+    """Drops a new table that has its columns in another order than the query that fills it by their places.
+
+    Raises:
+        Unsupported: it has.
+    """
+    asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
+    if asked != there:
+        place.catalog.drop_table(build_full_name(question["namespace"], question["name"]))
+        hint = f"select them as {', '.join(there)}"
+        raise Unsupported(f"CREATE TABLE AS with the columns in the order {', '.join(asked)}", hint=hint)
+
+
+def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Gives a filled table its name; the one that had it is dropped then. Between the two steps there is none."""
+    staged = question["staged"]
+    if staged["how"] == "create":
+        return
+    place.catalog.replace_table(staged["name"], question["table"])
+
+
+def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
+
+
+# Tables whose rows are replaced
+
+
+def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
+    """Returns the options for the write of ``saveAsTable`` that overwrites the rows of a table, which stays as it is.
+
+    Raises:
+        Unsupported: it names another table than there is: other partitions, keys, buckets, another provider.
+    """
+    given: Mapping[str, str] = question["options"]
+    _check(place, {key: question[key] for key in ("provider", "location") if question[key] is not None})
+    if is_of_folder(question):
+        return dict(given)
+    table, asked_keys = place.table(question["table"]), [".".join(path) for path in question["partitions"]]
+    if asked_keys and [key.casefold() for key in asked_keys] != [key.casefold() for key in table.partition_keys]:
+        raise _make_mismatch_error(table.path, f"partitioned by {', '.join(asked_keys)}")
+    there, left = Options(descriptions.collect_properties(table)), dict(given)
+    for key, value in given.items():
+        option = OPTIONS.get(find_present_key(key))
+        if option is None or option.key in WRITE_OPTION_KEYS:
+            continue
+        if Options({key: value}).get(option) != there.get(option):
+            raise _make_mismatch_error(table.path, f"with {key!r} = {value!r}")
+        del left[key]
+    return left
+
+
+def _make_mismatch_error(where: str, what: str) -> Unsupported:
+    """Returns the error of an overwrite that would need another table."""
+    hint = "writeTo(...).createOrReplace() puts another table in its place"
+    return Unsupported(f"saveAsTable in the mode overwrite, which keeps the table, {what},", where=where, hint=hint)
+
+
+TABLE_ANSWERS = {
+    "create table": _create,
+    "drop table": _drop,
+    "rename table": _rename,
+    "stage table": _stage,
+    "publish table": _publish,
+    "discard table": _discard,
+    "kept table": _keep_table,
+}
+
+COMMENT_PROPERTY = "comment"
+"""The property that is a table's comment."""
+FIXED_PROPERTIES = {"location": "SET LOCATION", "collation": "DEFAULT COLLATION", "provider": "another provider"}
+"""Properties that a table's folder, its types and its catalog decide, and what sets them."""
+
+
+def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    table = place.table(build_full_name(question["namespace"], question["name"]))
+    given = [
+        {**told, "text": _parse_new_default(place, table, told)} if "default" in told else told
+        for told in question["changes"]
+    ]
+    dropped = {told["path"][0] for told in given if told["verb"] == "drop column" and len(told["path"]) == 1}
+    if dropped >= set(table.schema.names):
+        if all(told["verb"] == "drop column" for told in given):
+            raise Unsupported("dropping all columns of a table", where=table.path, hint="drop the table")
+        raise Unsupported(
+            "ALTER TABLE ... REPLACE COLUMNS, whose columns would not have their values,",
+            hint="rename, alter, drop and add columns",
+        )
+    changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
+    if changes:
+        table.alter(*changes)
+    return load_table(place, question)
+
+
+def _is_done(told: Mapping[str, Any], table: Table) -> bool:
+    """Returns whether DROP COLUMN IF EXISTS finds none."""
+    return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
+
+
+def _parse_new_default(place: Place, table: Table, told: Mapping[str, Any]) -> str | None:
+    """Returns the text of a new default value; None removes the one there is."""
+    if len(told["path"]) != 1:
+        raise Unsupported(f"a default value of {'.'.join(told['path'])}, which is a member of a column,")
+    name = told["path"][0]
+    kind = table._newest.column(name).type
+    return parse_default(place.spark, told["default"], kind, name) if told["default"] else None
+
+
+def _parse_type(told: Mapping[str, Any]) -> DataType:
+    from pyspark.sql.types import StructType
+
+    kind = StructType.fromJson(json.loads(told["type"])).fields[0].dataType
+    check_collations(kind, ".".join(told["path"]))
+    return to_paimon_type(kind, ".".join(told["path"]), nullable=told.get("nullable", True))
+
+
+def _parse_position(told: Mapping[str, Any]) -> Position | None:
+    if "after" in told:
+        return Position(Where.AFTER, told["after"])
+    return Position(Where.FIRST) if told.get("first") else None
+
+
+def _get_path(told: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(told["path"])
+
+
+def _move_column(told: Mapping[str, Any]) -> SchemaChange:
+    position = _parse_position(told)
+    if position is None:
+        raise Unsupported(f"moving the column {'.'.join(told['path'])} nowhere")
+    return MoveColumn(_get_path(told), position)
+
+
+def _set_option(told: Mapping[str, Any]) -> SchemaChange:
+    check_no_secrets([told["key"]])
+    if told["key"] in FIXED_PROPERTIES:
+        raise Unsupported(f"ALTER TABLE with {FIXED_PROPERTIES[told['key']]}")
+    return SetTableComment(told["value"]) if told["key"] == COMMENT_PROPERTY else SetOption(told["key"], told["value"])
+
+
+def _unset_option(told: Mapping[str, Any]) -> SchemaChange:
+    return SetTableComment(None) if told["key"] == COMMENT_PROPERTY else RemoveOption(told["key"])
+
+
+def _check_properties(_place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Refuses secrets before the statement is a plan, which Spark shows with them in its events."""
+    check_no_secrets(question["properties"])
+
+
+_CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
+    "set option": _set_option,
+    "unset option": _unset_option,
+    "add column": lambda told: AddColumn(_get_path(told), _parse_type(told), told["comment"], _parse_position(told)),
+    "drop column": lambda told: DropColumn(_get_path(told)),
+    "rename column": lambda told: RenameColumn(_get_path(told), told["to"]),
+    "set type": lambda told: SetType(_get_path(told), _parse_type(told)),
+    "set nullable": lambda told: SetNullable(_get_path(told), told["nullable"]),
+    "set comment": lambda told: SetComment(_get_path(told), told["comment"] or None),
+    "set default": lambda told: SetDefault(_get_path(told), told["text"]),
+    "move column": _move_column,
+}
+"""By the verb of a change in `Questions.java`."""
+
+ALTER_ANSWERS = {"alter table": _alter, "check properties": _check_properties}
+
+
+def _list_databases(place: Place, _question: Question, _rows: DataFrame | None) -> list[str]:
+    return place.catalog.databases()
+
+
+def _describe_database(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str] | None:
+    """Returns the metadata of a database, None where there is none of this name."""
+    name = question["database"]
+    if name == SYSTEM_DATABASE:
+        return {}
+    if not is_database_name(name) or name not in place.catalog.databases():
+        return None
+    found = place.catalog.database(name)
+    own = {COMMENT: found.comment, OWNER: found.owner, LOCATION: found.location}
+    told = {key: value for key, value in own.items() if value is not None}
+    return {**hide_secrets(found.properties), **told}
+
+
+def _create_database(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    name = question["database"]
+    if not is_database_name(name):
+        raise InvalidArgument(f"{name!r} is no name for a database: it has none of . / \\ $")
+    given = dict(question["properties"])
+    if not has_properties(place.catalog._catalog):
+        given.pop(OWNER, None)  # Spark adds it itself
+    place.catalog.create_database(name, properties=given)
+
+
+def _alter_database(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    name = question["database"]
+    if name == SYSTEM_DATABASE:
+        raise Unsupported(f"ALTER DATABASE of {SYSTEM_DATABASE}, the database of the catalog's own tables,")
+    set_, removed = dict[str, str](), dict[str, None]()
+    for key, value in question["changes"]:  # the last one of a property counts
+        set_.pop(key, None)
+        removed.pop(key, None)
+        if value is None:
+            removed[key] = None
+        else:
+            set_[key] = value
+    place.catalog.alter_database(name, set_, unset=tuple(removed))
+
+
+def _drop_database(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    if question["database"] == SYSTEM_DATABASE:
+        raise Unsupported(f"dropping {SYSTEM_DATABASE}, the database of the catalog's own tables,")
+    place.catalog.drop_database(question["database"], cascade=question["cascade"])
+
+
+def _list_tables(place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
+    if question["database"] == SYSTEM_DATABASE:
+        return list(NAMES)
+    return place.catalog.tables(question["database"])
+
+
+DATABASE_ANSWERS = {
+    "databases": _list_databases,
+    "database": _describe_database,
+    "create database": _create_database,
+    "alter database": _alter_database,
+    "drop database": _drop_database,
+    "tables": _list_tables,
+}
+
+CURRENT = "CURRENT_DEFAULT"
+"""Where Spark has the default value of a column, in SQL."""
+WRAPPERS = (exp.Cast, exp.Neg, exp.Paren)
+CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
+
+
+def parse_defaults(spark: SparkSession, schema: StructType, fields: Mapping[str, t.DataField]) -> dict[str, str]:
+    """Returns the text of the defaults that columns have, by their names. Raises as `parse_default`."""
+    given = {f.name: f.metadata[CURRENT] for f in schema.fields if CURRENT in f.metadata}
+    found = {name: parse_default(spark, sql, fields[name].type, name) for name, sql in given.items()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) -> str | None:
+    """Returns the text that Paimon stores for a default value in Spark's SQL; None for NULL.
+
+    Raises:
+        Unsupported: no literal: Paimon stores a value, and no expression. A type that has no default values.
+        Others: Spark's own, where it is no value of the type.
+    """
+    from morrow.spark.types import to_spark_type
+
+    if not _is_literal(sql):
+        raise Unsupported(f"the default value {sql} of the column {column!r}", hint="give a literal")
+    type_name = to_spark_type(kind, column).simpleString()
+    value = spark.sql(f"SELECT CAST(({sql}) AS {type_name})").collect()[0][0]
+    if value is None:
+        return None
+    text = _format_value(value, kind, column)
+    return check_default(kind, text, column)
+
+
+def _format_value(value: Any, kind: t.DataType, column: str) -> str:
+    if isinstance(kind, (t.CharType, t.VarCharType)):
+        return f"'{value}'"  # with the quotes that Java's readers take away
+    if isinstance(kind, t.LocalZonedTimestampType) and isinstance(value, dt.datetime):
+        return format_default(value.astimezone(dt.UTC), column)  # from the clock of this process, as PySpark gives it
+    if isinstance(value, (bytes, bytearray, list, dict, tuple)):
+        raise Unsupported(f"a default value of the type {kind.text()}", where=f"the column {column!r}")
+    return format_default(value, column)
+
+
+def _is_literal(sql: str) -> bool:
+    try:
+        found: Any = sqlglot.parse_one(sql, read="spark")
+    except SqlglotError:
+        return False
+    while isinstance(found, WRAPPERS):
+        found = found.this
+    return isinstance(found, CONSTANTS)

@@ -1,0 +1,358 @@
+"""Tables loaded and read: time travel, branches, system tables, changes, aggregates from metadata.
+
+Options and settings choose the snapshot of a system table, or the two between which it lists changes. Metadata
+gives aggregates that need no rows, and estimates for the planner. Tasks read changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from morrow.engine.catalog.names import SYSTEM_DATABASE
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.plan.file_statistics import estimate_read
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.incremental import ROWKIND_FIELD
+from morrow.engine.plan.predicate import combine_predicates
+from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.structs import replace
+from morrow.queries.incremental import has_change_options, parse_change_options
+from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.execution.statistics import ORDERED, Summary, Summing, list_result_fields, summarize
+from morrow.readers.system.audit_log import RowTable
+from morrow.readers.system.registry import find_system_table
+from morrow.scans.changes import Changes
+from morrow.scans.table_scan import Scan
+from morrow.spark import dataframes
+from morrow.spark.catalogs import descriptions
+from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel
+from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name, parse_name
+from morrow.spark.catalogs.streams import is_streamable
+from morrow.spark.expressions import parse_predicates, quote_name
+from morrow.spark.format_tables import to_dataframe as folder_rows
+from morrow.spark.job.execution import run_tasks
+from morrow.spark.job.tasks import Work
+from morrow.spark.job.wire import StoreAccess
+from morrow.spark.reading import distributed
+from morrow.spark.reading.read import to_dataframe
+from morrow.spark.source.partitions import ChangesJob, divide_changes, encode_changes
+from morrow.spark.source.settings import get_clock
+from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_schema
+from morrow.tables.format_table import FormatTable, ObjectTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from morrow.engine.plan.time_travel import TravelArguments
+    from morrow.scans.system_tables import SystemScan
+    from morrow.tables.table import Table
+
+MICROS_OF_MILLI = 1000
+CHANGES = "changes"
+"""The state that is the changes between two others: the arguments of `Table.changes`, or None where there are none."""
+FOLDER = "folder"
+"""The state of a folder of files: what is there when it is read."""
+
+
+def load_table(place: Place, question: Question, _rows: DataFrame | None = None) -> dict[str, object]:
+    """Describes a table in its newest state, or in the one that ``version`` or ``micros`` name."""
+    name = build_full_name(question["namespace"], question["name"])
+    at = _find_travel(question)
+    settings: Mapping[str, str] = question.get("settings", {})
+    if is_system(name):
+        return load_system(place, name, at, settings)
+    try:
+        table = place.table(name)
+    except Unsupported:
+        folder = None if at else _find_folder(place, name)
+        if folder is None:
+            raise
+        if isinstance(folder, FormatTable):
+            return descriptions.describe_folder(name, folder, {FOLDER: True})
+        return descriptions.describe_rows(name, folder.fields, {FOLDER: True}, streams=False)
+    chosen = Chosen() if at else Chosen.of(settings, place.name, *name.split(".", 1))
+    if chosen.are_of_changes:
+        return describe_changes(table, name, chosen)
+    return descriptions.describe_table(
+        table, table.scan(**(at or chosen.travel())), name, writable=not at, set=chosen.by
+    )
+
+
+def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, object]:
+    """Describes the changes of a table that settings choose; it takes rows as ever."""
+    found = descriptions.describe_table(table, table.scan(), name, writable=True, set=chosen.by)
+    state = {CHANGES: parse_change_options(table, chosen.options), descriptions.SET: list(chosen.by)}
+    return {**found, "state": state, "version": str((found["version"], dict(chosen.options)))}
+
+
+def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Returns the state that the options of a read choose, and what tells it from others.
+
+    Raises:
+        Unsupported: its columns are others than the table's. Others: as `parse_travel` and `parse_change_options`.
+    """
+    from pyspark.sql.types import StructType
+
+    name, options = question["table"], question["options"]
+    wanted = has_change_options(options)
+    state: dict[str, object] | str
+    if is_system(name):
+        state = parse_system_state(place, name, options)
+        fields = scan_system(place, name, state).fields
+    elif wanted:
+        table = place.table(name)
+        fields, state = table.scan().fields, {CHANGES: parse_change_options(table, options)}
+    else:
+        table = place.table(name)
+        scan = table.scan(**parse_travel(options, clock=get_clock(place.spark)))
+        fields, state = scan.fields, descriptions.pack_state(table.path, scan.request)
+    if descriptions.to_catalog_schema(fields) != StructType.fromJson(json.loads(question["columns"])):
+        raise Unsupported(
+            f"the option {next(iter(options))!r}, which chooses a state of {name} with other columns,",
+            hint="write VERSION AS OF or TIMESTAMP AS OF",
+        )
+    return {"state": state, "version": str((question["state"], options))}
+
+
+def _find_travel(question: Question) -> TravelArguments:
+    if "version" in question:
+        return {"version": question["version"]}
+    if "micros" in question:
+        return {"timestamp": question["micros"] // MICROS_OF_MILLI}
+    return {}
+
+
+def read_rows(place: Place, question: Question, _rows: DataFrame | None = None) -> DataFrame:
+    """Returns the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
+    columns, name = tuple(question["columns"]), question["table"]
+    if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
+        return read_changed_rows(place, question)
+    if is_of_folder(question):
+        return _read_folder(place, question)
+    if isinstance(question["state"], Mapping):
+        scan = scan_system(place, name, question["state"])
+        wanted = columns or (scan.fields[0].name,)
+        return to_dataframe(scan.narrowed(wanted), place.spark).select(*map(quote_name, columns))
+    return read_table(place, question)
+
+
+def read_table(place: TableOpener, question: Question) -> DataFrame:
+    """Returns the columns of the state of a table as a DataFrame, as `read_rows` does."""
+    columns = tuple(question["columns"])
+    scan = narrow_scan(place, question)
+    limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
+    limit = min(limits, default=None)
+    chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    if set(columns) <= set(scan.request.read_schema.by_name):
+        # Spark's own LIMIT stays above what is computed in the task that reads, such as input_file_name().
+        return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
+    return distributed.read_hidden(chosen, columns, place.spark)
+
+
+def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
+    """Returns a format table or object table of the catalog; None for others."""
+    for opened in (place.catalog.format_table, place.catalog.object_table):
+        with suppress(InvalidArgument, Unsupported):
+            return opened(name)
+    return None
+
+
+def is_of_folder(question: Question) -> bool:
+    """Returns whether a question is about a format table or object table."""
+    state = question.get("state")  # which SHOW PARTITIONS of a session without a catalog does not have
+    return isinstance(state, Mapping) and FOLDER in state
+
+
+def format_table(place: Place, question: Question) -> FormatTable:
+    """Returns the format table of a question. Raises `TableNotFound` where it is none any more."""
+    found = _find_folder(place, question["table"])
+    if not isinstance(found, FormatTable):
+        raise TableNotFound(f"{question['table']} is no longer a format table; make the DataFrame again")
+    return found
+
+
+def _read_folder(place: Place, question: Question) -> DataFrame:
+    """Returns the rows of a format table, or of an object table, which the driver makes; partitions are pruned."""
+    columns, folder = tuple(question["columns"]), _find_folder(place, question["table"])
+    if folder is None:
+        raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
+    kept = parse_predicates(question["filters"], {field.name: field for field in folder.fields})
+    wanted = columns or (folder.fields[0].name,)
+    predicate = combine_predicates(*kept)
+    if isinstance(folder, FormatTable):
+        filter = Filter(predicate, (), columns_of(predicate), str(predicate))
+        frame = folder_rows(folder._table, wanted, filter, place.spark)
+    else:
+        frame = to_dataframe(folder.scan().narrowed(wanted, predicate if kept else None), place.spark)
+    return frame.select(*map(quote_name, columns))
+
+
+def narrow_scan(place: TableOpener, question: Question) -> Scan:
+    """Returns the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
+
+    Raises `TableNotFound` where the catalog has been given another warehouse since.
+    """
+    table = place.table(question["table"])
+    path, request, _ = descriptions.unpack_state(question["state"])
+    if path != table.path:
+        raise TableNotFound(f"{path} is no longer {question['table']}; make the DataFrame again")
+    kept = parse_predicates(question["filters"], request.read_schema.by_name)
+    predicate = combine_predicates(request.filter.predicate, *kept)
+    filter = Filter(predicate, (), columns_of(predicate), " AND ".join(map(str, kept)))
+    return Scan(table._metadata, replace(request, filter=filter))
+
+
+def read_changed_rows(place: TableOpener, question: Question) -> DataFrame:
+    """Returns the rows that were added or updated between two states; retractions are left out, as in Paimon."""
+    table, columns = place.table(question["table"]), tuple(question["columns"])
+    if unknown := set(columns) - set(table.schema.names):
+        raise Unsupported(f"hidden columns of changes ({', '.join(sorted(unknown))})")
+    wanted = columns or table.schema.names[:1]
+    asked = question["state"][CHANGES]
+    found = (
+        table.changes(1, 1, mode="diff", columns=wanted) if asked is None else table.changes(**asked, columns=wanted)
+    )
+    return read_changes(found, place.spark, with_kinds=False).select(*map(quote_name, columns))
+
+
+READ_ANSWERS: dict[str, Callable[[Place, Question, DataFrame | None], object]] = {
+    "load": load_table,
+    "read": read_rows,
+    "read options": _choose_state,
+}
+
+AT = "at"
+"""In the state of a system table: the arguments of `Table.system` that choose a snapshot, or two."""
+
+
+def is_system(name: str) -> bool:
+    """Returns whether a full name is that of a system table."""
+    return parse_name(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}.")
+
+
+def load_system(place: Place, name: str, at: Mapping[str, object], settings: Mapping[str, str]) -> dict[str, object]:
+    """Describes a system table; `at` counts before the settings."""
+    state: dict[str, object] = {AT: dict(at)}
+    system = parse_name(name).system
+    if not at and system is not None and has_time_travel(system):
+        state = choose_system_state(
+            Chosen.of(settings, place.name, *name.split(".", 1)), name, lambda: _open_table(place, name)
+        )
+    return descriptions.describe_rows(
+        name, scan_system(place, name, state).fields, state, streams=not at and is_streamable(name)
+    )
+
+
+def has_time_travel(system: str) -> bool:
+    """Returns whether time travel changes the rows of a system table; of no others, as in Paimon, settings matter."""
+    try:
+        return find_system_table(system).travels
+    except TableNotFound:
+        return False  # which is said when it is read
+
+
+def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) -> dict[str, object]:
+    """Returns the state of a system table that settings choose.
+
+    Raises `Unsupported` where they choose changes, which only tables of the kinds of rows tell of.
+    """
+    if not chosen.are_of_changes:
+        return {AT: dict(chosen.travel())} | ({descriptions.SET: list(chosen.by)} if chosen.by else {})
+    system = find_system_table(str(parse_name(name).system))
+    if not isinstance(system, RowTable) or not system.tells_kinds:
+        raise make_refusal(f"{name}, which tells of one snapshot,", chosen.by)
+    return {AT: parse_system_changes(opened(), name, chosen.options), descriptions.SET: list(chosen.by)}
+
+
+def parse_system_state(place: Place, name: str, options: Mapping[str, str]) -> dict[str, object]:
+    """Returns the state of a system table that the options of a read choose."""
+    if has_change_options(options):
+        return {AT: parse_system_changes(_open_table(place, name), name, options)}
+    return {AT: dict(parse_travel(options, clock=get_clock(place.spark)))}
+
+
+def parse_system_changes(table: Table, name: str, options: Mapping[str, str]) -> dict[str, object]:
+    """Returns the two snapshots between which a system table tells of changes. Raises `Unsupported` for times."""
+    found = parse_change_options(table, options)
+    if found is None or "from_snapshot" not in found:
+        raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
+    return found
+
+
+def scan_system(place: Place, name: str, state: Mapping[str, object]) -> SystemScan:
+    """Returns the scan of a system table in a state."""
+    at = state[AT]
+    try:
+        return place.catalog.system(name, **at)  # type: ignore[arg-type]  # it came through JSON
+    except InvalidArgument as error:
+        if at or isinstance(error, ColumnNotFound):
+            raise
+        raise TableNotFound(str(error)) from error  # no system table has this name
+
+
+def _open_table(place: Place, name: str) -> Table:
+    parts = parse_name(name)
+    return place.catalog.table(parts.table, branch=parts.branch)
+
+
+def _find_partition_filters(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[bool]:
+    """Returns of each filter whether Morrow keeps exactly the rows that Spark would: those of whole partitions."""
+    if isinstance(question["state"], Mapping):
+        return [False] * len(question["filters"])
+    schema = descriptions.unpack_state(question["state"])[1].schema
+    keys = {name for name in schema.partition_keys if isinstance(schema.by_name[name].type, ORDERED)}
+    told = (parse_predicates([filter], schema.by_name) for filter in question["filters"])
+    return [bool(found) and columns_of(found[0]) <= keys for found in told]
+
+
+def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame | None) -> DataFrame | None:
+    """Returns aggregates as metadata tells them; None where it does not."""
+    if isinstance(question["state"], Mapping):
+        return None  # a system table, or changes
+    scan = narrow_scan(place, question)
+    if len(parse_predicates(question["filters"], scan.request.schema.by_name)) < len(question["filters"]):
+        return None  # Spark asks only where it tests no filter itself
+    wanted = [Summary(Summing(function), column) for function, column in question["aggregates"]]
+    if not wanted and not question["groups"]:
+        return place.spark.range(
+            1
+        ).select()  # Spark asks this of a global aggregate if the query uses none of its columns
+    found = summarize(scan._metadata, scan.request, wanted, question["groups"])
+    if found is None:
+        return None
+    fields = list_result_fields(scan.request.schema, wanted, question["groups"])
+    return dataframes.to_spark(to_arrow_table(found, fields).to_batches(), fields, place.spark, where=scan.title)
+
+
+def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, int]:
+    """Estimates rows and bytes, of all columns."""
+    if isinstance(question["state"], Mapping):
+        return {}
+    scan = narrow_scan(place, question)
+    found = estimate_read(scan._metadata, scan.request)
+    return {"rows": found.rows, "bytes": found.size}
+
+
+SUMMARY_ANSWERS = {
+    "partition filters": _find_partition_filters,
+    "aggregate": _compute_aggregates,
+    "statistics": _estimate_statistics,
+}
+
+
+def read_changes(changes: Changes, spark: SparkSession, *, with_kinds: bool) -> DataFrame:
+    """Returns changed rows, led by their kinds; without kinds, retractions (-U, -D) are left out.
+
+    Raises `Unsupported`: a column whose type this version of Spark does not have.
+    """
+    fields = changes._fields
+    schema = to_spark_schema(drop_not_null((ROWKIND_FIELD, *fields) if with_kinds else fields))
+    if changes.is_empty:
+        return make_empty_frame(spark, schema)
+    job = ChangesJob(fields, StoreAccess.of(changes._metadata.store), with_kinds)
+    return run_tasks(
+        spark, Work.CHANGES, job, [[encode_changes(group)] for group in divide_changes(changes._parts)], schema
+    )

@@ -1,0 +1,336 @@
+"""`morrow.spark.catalog` and `morrow.spark.register`: catalogs and the format in the JVM of a session.
+
+``catalog`` makes a warehouse a catalog of Spark's SQL, ``pm.db.orders``; ``register`` makes ``format("morrow")``
+known to DataFrames, streams, temporary views and Spark's own catalog. Classes of the JVM ask this process by an id
+of the session. Answers are JSON, a DataFrame of the JVM, or an exception of the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from morrow.catalogs.catalog import Catalog
+from morrow.catalogs.profiles import find_storage_options, open_with
+from morrow.engine.arguments import check_mapping
+from morrow.engine.catalog.settings import WAREHOUSE
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    MorrowError,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.engine.io.resolve import Roots, resolve_roots
+from morrow.engine.redaction import clean_text, get_logger
+from morrow.engine.structs import replace
+from morrow.session import Verify
+from morrow.spark.catalogs import by_path, ddl, descriptions, partitions, reads, statements, streams, writes
+from morrow.spark.catalogs import options as write_options
+from morrow.spark.catalogs.questions import Place, Question
+from morrow.spark.catalogs.syntax import (
+    CATALOG_SETTING,
+    CLASS,
+    SPARKS_OWN,
+    check_options_of_view,
+    resolve_changes_function,
+    rewrite_statement,
+)
+from morrow.spark.catalogs.writes import DERIVATION, Derivation
+from morrow.spark.jvm.classes import find_class, get_class_name, load, load_alias, take_statements
+from morrow.spark.sessions import is_connect
+from morrow.spark.source import register_replacing, register_source
+from morrow.spark.source.options import Options
+from morrow.spark.source.settings import get_clock
+from morrow.spark.views import Access, get_access
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ID = "id"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED_NAMES = (SPARKS_OWN, "system", "session")
+
+
+def catalog(
+    spark: SparkSession,
+    name: str = "pm",
+    *,
+    warehouse: str | os.PathLike[str] | Catalog | None = None,
+    options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+    **more: object,
+) -> None:
+    """Makes a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
+
+    Statements and DataFrame calls that name ``pm.database.table`` read and write its tables; docs/spark-sql.md lists
+    them. Every query sees the newest snapshot. ``format("paimon")`` and ``format("morrow")`` are known then, too, as
+    `morrow.spark.register` has them. Called again with the same name, it changes the catalog's warehouse and options.
+
+    Args:
+        spark: the session, to which the catalog belongs: another one needs a call of its own.
+        name: the catalog's name in SQL: letters, digits and ``_``.
+        warehouse: its folder or URL, as every executor sees it; it need not exist yet. Or a `morrow.Catalog` of any
+            kind (`morrow.open_catalog`), which has its options already.
+        options, more: of a catalog that is not just a folder, as `morrow.open_catalog` takes them:
+            ``metastore="jdbc", uri="jdbc:..."``, ``options={"token.provider": "bear"}``.
+        storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
+            setting of Spark, plan or log has them.
+
+    Raises:
+        InvalidArgument: a name that no catalog can have. AlreadyExists: the session has another catalog of this name.
+        Unsupported: there is no JVM to reach (Spark Connect), or its Spark is one that Morrow does not know.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
+        raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
+    access = Access(storage_options, resolve_roots(allowed_roots), verify)
+    answers = _open_answers(spark, name, warehouse, access, {**check_mapping(options, "options"), **more})
+    answers.catalog()  # a wrong warehouse is an error here
+    register_in_jvm(spark)
+    start_answering(spark, _ensure_id(spark, name), answers)
+    # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
+    # of the active session, which becomes this one.
+    session = cast("Any", spark)._jsparkSession
+    cast("Any", spark)._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+    session.sessionState().catalogManager().catalog(name)
+
+
+def _open_answers(
+    spark: SparkSession,
+    name: str,
+    warehouse: str | os.PathLike[str] | Catalog | None,
+    access: Access,
+    given: Mapping[str, object],
+) -> CatalogAnswers:
+    """Opens the catalog. Raises `InvalidArgument` where none is named, or two."""
+    if isinstance(warehouse, Catalog):
+        if given:
+            raise InvalidArgument("a Catalog has its options: give it alone")
+        opened = access.catalog(warehouse)
+        return CatalogAnswers(spark, name, lambda: opened, get_access(opened))
+    if given:
+        described = given if warehouse is None else {**given, WAREHOUSE.key: os.fspath(warehouse)}
+        made = open_with(described, access.allowed_roots, access.storage_options, access.verify)
+        if made.is_folder:
+            access = replace(access, storage_options=find_storage_options(made))
+        return CatalogAnswers(spark, name, lambda: made, access)
+    if warehouse is None:
+        raise InvalidArgument("no catalog is named: give its warehouse, or the options metastore, uri and warehouse")
+    return CatalogAnswers(spark, name, lambda: access.catalog(warehouse), access)
+
+
+def _ensure_id(spark: SparkSession, name: str) -> str:
+    """Returns the id under which a catalog asks, which its settings hold; sets them where they are not there."""
+    setting, ours = f"{CATALOG_SETTING}{name}", get_class_name(CLASS)
+    there = spark.conf.get(setting, None)
+    if there is not None and there != ours:
+        raise AlreadyExists(f"the session has a catalog {name} already, which is {there}; choose another name")
+    known = spark.conf.get(f"{setting}.{ID}", None)
+    if known is not None:
+        return known
+    made = uuid.uuid4().hex
+    spark.conf.set(f"{setting}.{ID}", made)
+    spark.conf.set(setting, ours)
+    return made
+
+
+FORMAT_SETTING = "spark.morrow.format"
+"""The setting of a session that has registered the format: the id under which `MorrowFormat` asks."""
+REDACTED = "spark.sql.redaction.options.regex"
+"""The setting of the options whose values Spark shows nowhere."""
+STORE_OPTIONS = r"(?i)^storage\."
+"""Options of stores, all of which are hidden: not every name of a secret looks like one."""
+
+log = get_logger(__name__)
+
+
+def register(spark: SparkSession) -> None:
+    """Registers ``format("morrow")`` in a session; its options are in `morrow.spark.source.options`.
+
+    It is registered as ``paimon``, too, unless a jar has that name. Repeating it changes nothing.
+
+    From Spark 4.0 on the format is one of the session's JVM. Before, and over Spark Connect, methods of PySpark's
+    classes are replaced, for sessions that have called this.
+    """
+    if not is_connect(spark):
+        try:
+            register_in_jvm(spark)
+        except Unsupported as error:
+            log.info("format('morrow') replaces methods of PySpark: %s", error)
+        else:
+            return
+    register_replacing(spark)
+
+
+def register_in_jvm(spark: SparkSession) -> None:
+    """Registers the format as a class of the session's JVM. Raises `Unsupported` where none is reached or takes it."""
+    load(spark)
+    id = spark.conf.get(FORMAT_SETTING, None)
+    if id is None:
+        id = uuid.uuid4().hex
+        spark.conf.set(FORMAT_SETTING, id)
+    start_answering(spark, id, FormatAnswers(spark))
+    register_streams(spark)
+    load_alias(spark)
+    answer_statements(spark)
+    redacted = spark.conf.get(REDACTED, None)
+    if redacted is None or STORE_OPTIONS not in redacted:
+        spark.conf.set(REDACTED, f"{redacted}|{STORE_OPTIONS}" if redacted else STORE_OPTIONS)
+
+
+def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | FormatAnswers | StatementAnswers) -> None:
+    """Has the JVM ask these answers under an id, in place of those that it has asked so far."""
+    from pyspark import java_gateway
+
+    gateway = cast("Any", spark).sparkContext._gateway
+    cast("Any", java_gateway).ensure_callback_server_started(gateway)
+    find_class(spark, "Python").getField("ANSWERING").get(None).put(id, answers)
+
+
+def answer_statements(spark: SparkSession) -> None:
+    """Has the parser of the session ask about statements that may be Paimon's, or that Spark would do in part."""
+    statements = take_statements(spark)
+    if statements is not None:
+        start_answering(spark, statements, StatementAnswers(spark))
+
+
+def register_streams(spark: SparkSession) -> None:
+    """Registers the data source whose streams the JVM asks for."""
+    from morrow.spark.source.datasource import StreamsByName  # which Spark 3.5 cannot import
+
+    register_source(spark, StreamsByName)
+
+
+Answer: TypeAlias = "Callable[[Place, Question, Any], object]"
+"""Of rows: a DataFrame, a `Derivation`, or None where none go with the question."""
+
+ANSWERS: Mapping[str, Answer] = {
+    **ddl.DATABASE_ANSWERS,
+    **ddl.TABLE_ANSWERS,
+    **descriptions.CREATE_ANSWERS,
+    **ddl.ALTER_ANSWERS,
+    **reads.READ_ANSWERS,
+    **reads.SUMMARY_ANSWERS,
+    **writes.WRITE_ANSWERS,
+    **write_options.ANSWERS,
+    **writes.CHANGE_ANSWERS,
+    **streams.ANSWERS,
+    **partitions.ANSWERS,
+    **statements.ANSWERS,
+}
+"""By the verb of a question."""
+
+STATEMENT_ANSWERS: Mapping[str, Callable[[SparkSession, Question], object]] = {
+    "rewrite": lambda spark, asked: rewrite_statement(spark, asked["text"]),
+    "options of view": lambda spark, asked: check_options_of_view(spark, asked["view"], asked["options"]),
+    "changed rows": lambda spark, asked: resolve_changes_function(spark, asked["function"], asked["arguments"]),
+}
+"""By the verb of a question of a session, whatever the catalog."""
+
+NAMED_ERRORS = (TableNotFound, DatabaseNotFound, AlreadyExists, Unsupported)
+"""Errors whose name the JVM looks for; of their subclasses too."""
+
+
+class CatalogAnswers:
+    """A ``java.util.function.BiFunction``: (a question as JSON, the rows that go with it or None) to its answer."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession, name: str, catalog: Callable[[], Catalog], access: Access) -> None:
+        self._spark = spark
+        self._name = name
+        self.catalog = catalog
+        self._access = access
+
+    def apply(self, question: str, rows: Any) -> Any:
+        asked = json.loads(question)
+        frame = _to_frame(rows, self._spark)
+
+        def answer() -> object:
+            return ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)
+
+        return _answer_java(answer)
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the answers of morrow.spark.catalog"
+
+
+class FormatAnswers:
+    """A ``java.util.function.BiFunction`` for `MorrowFormat` in the JVM: as `CatalogAnswers`, by paths of tables."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, question: str, rows: Any) -> Any:
+        asked = json.loads(question)
+        frame = _to_frame(rows, self._spark)
+
+        def answer() -> object:
+            options = Options(asked["place"] if "place" in asked else asked["options"], get_clock(self._spark))
+            return by_path.ANSWERS[asked["verb"]](by_path.ByPath(self._spark, options), asked, frame)
+
+        return _answer_java(answer)
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the answers of format('morrow')"
+
+
+class StatementAnswers:
+    """A ``java.util.function.BiFunction`` for `Statements` in the JVM: (a statement as JSON, None) to its answer."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, question: str, _rows: Any) -> Any:
+        asked = json.loads(question)
+        return _answer_java(lambda: STATEMENT_ANSWERS[asked["verb"]](self._spark, asked))
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the statements of morrow.spark.catalog"
+
+
+def _to_frame(rows: Any, spark: SparkSession) -> DataFrame | Derivation | None:
+    """Returns what the JVM sends along with a question."""
+    if rows is None:
+        return None
+    return Derivation(rows, spark) if rows.getClass().getSimpleName() == DERIVATION else DataFrame(rows, spark)
+
+
+def _answer_java(function: Callable[[], object]) -> Any:
+    """Returns what a function returns or raises in the form that `Python.java` takes."""
+    try:
+        answer = function()
+    except MorrowError as error:
+        return json.dumps({"error": _name(error), "message": str(error)})
+    except PySparkException as error:
+        origin = getattr(error, "_origin", None)
+        return json.dumps(_describe_error(error)) if origin is None else origin
+    except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
+        return json.dumps(_describe_error(error))  # what the JVM gets of an exception is a traceback
+    return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
+
+
+def _describe_error(error: Exception) -> dict[str, str]:
+    return {"error": type(error).__name__, "message": clean_text(str(error))}
+
+
+def _name(error: MorrowError) -> str:
+    kind = next((known for known in NAMED_ERRORS if isinstance(error, known)), type(error))
+    return InvalidArgument.__name__ if kind is MorrowError else kind.__name__

@@ -1,0 +1,278 @@
+"""Rows written and changed: INSERT, OVERWRITE, TRUNCATE, DELETE, UPDATE, MERGE, and the same DataFrame calls.
+
+Spark derives changed rows from the state that a statement has read. If another commit comes first, they are derived
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from morrow.engine.errors import CommitConflict, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.types import DataField
+from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
+from morrow.engine.plan.predicate import ALWAYS, Predicate, combine_predicates
+from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.spark.catalogs import descriptions
+from morrow.spark.catalogs.options import CHANGING, check_unset, find_change_settings, parse_sink
+from morrow.spark.catalogs.questions import Place, Question, TableOpener
+from morrow.spark.catalogs.reads import format_table, is_of_folder
+from morrow.spark.expressions import parse_column, parse_partition_value, parse_predicates
+from morrow.spark.format_tables import write as write_folder
+from morrow.spark.writing.changes import change, insert
+from morrow.spark.writing.write import name_by_position
+from morrow.spark.writing.write import write as write_rows
+from morrow.tables.format_table import WITHOUT_SNAPSHOTS
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.premise import ADVICE, Premise
+from morrow.writers.operations.delete import delete_matching, is_of_partitions
+from morrow.writers.operations.format_table import Replacement, delete_partition_files, plan_replace
+from morrow.writers.operations.isolation import find_readable_snapshot
+from morrow.writers.target import WriteTarget, override_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
+    assert rows is not None  # every write has some
+    if is_of_folder(question):
+        _write_files(place, question, rows)
+    else:
+        write_table(place, question, rows)
+
+
+def write_table(place: TableOpener, question: Question, rows: DataFrame | Derivation) -> None:
+    """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
+    table = place.table(question["table"])
+    if isinstance(rows, Derivation):
+        retry_write(place, question, rows, insert)
+        return
+    sink = parse_sink(place, question, overwrite=question["mode"] != "append")
+    if question.get("takes") == "position":
+        rows = name_by_position(rows, table._newest, table.path)
+    arguments: dict[str, Any] = {}
+    if "condition" in question:
+        arguments = {"replace_where": _parse_condition(question["condition"], table._newest.fields, table.path)}
+    elif question["mode"] != "append":
+        arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}
+    write_rows(
+        rows,
+        table,
+        "append" if question["mode"] == "append" else "overwrite",
+        kinds=sink.kinds,
+        merge_schema=sink.evolution or False,
+        options=sink.table,
+        commit_user=sink.commit_user,
+        commit_identifier=sink.commit_identifier,
+        **arguments,
+    )
+
+
+def _write_files(place: Place, question: Question, rows: DataFrame | Derivation) -> None:
+    """Writes rows to a format table; overwrites replace whole partitions."""
+    table = format_table(place, question)
+    if isinstance(rows, Derivation):
+        raise Unsupported("MERGE INTO a format table", where=table.path, hint=WITHOUT_SNAPSHOTS)
+    if question["options"]:
+        raise Unsupported(f"the option {min(question['options'])!r} of a write to a format table", where=table.path)
+    replaced = None
+    if "condition" in question:
+        condition = _parse_condition(question["condition"], table.fields, table.path)
+        about = columns_of(condition)
+        if others := about - set(table.partition_keys):
+            raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
+        replaced = Replacement(Filter(condition, (), about, str(condition)))
+    elif question["mode"] != "append":
+        dynamic = question["mode"] == "dynamic"
+        replaced = plan_replace(table._table, _partition(question["partition"]), None, dynamic=dynamic)
+    write_folder(table._table, rows, replaced)
+
+
+def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:
+    """Returns the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
+    known = {field.name: field for field in fields}
+    found = [parse_predicates([] if one is None else [one], known) for one in told]
+    if not all(found):
+        raise Unsupported("to overwrite by this condition", where=where, hint="compare partition columns with values")
+    return combine_predicates(*(part for parts in found for part in parts))
+
+
+def _partition(told: dict[str, list[str]]) -> dict[str, object]:
+    """Returns values of partition columns by their names."""
+    return {parse_column(name): parse_partition_value(value) for name, value in told.items()}
+
+
+def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    if is_of_folder(question):
+        delete_partition_files(format_table(place, question)._table, None)
+        return
+    truncate_table(place, question)
+
+
+def truncate_table(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
+    place.table(question["table"]).truncate()
+
+
+WRITE_ANSWERS = {"write": _write, "truncate": _truncate}
+
+
+def _change(place: TableOpener, question: Question, rows: Derivation | None) -> None:
+    assert rows is not None  # the changed ones
+    retry_write(place, question, rows, partial(_apply_change, question["command"]))
+
+
+def _apply_change(command: str, rows: DataFrame, target: WriteTarget, premise: Premise) -> None:
+    change(rows, target, command, premise)
+
+
+def _combine_filters(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predicate | None:
+    """Returns the predicate that keeps the same rows as all of these filters; None when there is none."""
+    found = [parse_predicates([one], target.schema.by_name) for one in filters]
+    return combine_predicates(*(part for parts in found for part in parts)) if all(found) else None
+
+
+def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | None) -> bool:
+    """Returns whether Morrow deletes without rows of Spark's: all rows, partitions, or rows of an append table."""
+    target = WriteTarget.of(place.table(question["table"])._metadata)
+    predicate = _combine_filters(target, question["filters"])
+    if predicate is None:
+        return False
+    return (
+        predicate == ALWAYS
+        or not target.keyed
+        or is_of_partitions(target, parse_filter(predicate, target.schema.fields))
+    )
+
+
+def _check(_place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
+    """Refuses a change of rows before Spark makes its plan."""
+    check_unset(CHANGING, question["state"], question["table"])
+
+
+def _delete(place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
+    table = place.table(question["table"])
+    check_unset(CHANGING, question.get("state"), table.path)
+    if not question["filters"]:
+        table.truncate()
+        return
+    target = WriteTarget.of(table._metadata)
+    predicate = _combine_filters(target, question["filters"])
+    if predicate is None:
+        raise CommitConflict(f"{target.where}: its schema was changed after the statement was planned; {ADVICE}")
+    delete_matching(target, predicate)
+
+
+CHANGE_ANSWERS: Mapping[str, Callable[[TableOpener, Question, Any], object]] = {
+    "change": _change,
+    "check change": _check,
+    "can delete": _is_deletable,
+    "delete": _delete,
+}
+
+DERIVATION = "Derivation"
+"""The class of the JVM."""
+
+
+class Derivation:
+    """Rows of the JVM's `Derivation`, which can be derived again from a newer state of the table."""
+
+    def __init__(self, java: Any, spark: SparkSession) -> None:
+        self._java, self._spark = java, spark
+
+    @property
+    def rows(self) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self._java.rows(), self._spark)
+
+    @property
+    def filters(self) -> Sequence[Sequence[Any]]:
+        """What the rows of the table were read by; none stand for all rows."""
+        found: Sequence[Sequence[Any]] = json.loads(self._java.filters())
+        return found
+
+    @property
+    def is_repeatable(self) -> bool:
+        return bool(self._java.isRepeatable())
+
+    def repeat(self, found: dict[str, object]) -> None:
+        """Derives the rows from the state that is described."""
+        self._java.repeat(json.dumps(found))
+
+
+def retry_write(
+    place: TableOpener, question: Question, rows: Derivation, write: Callable[[DataFrame, WriteTarget, Premise], object]
+) -> None:
+    """Writes rows, and derives them again for as long as others have changed first what they were derived from.
+
+    Raises:
+        CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``), or have changed the
+            table's columns. Others: as `write`, and as `_build_premise`.
+    """
+    state, options = question["state"], find_change_settings(place, question)
+    check_unset(CHANGING, state, question["table"])
+    first = WriteTarget.of(place.table(question["table"])._metadata)
+    changed: list[CommitConflict] = []
+
+    def attempt() -> None:
+        nonlocal state
+        if state is None:
+            newest = _describe_newest(place, question)
+            if newest is None:
+                changed.append(CommitConflict(f"{first.where}: its columns were changed meanwhile; {ADVICE}"))
+                return
+            rows.repeat(newest)
+            state = newest["state"]
+        target, premise = _build_premise(place, question["table"], str(state), rows.filters)
+        try:
+            write(rows.rows, override_options(target, options), premise)
+        except CommitConflict:
+            if rows.is_repeatable:
+                state = None
+            raise
+
+    if not rows.is_repeatable:
+        attempt()
+        return
+    retry_on_conflict(first, attempt)
+    if changed:
+        raise changed[0]
+
+
+def _describe_newest(place: TableOpener, question: Question) -> dict[str, object] | None:
+    """Describes the newest state, after compacting rows that reads do not see yet; None where its columns differ."""
+    name = question["table"]
+    table = place.table(name)
+    find_readable_snapshot(WriteTarget.of(table._metadata))
+    newest = descriptions.describe_table(table, table.scan(), name, writable=True)
+    _, before, _ = descriptions.unpack_state(question["state"])
+    _, now, _ = descriptions.unpack_state(str(newest["state"]))
+    return newest if now.schema == before.schema else None
+
+
+def _build_premise(
+    place: TableOpener, name: str, state: str, filters: Sequence[Sequence[Any]]
+) -> tuple[WriteTarget, Premise]:
+    """Returns the table, and the premise that its rows are those that a statement has read by these filters.
+
+    Raises:
+        CommitConflict: the table has another schema since. TableNotFound: the catalog was given another warehouse.
+        Unsupported: options of the table make queries read another state than the newest.
+    """
+    table = place.table(name)
+    path, request, _ = descriptions.unpack_state(state)
+    target = WriteTarget.of(table._metadata)
+    if path != table.path:
+        raise TableNotFound(f"{path} is no longer {name}")
+    if request.schema != target.schema:
+        raise CommitConflict(f"{target.where}: its schema was changed after its rows were read; {ADVICE}")
+    if request.options.travel:
+        raise Unsupported("changing rows of a table whose options name the state to read", where=target.where)
+    predicate = combine_predicates(*parse_predicates(filters, target.schema.by_name))
+    if predicate == ALWAYS:
+        return target, Premise(request.snapshot, NO_FILTER)
+    return target, Premise(request.snapshot, Filter(predicate, (), columns_of(predicate), str(predicate)))

@@ -1,0 +1,102 @@
+"""The tasks of format tables: files in, rows out; rows in, hidden files out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.names import cols
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.folder_table import FolderFile, FolderTable
+from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.execution.format_tables import read_parts
+from morrow.readers.expressions.polars import filter_rows
+from morrow.readers.files.source import translate_errors
+from morrow.readers.files.streaming import collect_batches
+from morrow.spark.job.tasks import Run, Work
+from morrow.spark.job.wire import StoreAccess, decode_value, encode_value, extract_units
+from morrow.spark.types import drop_not_null, to_spark_rows, to_travel_schema
+from morrow.writers.operations.format_table import write_format_files
+
+BATCH_ROWS = 1 << 17
+RESULT = "files binary, error binary"
+"""One row of a task: its files, encoded, or the error (pickled)."""
+_SCHEMA = pa.schema([("files", pa.binary()), ("error", pa.binary())])
+
+
+def read(job: ReadJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of files."""
+    table = job.table.opened()
+    fields = [table.schema.by_name[name] for name in job.columns]
+    filtered = [each for each in table.fields if each.name in job.columns or each.name in job.filter.columns]
+    schema = to_travel_schema(drop_not_null(fields))
+    files = [decode_value(unit, FolderFile) for unit in extract_units(units)]
+    for part in read_parts(table, job.filter, files):
+        with translate_errors(table.where):
+            frame = filter_rows(job.filter, filtered, part.frame(filtered)).select(cols(job.columns))
+            for chunk in collect_batches(frame, BATCH_ROWS):
+                for batch in to_arrow_table(chunk, fields).to_batches():
+                    yield to_spark_rows(batch, schema)
+
+
+def write(job: WriteJob, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Writes these rows to hidden files, and yields their names as one row; nothing without rows.
+
+    Errors of rows that the table rejects are results as well: another attempt would fail in the same way.
+    """
+    named = (batch.rename_columns(list(job.columns)) for batch in rows)
+    first = next(named, None)
+    if first is None:
+        return
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
+    try:
+        found = {"files": encode_value(write_format_files(job.table.opened(), reader, job.staging))}
+    except (InvalidArgument, Unsupported) as error:
+        found = {"error": pickle.dumps(error)}
+    yield pa.RecordBatch.from_pylist([found], _SCHEMA)
+
+
+WORKS: Mapping[Work, Run] = {Work.READ_FOLDER: read, Work.WRITE_FOLDER: write}
+
+
+@dataclass(frozen=True)
+class FolderAccess:
+    """A format table as it travels."""
+
+    store: StoreAccess
+    kind: str
+    schema: TableSchema
+    where: str
+    is_hives: bool
+
+    @classmethod
+    def of(cls, table: FolderTable) -> FolderAccess:
+        return cls(StoreAccess.of(table.store, table.root), table.kind, table.schema, table.where, table.is_hives)
+
+    def opened(self) -> FolderTable:
+        """Returns the table."""
+        return FolderTable(*self.store.opened(), self.kind, self.schema, self.where, self.is_hives)
+
+
+@dataclass(frozen=True)
+class ReadJob:
+    """A read: the table, the columns, and the filter, which the rows need not pass."""
+
+    table: FolderAccess
+    columns: tuple[str, ...]
+    filter: Filter
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """A write: the table, the folder in it that hides files, and the names of the columns of the rows."""
+
+    table: FolderAccess
+    staging: str
+    columns: tuple[str, ...]

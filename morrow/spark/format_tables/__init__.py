@@ -1,1 +1,0 @@
-"""Format tables in Spark: folders of files without snapshots, read and written by its tasks."""

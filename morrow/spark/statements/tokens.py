@@ -1,0 +1,149 @@
+"""Statements as tokens with their places in the text, so that parts go to Spark as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from morrow.spark.catalogs.syntax import SparkWords
+
+
+class Statement(SparkWords):
+    """A statement, read from left to right."""
+
+    def word(self, ahead: int = 0) -> str:
+        """Returns the word that comes next, or so many later, in upper case; empty at the end and for names in
+        backticks.
+        """
+        at = self.at + ahead
+        if at >= len(self.tokens) or self.tokens[at].token_type is TokenType.IDENTIFIER:
+            return ""
+        return self.tokens[at].text.upper()
+
+    def parenthesized(self) -> str:
+        """Takes what stands in parentheses; returns its text, perhaps empty."""
+        self.need("(")
+        text = "" if self.word() == ")" else self.until()
+        self.need(")")
+        return text
+
+    def expressions(self) -> list[str]:
+        """Takes expressions that commas separate, in parentheses; returns the text of each."""
+        self.need("(")
+        found = [] if self.word() == ")" else self.listed(lambda: self.until(","))
+        self.need(")")
+        return found
+
+    def text_if_any(self) -> str | None:
+        """Takes a text in quotes if it comes next."""
+        token = self.next
+        return self.string() if token is not None and token.token_type is TokenType.STRING else None
+
+    def rest(self) -> str:
+        """Takes all that is left, but for semicolons."""
+        text = self.until(";")
+        self.end()
+        return text
+
+    def alias(self) -> str | None:
+        """Takes ``AS name`` or a name if one comes next."""
+        if self.has("AS"):
+            return self.name()
+        token = self.next
+        is_name = token is not None and token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        return self.name() if is_name and self.word() not in CLAUSES else None
+
+    def has_subquery(self) -> bool:
+        """Whether a SELECT stands anywhere in what is left."""
+        return any(token.token_type is TokenType.SELECT for token in self.tokens[self.at :])
+
+    def paths(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Goes to each name that no dot comes before, and takes it with those that follow it after dots.
+
+        Yields the place of its first token and the names.
+        """
+        while self.at < len(self.tokens):
+            first, token = self.at, self.tokens[self.at]
+            after_dot = first > 0 and self.tokens[first - 1].token_type is TokenType.DOT
+            if after_dot or not _is_name_like(token):
+                self.at += 1
+                continue
+            names = [token.text]
+            self.at += 1
+            while self._dotted():
+                names.append(self.tokens[self.at + 1].text)
+                self.at += 2
+            yield first, tuple(names)
+
+    def _dotted(self) -> bool:
+        ahead = self.tokens[self.at : self.at + 2]
+        return len(ahead) == 2 and ahead[0].token_type is TokenType.DOT and _is_name_like(ahead[1])
+
+    def start(self, number: int) -> int:
+        """Returns where a token begins in the text."""
+        return self.tokens[number].start
+
+    @property
+    def taken(self) -> int:
+        """Where the last token that was taken ends in the text."""
+        return self.tokens[self.at - 1].end + 1 if self.at else 0
+
+
+def _is_name_like(token: Token) -> bool:
+    if token.token_type is TokenType.IDENTIFIER:
+        return True
+    word = token.text.replace("_", "a")
+    return token.token_type not in (TokenType.NUMBER, TokenType.STRING) and word.isalnum() and not word[0].isdigit()
+
+
+CLAUSES = frozenset(
+    {
+        "TABLESAMPLE",
+        "PIVOT",
+        "UNPIVOT",
+        "LATERAL",
+        "WHERE",
+        "GROUP",
+        "ORDER",
+        "JOIN",
+        "ON",
+        "USING",
+        "WITH",
+        "SORT",
+        "CLUSTER",
+        "DISTRIBUTE",
+        "MINUS",
+        "SEMI",
+        "ANTI",
+        "SET",
+        "WHEN",
+        "VERSION",
+        "TIMESTAMP",
+    }
+)
+"""Words after a table that are no alias of it, whatever token sqlglot makes of them."""
+
+
+def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
+    """Returns a text with other ones at these places."""
+    made, end = [], 0
+    for (start, stop), new in sorted(parts.items()):
+        made += [text[end:start], new]
+        end = stop
+    return "".join([*made, text[end:]])
+
+
+def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int, str] | None]) -> str:
+    """Returns an expression with other qualifiers.
+
+    Args:
+        prefix: gets a name; returns how many of its parts are a qualifier, and what takes their place, with its dot.
+    """
+    words = Statement(text)
+    parts = {}
+    for first, names in words.paths():
+        found = prefix(names)
+        if found is not None and len(names) > found[0]:
+            parts[words.start(first), words.start(first + 2 * found[0])] = found[1]
+    return replace_parts(text, parts)

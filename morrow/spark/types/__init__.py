@@ -1,1 +1,0 @@
-"""Types of Paimon and of Spark: each side's as the other's."""

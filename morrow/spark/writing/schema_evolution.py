@@ -1,0 +1,104 @@
+"""``write.merge-schema``: the columns of written rows become columns of the table before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.evolution import commit_changes
+from morrow.engine.schema.schema_changes import AddColumn, Path, SchemaChange, SetType, can_cast, format_path
+from morrow.spark.types import drop_not_null
+
+MAX_TRIES = 10
+"""How often others may be faster in adding the same column."""
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What a write may change of the table's columns, besides adding some.
+
+    Args:
+        widens: types become those of the data where these hold all values of before (``type-widening``).
+        casts: also where casts lose some (``explicit-cast``).
+    """
+
+    widens: bool = False
+    casts: bool = False
+
+
+def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evolution) -> None:
+    """Adds the columns, and members of columns, that the table lacks, nullable and last, and changes types.
+
+    Other types stay as they are: values are cast to them, or refused, when they are written.
+
+    Args:
+        columns: those of the data, by the table's names where it has them.
+
+    Raises:
+        InvalidArgument: a type that does not become the data's. Others as `commit_changes`.
+    """
+    for _ in range(MAX_TRIES):
+        known = metadata.latest_schema().by_name
+        changes: list[SchemaChange] = []
+        for column in drop_not_null(columns):
+            if column.name in known:
+                changes += _merge_types((column.name,), known[column.name].type, column.type, how, metadata.where)
+            else:
+                changes.append(AddColumn((column.name,), column.type, column.description))
+        try:
+            if changes:
+                commit_changes(metadata, changes)
+            return
+        except AlreadyExists:  # others have added the column meanwhile
+            continue
+    raise CommitConflict(f"{metadata.where}: others change the schema all the time; try again later")
+
+
+def _merge_types(
+    path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str
+) -> Iterator[SchemaChange]:
+    if isinstance(stored, t.RowType) and isinstance(data, t.RowType):
+        members = {field.name: field.type for field in stored.fields}
+        for number, field in enumerate(data.fields, 1):
+            inner = (*path, field.name)
+            if field.name in members:
+                yield from _merge_types(inner, members[field.name], field.type, how, where)
+            elif field.name == f"col{number}":
+                raise InvalidArgument(
+                    f"{where}: {format_path(inner)} is a name that Spark has made up for a value of struct(...); "
+                    "name the "
+                    "members by named_struct(...)"
+                )
+            else:
+                yield AddColumn(inner, field.type, field.description)
+    elif isinstance(stored, t.ArrayType) and isinstance(data, t.ArrayType):
+        yield from _merge_types((*path, "element"), stored.element, data.element, how, where)
+    elif isinstance(stored, t.MapType) and isinstance(data, t.MapType):
+        yield from _merge_types((*path, "value"), stored.value, data.value, how, where)
+    elif (how.widens or how.casts) and stored.text() != data.text():
+        wanted = _widen_type(path, stored, data, how, where)
+        if wanted.text() != stored.text():
+            yield SetType(path, wanted.with_nullable(stored.nullable))
+
+
+def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:
+    """Returns the type that a column is given for these data: its own where that holds them."""
+    if isinstance(stored, t.DecimalType) and isinstance(data, t.DecimalType):
+        if stored.scale == data.scale:
+            return max(stored, data, key=lambda kind: kind.precision)
+    elif stored.keyword == data.keyword:
+        return max(stored, data, key=_size)
+    elif can_cast(data, stored, explicit=False):
+        return stored
+    elif can_cast(stored, data, explicit=how.casts):
+        return data
+    raise InvalidArgument(
+        f"{where}: the column {format_path(path)} is {stored}, which does not become the data's {data}; cast the data"
+    )
+
+
+def _size(kind: t.DataType) -> int:
+    return int(getattr(kind, "length", getattr(kind, "precision", 0)))

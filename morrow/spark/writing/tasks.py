@@ -1,0 +1,203 @@
+"""The tasks of a write: rows in, files written, commit messages out; updated rows in, versions out.
+
+The merge engine folds the versions of an updated row into exactly this row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.binary_row_encoder import hash_rows
+from morrow.engine.names import FAILED, KIND, TASK
+from morrow.engine.structs import replace
+from morrow.spark.job.tasks import Run, Work
+from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
+from morrow.writers.buckets.routers import FixedRouter
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.table_writer import TableWriter
+from morrow.writers.operations.update import build_new_versions, check_assignable, check_deletions
+from morrow.writers.target import WriteTarget
+
+UPDATE, DELETE = "+U", "-D"
+
+
+@dataclass(frozen=True)
+class VersionJob:
+    """What all tasks share: the table, its columns in the order of the rows, and the name of the statement."""
+
+    table: TableAccess
+    columns: tuple[str, ...]
+    command: str
+
+
+def name_new(number: int) -> str:
+    """Returns the name in Spark of a column's new value."""
+    return f"c{number}"
+
+
+def name_old(number: int) -> str:
+    """Returns the name in Spark of a column's value before the statement."""
+    return f"o{number}"
+
+
+def make_versions(job: VersionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the kind of each row and its new values; `FAILED` says why, where no version can express the update."""
+    target = job.table.target()
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        kinds = rows.column(KIND)
+        others = rows.filter(pc.not_equal(kinds, UPDATE))
+        updated = rows.filter(pc.equal(kinds, UPDATE))
+        columns = {name_new(at): name for at, name in enumerate(job.columns)}
+        try:
+            check_deletions(target, _rename_columns(others.filter(pc.equal(others.column(KIND), DELETE)), columns))
+            made = _fold_rows(job, target, updated, columns)
+            failed = None
+        except (InvalidArgument, Unsupported) as error:
+            made, failed = updated, f"{type(error).__name__}: {error}"
+        kept = [KIND, *columns]
+        for part in (others.select(kept), made.select(kept)):
+            yield from part.append_column(FAILED, pa.repeat(pa.scalar(failed, pa.string()), len(part))).to_batches()
+
+
+def _fold_rows(job: VersionJob, target: WriteTarget, rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    before = _rename_columns(rows, {name_old(at): name for at, name in enumerate(job.columns)})
+    after = _rename_columns(rows, columns)
+    changed = {name for name in job.columns if _is_different(before.column(name), after.column(name))}
+    check_assignable(target, changed, job.command)
+    made = build_new_versions(target, before, after, changed)
+    for at, name in enumerate(job.columns):
+        place = rows.column_names.index(name_new(at))
+        rows = rows.set_column(place, rows.schema.field(place), made.column(name).cast(rows.schema.field(place).type))
+    return rows
+
+
+def _rename_columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return rows.select(list(names)).rename_columns(list(names.values()))
+
+
+def _is_different(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
+    """Whether any two values at the same place are not the same; two nulls are."""
+    one, other = (pl.Series("", pl.from_arrow(each)) for each in (before, after))
+    return bool(one.ne_missing(other).any())
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What all tasks of a write share.
+
+    Args:
+        columns: the names of the columns of the rows, which are named by their numbers in Spark: there, dots in names
+            have another meaning.
+        kinds: as for `TableWriter.write`, one for all rows or the name of a column.
+        overwrite: ignore the contents of the table.
+        compact: fully compact every bucket that is written to.
+        adds: only add files: the commit replaces some that a compaction could choose.
+    """
+
+    table: TableAccess
+    columns: tuple[str, ...]
+    kinds: str | None = None
+    overwrite: bool = False
+    compact: bool = False
+    adds: bool = False
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the columns in Spark."""
+        return tuple(f"c{number}" for number in range(len(self.columns)))
+
+    def numbered(self, names: Sequence[str]) -> list[str]:
+        """Returns the names in Spark of those of these columns that exist."""
+        called = dict(zip(self.columns, self.numbers))
+        return [called[name] for name in names if name in called]
+
+
+@dataclass(frozen=True)
+class NumberJob:
+    """What all tasks share that compute the task of each row: the write, and the number of its tasks."""
+
+    write: WriteJob
+    tasks: int
+
+
+def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Writes these rows and yields the result as one row of `morrow.spark.job.wire`; nothing without rows.
+
+    Errors of rows that the table rejects are results as well.
+    """
+    rows = (batch.rename_columns(list(job.columns)) for batch in batches)
+    first = next(rows, None)
+    if first is None:
+        return
+    attempt = get_attempt_name()
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], rows))
+    target = job.table.attempt(attempt)
+    yield build_result(attempt, partial(_write_files, job, target, reader), final=(InvalidArgument, Unsupported))
+
+
+def _write_files(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader) -> list[CommitMessage]:
+    if job.adds:
+        target = replace(target, write=replace(target.write, write_only=True))
+    writer = TableWriter(target, overwrite=job.overwrite)
+    try:
+        writer.write(rows, job.kinds)
+        if job.compact:
+            writer.compact_written()
+        return writer.prepare_commit()
+    finally:
+        writer.close()
+
+
+def number(job: NumberJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows with the task of each as a last column (Int32): rows of one partition and bucket have the same.
+
+    As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first.
+    """
+    target = job.write.table.target()
+    for batch in batches:
+        numbers = pa.array(_compute_task_numbers(job, target, batch))
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, TASK])
+
+
+def _compute_task_numbers(job: NumberJob, target: WriteTarget, batch: pa.RecordBatch) -> np.ndarray:
+    needed = list_partitioning_columns(target)
+    called = dict(zip(job.write.columns, job.write.numbers))
+    # Without these columns, all rows have the same default values; any column will do then.
+    given = [name for name in needed if name in called] or job.write.columns[:1]
+    data = pa.table({name: batch.column(called[name]) for name in given})
+    try:
+        frames = list(convert_rows(target, data, columns=needed, partial=True))
+    except InvalidArgument:  # the task that has to write such a row raises it
+        frames = []
+    rows = pl.concat(frames) if frames else None
+    if rows is None or rows.height != data.num_rows:
+        return np.zeros(data.num_rows, np.int32)
+    numbers = np.zeros(rows.height, np.int64)
+    if fields := target.partition_fields:
+        numbers += np.abs(hash_rows([rows[f.name] for f in fields], [f.type for f in fields]).astype(np.int64))
+    if determine_bucket_mode(target) is BucketMode.FIXED:
+        numbers += FixedRouter(target).buckets(rows)
+    return (numbers % job.tasks).astype(np.int32)
+
+
+def list_partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
+    """Returns the columns that determine the partition and bucket of a row."""
+    names = target.schema.partition_keys
+    if determine_bucket_mode(target) is BucketMode.FIXED:
+        names = (*names, *(target.options.bucket_key or target.schema.trimmed_primary_keys))
+    return tuple(dict.fromkeys(names))
+
+
+WORKS: Mapping[Work, Run] = {Work.WRITE: write, Work.NUMBER: number, Work.VERSIONS: make_versions}

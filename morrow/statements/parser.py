@@ -1,0 +1,320 @@
+"""The parser of SQL text: statements by their first words; SHOW, DESCRIBE, USE, CALL, COPY and EXPLAIN.
+
+It knows no table. Each family of statements has a parser, which refuses what is left over of a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot.tokenizer_core import TokenType
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.queries.dialect import find_hints
+from morrow.statements.ddl_parser import DDL_PARSERS
+from morrow.statements.dml_parser import DML_PARSERS, parse_static_partition
+from morrow.statements.statement import (
+    Argument,
+    CallProcedure,
+    CopyTo,
+    Delete,
+    Describe,
+    DescribeDatabase,
+    Explain,
+    Insert,
+    MergeInto,
+    Query,
+    Show,
+    Statement,
+    Update,
+    Use,
+)
+from morrow.statements.tokens import DATABASE, Words, read_tokens, split
+from morrow.statements.views import VIEW_PARSERS
+
+EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
+"""Statements that EXPLAIN takes."""
+
+
+def _parse_use(words: Words) -> Statement:
+    for word in DATABASE:
+        if words.comes(word) and len(words.tokens) - words.at > 1:
+            words.at += 1
+            break
+    return Use(words.name())
+
+
+# SHOW
+
+
+def _parse_like(words: Words) -> str | None:
+    words.has("LIKE")
+    return words.string() if not words.is_at_end() else None
+
+
+def _parse_in_database(words: Words) -> tuple[str, ...]:
+    return (words.name(),) if words.has("IN") or words.has("FROM") else ()
+
+
+def _show_databases(words: Words) -> Statement:
+    return Show("databases", like=_parse_like(words))
+
+
+def _show_tables(words: Words) -> Statement:
+    return Show("tables", _parse_in_database(words), _parse_like(words))
+
+
+def _show_named(what: str) -> Parse:
+    return lambda words: Show(what, _parse_in_database(words), _parse_like(words))
+
+
+def _show_extended(words: Words) -> Statement:
+    name = _parse_in_database(words)
+    words.need("LIKE")
+    pattern = words.string()
+    if words.comes("PARTITION"):
+        raise Unsupported("SHOW TABLE EXTENDED of a partition", hint="SHOW PARTITIONS")
+    return Show("table extended", name, pattern)
+
+
+def _show_partitions(words: Words) -> Statement:
+    table = words.path()
+    return Show("partitions", table, partition=parse_static_partition(words) if words.has("PARTITION") else None)
+
+
+def _show_properties(words: Words) -> Statement:
+    table = words.path()
+    key = None
+    if words.comes("("):
+        words.at += 1
+        key = words.property_key()
+        words.needs(TokenType.R_PAREN, ")")
+    return Show("tblproperties", table, key)
+
+
+def _show_columns(words: Words) -> Statement:
+    if not words.has("IN") and not words.has("FROM"):
+        raise words.unexpected("IN or FROM")
+    return Show("columns", words.path())
+
+
+def _show(what: str) -> Parse:
+    return lambda words: Show(what, words.path())
+
+
+def _show_procedures(words: Words) -> Statement:
+    _parse_in_database(words)
+    return Show("procedures", like=_parse_like(words))
+
+
+def _make_refusal(what: str, hint: str | None = None) -> Parse:
+    def parse(_words: Words) -> Statement:
+        raise Unsupported(what, hint=hint)
+
+    return parse
+
+
+# DESCRIBE, CALL, COPY
+
+
+def _parse_describe(words: Words) -> Statement:
+    if words.one_of(*DATABASE) is not None:
+        extended = words.has("EXTENDED")
+        return DescribeDatabase(words.name(), extended)
+    words.has("TABLE")
+    extended = words.has("EXTENDED") or words.has("FORMATTED")
+    table = words.path()
+    if not words.is_at_end():  # of a version, for example
+        words.at = len(words.tokens)
+        return Query(words.text)
+    return Describe(table, extended)
+
+
+def _parse_call(words: Words) -> Statement:
+    procedure = words.path()
+    words.needs(TokenType.L_PAREN, "(")
+    arguments: list[Argument] = []
+    while not words.comes(")"):
+        arguments.append(_parse_argument(words))
+        if not words.takes(TokenType.COMMA):
+            break
+    words.needs(TokenType.R_PAREN, ")")
+    return CallProcedure(procedure, tuple(arguments))
+
+
+def _parse_argument(words: Words) -> Argument:
+    name = None
+    arrow = words.tokens[words.at + 1] if words.at + 1 < len(words.tokens) else None
+    if arrow is not None and arrow.token_type in (TokenType.FARROW, TokenType.COLON_EQ):
+        name = words.name()
+        words.at += 1
+    return Argument(name, words.until(","))
+
+
+def _parse_copy(words: Words) -> Statement:
+    if words.comes("INTO"):
+        raise Unsupported("COPY INTO", hint="INSERT INTO t SELECT * FROM read_csv('...'), or COPY (...) TO '...'")
+    start = words.at
+    if words.comes("("):
+        words.at += 1
+        query = words.until()
+        words.needs(TokenType.R_PAREN, ")")
+    else:
+        words.path()
+        if words.comes("("):
+            raise Unsupported("COPY of some columns of a table", hint="COPY (SELECT ...) TO")
+        query = f"SELECT * FROM {words.raw(start, words.at)}"
+    if words.comes("FROM"):
+        raise Unsupported("COPY ... FROM", hint="INSERT INTO t SELECT * FROM read_csv('...')")
+    words.need("TO")
+    token = words.next
+    if token is None or token.token_type is not TokenType.STRING:
+        raise words.unexpected("a file in single quotes")
+    return CopyTo(query, words.rest())
+
+
+OTHER_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
+    (("USE",), _parse_use),
+    (("SHOW", "DATABASES"), _show_databases),
+    (("SHOW", "SCHEMAS"), _show_databases),
+    (("SHOW", "NAMESPACES"), _show_databases),
+    (("SHOW", "TABLES"), _show_tables),
+    (("SHOW", "TABLE", "EXTENDED"), _show_extended),
+    (("SHOW", "PARTITIONS"), _show_partitions),
+    (("SHOW", "TBLPROPERTIES"), _show_properties),
+    (("SHOW", "CREATE", "TABLE"), _show("create table")),
+    (("SHOW", "COLUMNS"), _show_columns),
+    (("SHOW", "TAGS"), _show("tags")),
+    (("SHOW", "BRANCHES"), _show("branches")),
+    (("SHOW", "SNAPSHOTS"), _show("snapshots")),
+    (("SHOW", "PROCEDURES"), _show_procedures),
+    (("SHOW", "VIEWS"), _show_named("views")),
+    (("SHOW", "FUNCTIONS"), _show_named("functions")),
+    (("SHOW",), _make_refusal("this SHOW", "it shows DATABASES, TABLES, COLUMNS, PARTITIONS, TAGS and so on")),
+    (("DESCRIBE",), _parse_describe),
+    (("DESC",), _parse_describe),
+    (("CALL",), _parse_call),
+    (("COPY",), _parse_copy),
+)
+
+READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SUMMARIZE", "PIVOT", "UNPIVOT")
+"""The first words of queries, which may also begin with parentheses."""
+CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
+
+Parse = Callable[[Words], Statement]
+BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *VIEW_PARSERS, *DML_PARSERS, *OTHER_PARSERS)
+"""The first words of statements, and what parses the rest; longer ones stand before those that begin alike."""
+
+REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
+    (("CREATE", "OR", "REPLACE", "VIEW"), "drop the view first"),
+    (("CREATE", "OR", "REPLACE", "TEMPORARY", "VIEW"), "make a view of DuckDB's by its connection"),
+    (("CREATE", "OR", "REPLACE", "TEMP", "VIEW"), "make a view of DuckDB's by its connection"),
+    (("CREATE", "TEMPORARY"), "make it by DuckDB's connection"),
+    (("CREATE", "TEMP"), "make it by DuckDB's connection"),
+    (("CREATE", "EXTERNAL", "TABLE"), "tables lie in the folder of their catalog"),
+    (("CREATE", "FUNCTION"), "the catalog has no functions"),
+    (("CREATE", "OR", "REPLACE", "FUNCTION"), "the catalog has no functions"),
+    (("CREATE", "INDEX"), "set the options file-index.*"),
+    (("DROP", "FUNCTION"), "the catalog has no functions"),
+    (("ALTER", "VIEW"), "drop the view and create it again"),
+    (("MSCK",), "partitions are there when they have rows"),
+    (("INSERT", "OR"), "an INSERT into a table with a primary key is an upsert; MERGE INTO does the rest"),
+    (("UPSERT",), "an INSERT into a table with a primary key is an upsert"),
+    (("REPLACE", "INTO"), "an INSERT into a table with a primary key is an upsert"),
+    (("REPAIR",), "partitions are there when they have rows"),
+    (("REFRESH",), "every query sees the newest snapshot"),
+    (("CACHE",), "make a table of DuckDB's by its connection"),
+    (("UNCACHE",), None),
+    (("SET",), "set options of tables by ALTER TABLE, those of DuckDB by its connection"),
+    (("RESET",), "set options of tables by ALTER TABLE, those of DuckDB by its connection"),
+    (("PRAGMA",), "use DuckDB's connection"),
+    (("LOAD",), None),
+    (("INSTALL",), "use DuckDB's connection"),
+    (("ATTACH",), "use DuckDB's connection, or morrow.duckdb.attach"),
+    (("DETACH",), "use DuckDB's connection"),
+    (("BEGIN",), "every statement is one commit"),
+    (("START", "TRANSACTION"), "every statement is one commit"),
+    (("COMMIT",), "every statement is one commit"),
+    (("ROLLBACK",), "CALL sys.rollback(...) goes back to a snapshot or tag"),
+    (("GRANT",), None),
+    (("REVOKE",), None),
+    (("VACUUM",), "CALL sys.expire_snapshots(...) or sys.compact(...)"),
+    (("OPTIMIZE",), "CALL sys.compact(...)"),
+    (("LOCK",), None),
+)
+"""Statements that are refused by name, each with what to do instead."""
+
+
+def parse_statements(text: str) -> list[Statement]:
+    """Returns the statements of a text, which semicolons separate.
+
+    Raises:
+        InvalidArgument: text that is no statement, or has more than its parts. Unsupported: a known statement, or a
+            part of one, that Morrow does not have.
+    """
+    return [_parse_statement(words) for words in split(text)]
+
+
+def _parse_statement(words: Words) -> Statement:
+    found = _parse_by_keyword(words)
+    words.end()
+    if not isinstance(found, Query):
+        _check_hints(words, found)
+    return found
+
+
+def _parse_by_keyword(words: Words) -> Statement:
+    if words.has("EXPLAIN"):
+        return _parse_explain(words)
+    for begin, parse in BEGINNINGS:
+        if words.comes(*begin):
+            if begin == ("DESCRIBE",) and words.comes(*begin, "SELECT"):
+                break
+            words.need(*begin)
+            return parse(words)
+    for begin, hint in REFUSED:
+        if words.comes(*begin):
+            raise Unsupported(" ".join(begin), hint=hint)
+    token = words.next
+    first = "" if token is None else token.text.upper()
+    if first == "WITH" and (inner := _find_verb_after_with(words)):
+        raise Unsupported(f"WITH in front of {inner}", hint="write WITH in front of the SELECT inside of it")
+    if first in READING or first in ("(", "DESCRIBE", "DESC"):
+        text = words.rest() if words.at else words.text
+        words.at = len(words.tokens)
+        return Query(text)
+    raise InvalidArgument(f"{words}: no statement begins with {first!r}")
+
+
+def _parse_explain(words: Words) -> Statement:
+    for word in ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE"):
+        if words.comes(word) and not words.comes(word, "TABLE"):
+            raise Unsupported(f"EXPLAIN {word}", hint="EXPLAIN alone shows files, masks and the plan")
+    words.has("PLAN", "FOR")
+    found = _parse_by_keyword(words)
+    if not isinstance(found, EXPLAINED):
+        raise Unsupported(f"EXPLAIN {found.kind}", hint="it explains queries, INSERT, UPDATE, DELETE and MERGE")
+    return Explain(found)
+
+
+def _find_verb_after_with(words: Words) -> str | None:
+    """Returns the verb of a statement that begins with WITH and changes rows."""
+    depth = 0
+    for token in words.tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.text.upper() in CHANGING and token.token_type.name == token.text.upper():
+            return token.text.upper()
+    return None
+
+
+def _check_hints(words: Words, found: Statement) -> None:
+    """Refuses hints outside of the query of a statement, where nobody would look at them."""
+    if "/*+" not in words.text:
+        return
+    inner = found.statement if isinstance(found, Explain) else found
+    query = str(getattr(inner, "query", None) or getattr(inner, "text", None) or "")
+    written, known = (
+        sum(len(find_hints(token.comments)) for token in read_tokens(text)) for text in (words.text, query)
+    )
+    if written != known:
+        raise InvalidArgument(f"{words}: a hint /*+ OPTIONS(...) */ belongs behind a table that is read")

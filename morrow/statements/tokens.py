@@ -1,0 +1,295 @@
+"""The tokens of a statement, read from left to right, and the values of its parameters.
+
+A statement is parsed when every token has been taken: what no parser takes is an error, so that nothing is ignored.
+Queries and expressions are handed on as they were written. Parameters are ``$name`` and ``:name`` of a mapping,
+``?`` and ``$1`` of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, TypeAlias, TypeVar
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.filter.residuals import shorten_text
+from morrow.engine.plan.filter.sql_parsing import describe_problem
+from morrow.queries.dialect import Dialect
+
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING})
+FLAGS = {"TRUE": True, "FALSE": False}
+DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
+"""The words of SQL for a database."""
+
+T = TypeVar("T")
+
+
+class Tokenizer(Dialect.Tokenizer):
+    """DuckDB's tokens, also of statements that sqlglot would take as one text."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+@dataclass
+class Words:
+    """A cursor over the tokens of one statement."""
+
+    text: str
+    tokens: Sequence[Token]
+    at: int = 0
+
+    # What comes next
+
+    @property
+    def next(self) -> Token | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def comes(self, *words: str, after: int = 0) -> bool:
+        """Returns whether these words, in any case, are the next ones."""
+        return self._count(words, after) is not None
+
+    def has(self, *words: str) -> bool:
+        """Takes these words if they are the next ones; returns whether they are."""
+        count = self._count(words, 0)
+        self.at += count or 0
+        return count is not None
+
+    def _count(self, words: Sequence[str], after: int) -> int | None:
+        """Returns the number of tokens that are these words, since ``PARTITIONED BY`` is one; None: they are not."""
+        at, left = self.at + after, list(words)
+        while left and at < len(self.tokens) and not _is_quoted(self.tokens[at]):
+            parts = self.tokens[at].text.upper().split()
+            if left[: len(parts)] != parts:
+                return None
+            left, at = left[len(parts) :], at + 1
+        return None if left else at - self.at - after
+
+    def need(self, *words: str) -> None:
+        if not self.has(*words):
+            raise self.unexpected(" ".join(words))
+
+    def one_of(self, *words: str) -> str | None:
+        return next((word for word in words if self.has(word)), None)
+
+    def takes(self, kind: TokenType) -> bool:
+        token = self.next
+        if token is None or token.token_type is not kind:
+            return False
+        self.at += 1
+        return True
+
+    def needs(self, kind: TokenType, what: str) -> None:
+        if not self.takes(kind):
+            raise self.unexpected(what)
+
+    def is_at_end(self) -> bool:
+        return self.next is None
+
+    def end(self) -> None:
+        if not self.is_at_end():
+            raise self.unexpected("the end of the statement")
+
+    # Parts
+
+    def name(self) -> str:
+        """Takes a name: a word, or anything in backticks or double quotes."""
+        token = self.next
+        if token is None or not _is_name(token):
+            raise self.unexpected("a name")
+        self.at += 1
+        return token.text
+
+    def path(self) -> tuple[str, ...]:
+        """Takes names that dots join."""
+        found = [self.name()]
+        while self.takes(TokenType.DOT):
+            found.append(self.name())
+        return tuple(found)
+
+    def listed(self, item: Callable[[], T]) -> list[T]:
+        """Takes items that commas separate."""
+        found = [item()]
+        while self.takes(TokenType.COMMA):
+            found.append(item())
+        return found
+
+    def enclosed(self, item: Callable[[], T]) -> list[T]:
+        """Takes items in parentheses."""
+        self.needs(TokenType.L_PAREN, "(")
+        found = self.listed(item)
+        self.needs(TokenType.R_PAREN, ")")
+        return found
+
+    def string(self) -> str:
+        token = self.next
+        if token is None or token.token_type is not TokenType.STRING:
+            raise self.unexpected("a text in single quotes")
+        self.at += 1
+        return token.text
+
+    def number(self) -> int:
+        token = self.next
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+            raise self.unexpected("a number")
+        self.at += 1
+        return int(token.text)
+
+    def properties(self) -> dict[str, str]:
+        """Takes ``('key' = 'value', ...)``; keys may be unquoted, values numbers or booleans."""
+        found: dict[str, str] = {}
+        for key, value in self.enclosed(self._property):
+            if found.setdefault(key, value) != value:
+                raise InvalidArgument(f"{self}: the property {key!r} is given twice")
+        return found
+
+    def _property(self) -> tuple[str, str]:
+        key = self.property_key()
+        self.takes(TokenType.EQ)
+        return key, self._property_value()
+
+    def property_key(self) -> str:
+        token = self.next
+        if token is not None and token.token_type is TokenType.STRING:
+            return self.string()
+        return ".".join(self.path())
+
+    def _property_value(self) -> str:
+        minus = "-" if self.takes(TokenType.DASH) else ""
+        token = self.next
+        kinds = (TokenType.NUMBER,) if minus else (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
+        if token is None or token.token_type not in kinds:
+            raise self.unexpected("a value")
+        self.at += 1
+        return minus + (token.text.lower() if token.text.upper() in FLAGS else token.text)
+
+    # Text that is handed on
+
+    def until(self, *ends: str) -> str:
+        """Takes an expression up to one of the words or marks, outside of brackets and CASE, or to the end."""
+        start, depth = self.at, 0
+        while (token := self.next) is not None:
+            if depth == 0 and (token.token_type in CLOSING or any(_is_end(token, end) for end in ends)):
+                break
+            depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+            self.at += 1
+        if self.at == start:
+            raise self.unexpected("an expression")
+        return self.raw(start, self.at)
+
+    def rest(self) -> str:
+        """Takes all that is left, as it was written."""
+        start, self.at = self.at, len(self.tokens)
+        if start == self.at:
+            raise self.unexpected("a query")
+        return self.raw(start, self.at)
+
+    def raw(self, start: int, end: int) -> str:
+        """Returns the text of some tokens as it was written, with the comments inside."""
+        after = self.tokens[end].start if end < len(self.tokens) else len(self.text)
+        return self.text[self.tokens[start].start : after].rstrip()
+
+    def plain(self, start: int, end: int) -> str:
+        """Returns the text of some tokens without comments."""
+        return " ".join(self.text[token.start : token.end + 1] for token in self.tokens[start:end])
+
+    # Errors
+
+    def __str__(self) -> str:
+        return shorten_text(" ".join(self.text.split()))
+
+    def unexpected(self, wanted: str) -> InvalidArgument:
+        token = self.next
+        there = "the end" if token is None else repr(self.text[token.start : token.end + 1])
+        return InvalidArgument(f"{self}: {wanted} is expected, not {there}")
+
+
+def _is_end(token: Token, end: str) -> bool:
+    return token.text == end if not end.isalpha() else _is_word(token, end)
+
+
+def _is_word(token: Token, word: str) -> bool:
+    return not _is_quoted(token) and token.text.upper() == word
+
+
+def _is_quoted(token: Token) -> bool:
+    return token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+def _is_name(token: Token) -> bool:
+    if token.token_type is TokenType.IDENTIFIER:
+        return True
+    return token.token_type not in NO_NAMES and token.text.replace("_", "a").replace("$", "a").isalnum()
+
+
+def read_tokens(text: str) -> list[Token]:
+    """Returns the tokens of SQL. Raises `InvalidArgument` for text that has none, such as an open quote."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"a query must be text, not {text!r}")
+    try:
+        return list(Tokenizer(dialect=Dialect).tokenize(text))
+    except TokenError as error:
+        raise InvalidArgument(f"the query does not parse{describe_problem(error)}") from error
+
+
+def split(text: str) -> list[Words]:
+    """Returns the statements of a text, which semicolons separate; empty ones are left out."""
+    semicolons = [token.start for token in read_tokens(text) if token.token_type is TokenType.SEMICOLON]
+    starts, ends = [0, *(at + 1 for at in semicolons)], [*semicolons, len(text)]
+    pieces = [text[start:end] for start, end in zip(starts, ends)]
+    found = (Words(piece, read_tokens(piece)) for piece in pieces)
+    return [words for words in found if words.tokens]
+
+
+def join_words(words: Iterable[str]) -> str:
+    return " or ".join(words)
+
+
+Parameters: TypeAlias = "Mapping[str, object] | Sequence[object] | None"
+
+
+def bind_parameters(text: str, parameters: Parameters) -> tuple[str, Mapping[str, object]]:
+    """Returns the text with ``$1`` and so on for its question marks, and the values by their names.
+
+    Raises:
+        InvalidArgument: another number of values, a value that the text does not name, or no values at all.
+    """
+    text, marks = _number_placeholders(text)
+    if parameters is None:
+        given: dict[str, object] = {}
+    elif isinstance(parameters, Mapping):
+        given = {str(name): value for name, value in parameters.items()}
+    elif isinstance(parameters, Sequence) and not isinstance(parameters, (str, bytes)):
+        given = {str(number): value for number, value in enumerate(parameters, 1)}
+    else:
+        raise InvalidArgument(f"parameters are a mapping of names or a list of values, not {parameters!r}")
+    if marks and (isinstance(parameters, Mapping) or len(given) != marks):
+        raise InvalidArgument(f"the query has {marks} question marks; give a list of as many values")
+    named = _find_names(text) if given else set()
+    unused = [name for name in given if name not in named]
+    if unused:
+        raise InvalidArgument(f"the query has no parameter ${unused[0]}")
+    return text, given
+
+
+def _number_placeholders(text: str) -> tuple[str, int]:
+    if not isinstance(text, str) or "?" not in text:
+        return text, 0
+    parts, end, count = [], 0, 0
+    for token in read_tokens(text):
+        if token.token_type is TokenType.PLACEHOLDER:
+            count += 1
+            parts += [text[end : token.start], f" ${count} "]
+            end = token.end + 1
+    return "".join([*parts, text[end:]]), count
+
+
+def _find_names(text: str) -> set[str]:
+    tokens = read_tokens(text)
+    marks = (TokenType.PARAMETER, TokenType.COLON)
+    return {name.text for mark, name in pairwise(tokens) if mark.token_type in marks}

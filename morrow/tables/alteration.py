@@ -1,0 +1,264 @@
+"""Schema changes: ``t.alter.add_column("x", "INT")``, or several in one schema version by ``with``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from morrow.engine.arguments import check_mapping, check_text
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import Travel
+from morrow.engine.redaction import clean_text
+from morrow.engine.schema.columns import TypeLike, read_type
+from morrow.engine.schema.creation import format_options
+from morrow.engine.schema.defaults import format_default
+from morrow.engine.schema.evolution import commit_changes
+from morrow.engine.schema.schema_changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Path,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetDefault,
+    SetNullable,
+    SetOption,
+    SetTableComment,
+    SetType,
+)
+from morrow.engine.schema.schema_changes import format_path as shown_path
+
+INSIST = "correct such values and compact(full=True), as replaced rows count, or insist: set_type(..., lossy=True)"
+ColumnPath: TypeAlias = "str | Sequence[str]"
+"""A column (``"a"``) or a nested field (``"a.b"``, ``("a", "b")``). The elements of an array are its field
+``element``, the values of a map its field ``value``. Text with dots names one column if the table has such a column."""
+
+
+class Alteration:
+    """Changes to a table's schema. Each method commits a new schema version at once:
+
+        t.alter.add_column("city", "STRING", after="name", comment="where they live")
+        t.alter.set_options({"snapshot.num-retained.max": 20})
+
+    A batch commits its changes as one version, or none of them if one is refused:
+
+        with t.alter() as a:
+            a.rename_column("city", "town")
+            a.set_type("amount", "BIGINT")
+
+    Columns keep their identity through renames and moves, existing values are cast when they are read, and changes that
+    Paimon refuses are refused. Concurrent schema changes come before or after, never in between.
+
+    Raises, by every method (in a batch: at its end):
+        ColumnNotFound, AlreadyExists, InvalidArgument: an impossible change; nothing was changed.
+        Unsupported: a type or an option that Morrow does not handle.
+    """
+
+    def __init__(self, metadata: TableMetadata, *, batch: bool = False) -> None:
+        self._metadata = metadata
+        self._pending: list[SchemaChange] | None = [] if batch else None
+
+    def __call__(self, *changes: SchemaChange) -> Alteration:
+        """Commits the given changes (`morrow.engine.schema.schema_changes`) as one version; without any, returns a
+        batch for ``with``.
+        """
+        if not changes:
+            return Alteration(self._metadata, batch=True)
+        return self._do(*changes)
+
+    # Columns
+
+    def add_column(
+        self,
+        name: ColumnPath,
+        type: TypeLike,
+        *,
+        first: bool = False,
+        after: str | None = None,
+        before: str | None = None,
+        comment: str | None = None,
+        default: object = None,
+    ) -> Self:
+        """Adds a column, last unless a position is given; it is null in existing rows.
+
+        Args:
+            type: a SQL or pyarrow type; it cannot be NOT NULL.
+            default: the value for rows written from now on that do not give one.
+        """
+        path, data_type = self._path(name), read_type(type, _format_path(name))
+        changes: list[SchemaChange] = [
+            AddColumn(path, data_type, _check_comment(comment), _make_position(first, False, after, before))
+        ]
+        if default is not None:
+            changes.append(SetDefault(path, format_default(default, _format_path(name))))
+        return self._do(*changes)
+
+    def drop_column(self, name: ColumnPath) -> Self:
+        """Drops a column. A column added later under the same name is a different one."""
+        return self._do(DropColumn(self._path(name)))
+
+    def rename_column(self, name: ColumnPath, new_name: str) -> Self:
+        """Renames a column, also in the keys and options that name it."""
+        return self._do(RenameColumn(self._path(name), check_text(new_name, "new_name")))
+
+    def move_column(
+        self,
+        name: str,
+        *,
+        first: bool = False,
+        last: bool = False,
+        after: str | None = None,
+        before: str | None = None,
+    ) -> Self:
+        """Moves a column to another position."""
+        position = _make_position(first, last, after, before)
+        if position is None:
+            raise InvalidArgument(f"where to does {name!r} move? Give first=True, last=True, after= or before=")
+        return self._do(MoveColumn(self._path(name), position))
+
+    def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
+        """Changes the type of a column; nullability stays, unless the SQL text says NOT NULL.
+
+        Statistics, and where they do not tell the files themselves, are looked at for values that the new type does not
+        keep: a number beyond its range, digits that it rounds, text that it cuts. Text that is no value of a new type
+        of another kind is no reason: reads fail at it, and say how to set the type back.
+
+        Args:
+            lossy: changes the type whatever the values are, and reads nothing.
+
+        Raises:
+            InvalidArgument: a row has such a value; the message names it.
+        """
+        data_type = read_type(type, _format_path(name))
+        return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
+
+    widen = set_type
+
+    def set_nullable(self, name: ColumnPath, nullable: bool) -> Self:
+        """Allows or forbids nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
+        return self._do(SetNullable(self._path(name), nullable))
+
+    def set_comment(self, name: ColumnPath, comment: str | None) -> Self:
+        """Sets the comment of a column; None removes it."""
+        return self._do(SetComment(self._path(name), _check_comment(comment)))
+
+    def set_default(self, name: str, value: object) -> Self:
+        """Sets the default value: for rows written from now on that do not give one. None removes it."""
+        return self._do(SetDefault(self._path(name), None if value is None else format_default(value, name)))
+
+    # The table
+
+    def set_options(self, options: Mapping[str, object]) -> Self:
+        """Sets table options; values may be numbers and booleans."""
+        given = format_options(check_mapping(options, "options"), self._metadata.where)
+        return self._do(*(SetOption(key, value) for key, value in given.items()))
+
+    def unset_options(self, *keys: str) -> Self:
+        """Resets options to their defaults."""
+        return self._do(*(RemoveOption(check_text(key, "the name of an option")) for key in keys))
+
+    def set_table_comment(self, comment: str | None) -> Self:
+        """Sets the table's comment; None removes it."""
+        return self._do(SetTableComment(_check_comment(comment)))
+
+    # Batches
+
+    def __enter__(self) -> Self:
+        if self._pending is None:
+            raise InvalidArgument("a batch of changes is t.alter(), with its brackets: with t.alter() as a: ...")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pending, self._pending = self._pending or [], []
+        if kind is None and pending:
+            self._commit(pending)
+
+    def __repr__(self) -> str:
+        pending = "" if self._pending is None else f", {len(self._pending)} changes pending"
+        return f"Alteration({clean_text(self._metadata.where)}{pending})"
+
+    def _do(self, *changes: SchemaChange) -> Self:
+        if self._pending is not None:
+            self._pending += changes
+        elif changes:
+            self._commit(changes)
+        return self
+
+    def _commit(self, changes: Sequence[SchemaChange]) -> None:
+        """Commits the changes where no value of a row is lost by a new type, or the change says that it may be."""
+        typed = [change for change in changes if isinstance(change, SetType)]
+        if not typed:
+            commit_changes(self._metadata, changes)
+            return
+        insisted = {change.path[0] for change in typed if change.lossy}
+
+        def check(before: TableSchema, after: TableSchema) -> None:
+            kinds = {field.id: field.type for field in before.fields if field.name not in insisted}
+            changed = {f.id for f in after.fields if f.name not in insisted and f.type != kinds.get(f.id, f.type)}
+            _check_kept(self._metadata, after, changed)
+
+        commit_changes(self._metadata, changes, check)
+
+    def _path(self, name: ColumnPath) -> Path:
+        """Parses a column path. Text with dots is the path of a nested field, unless a column has that very name."""
+        if not isinstance(name, str):
+            path = tuple(name) if isinstance(name, Iterable) else ()
+            if not path or not all(isinstance(part, str) for part in path):
+                raise InvalidArgument(f"{name!r} is no path of a column; write 'a', 'a.b' or ('a', 'b')")
+            return path
+        check_text(name, "the name of a column")
+        schema: TableSchema = self._metadata.latest_schema()
+        return (name,) if name in schema.by_name else tuple(name.split("."))
+
+
+def _check_kept(metadata: TableMetadata, after: TableSchema, ids: Collection[int]) -> None:
+    """Checks that a schema keeps the values of the columns of these ids. Raises `InvalidArgument`."""
+    snapshot = metadata.latest_snapshot()
+    if not ids or snapshot is None:
+        return
+    from morrow.readers.execution.type_changes import find_losses
+    from morrow.scans.table_scan import make_scan
+
+    plan = make_scan(metadata, travel=Travel(snapshot=snapshot.id)).plan
+    try:
+        found = next(find_losses(metadata, plan, after, ids), None)
+    except Unsupported as error:
+        raise InvalidArgument(f"{error}; {INSIST}") from error
+    if found is not None:
+        facts, loss = found
+        raise InvalidArgument(
+            f"{metadata.where}: {shown_path(loss.path)} is {loss.source}, and {loss.value!r} would become "
+            f"{loss.made!r} as {loss.target} (in {facts.file.path}); {INSIST}"
+        )
+
+
+def _format_path(name: ColumnPath) -> str:
+    return name if isinstance(name, str) else ".".join(map(str, name)) if isinstance(name, Iterable) else repr(name)
+
+
+def _check_comment(comment: str | None) -> str | None:
+    return None if comment is None else check_text(comment, "comment")
+
+
+def _make_position(first: bool, last: bool, after: str | None, before: str | None) -> Position | None:
+    for name in (after, before):
+        if name is not None:
+            check_text(name, "the column that another one stands beside")
+    given = [
+        *([Position(Place.FIRST)] if first else []),
+        *([Position(Place.LAST)] if last else []),
+        *([Position(Place.AFTER, after)] if after is not None else []),
+        *([Position(Place.BEFORE, before)] if before is not None else []),
+    ]
+    if len(given) > 1:
+        raise InvalidArgument("a column has one place: give one of first, last, after and before")
+    return given[0] if given else None

@@ -1,0 +1,203 @@
+"""Writers and committers: many batches in one commit, and commits that can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from morrow.engine.arguments import check_instance
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.operations.commits import check_identifier, commit_once, recompact_messages
+from morrow.writers.operations.write_session import WriteSession
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.engine.plan.metadata import TableMetadata
+    from morrow.writers.ingest.conversion import Kinds, Missing
+
+__all__ = ["CommitMessage", "Committer", "Writer"]
+
+
+class Writer:
+    """A writer of one table. Its rows become visible by `commit`, all at once. Make one with `Table.writer`.
+
+        with t.writer() as w:
+            for batch in batches:
+                w.write(batch)
+
+    Leaving the block commits uncommitted rows; an exception drops them and deletes their files. A writer is used by one
+    thread.
+    """
+
+    def __init__(self, metadata: TableMetadata, commit_user: str | None = None) -> None:
+        self._session = WriteSession(WriteTarget.of(metadata, commit_user), repeats=commit_user is not None)
+        self._open = True
+        self._unprepared = 0
+
+    @property
+    def commit_user(self) -> str:
+        """The commit user of this writer's commits."""
+        return self._session.target.commit_user
+
+    def write(self, data: object, kinds: Kinds = None, *, missing: Missing = "null") -> int:
+        """Writes rows, which stay invisible until the commit; they may be buffered or written to files at once.
+
+        Args:
+            data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
+                LazyFrame, an Arrow dataset, a list of dicts, a dict of columns, or an iterator of tables, which are
+                read one by one. Columns are matched by name.
+            kinds: the row kinds, in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the codes
+                0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
+            missing: ``null``: nullable columns that the data lacks are written as their default value, without one as
+                null; where versions are combined, null leaves the stored value. ``error``: they are refused, except in
+                deletions.
+
+        Returns: the number of rows taken (``ignore-delete`` leaves some out).
+
+        Raises:
+            ColumnNotFound: a column that the table does not have.
+            InvalidArgument: a column of a key, or a NOT NULL one, is missing, a NOT NULL column has nulls, values do
+                not fit their column without loss, the table does not take these row kinds. The writer is closed then,
+                and nothing was written.
+        """
+        self._check_open()
+        try:
+            taken = self._session.write(data, kinds, missing)
+        except BaseException:
+            self._open = False
+            raise
+        self._unprepared += taken
+        return taken
+
+    def prepare(self) -> list[CommitMessage]:
+        """Finishes the files written since the last call and returns their messages, to commit them later or elsewhere.
+
+        Messages are plain data that pickles: pass them to `Committer.commit` in any process, or to `Committer.abort`.
+        """
+        self._check_open()
+        self._unprepared = 0
+        return self._session.prepare()
+
+    def commit(
+        self,
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Commits the rows written since the last commit; the writer stays open.
+
+        Args:
+            identifier: the number of this commit among those of the commit user, growing. A writer made with a
+                `commit_user` recognises what this user has committed before, and does not commit it twice.
+            watermark: event time up to which the rows are complete, epoch milliseconds.
+            properties: stored in the snapshot.
+
+        Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
+
+        Raises:
+            CommitConflict: another commit changed what this one depends on; its files are deleted. Write again.
+            UnclearOutcome: the store did not tell whether it was made. Repeat with the same commit user and identifier.
+        """
+        self._check_open()
+        self._unprepared = 0
+        return self._session.commit(identifier, watermark=watermark, properties=properties)
+
+    def abort(self) -> None:
+        """Drops what was neither committed nor prepared, and closes the writer."""
+        self._open = False
+        self._session.abort()
+
+    def close(self) -> None:
+        """Commits uncommitted rows, and closes the writer."""
+        if not self._open:
+            return
+        try:
+            if self._unprepared:
+                self.commit()
+        finally:
+            self.abort()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise InvalidArgument("this writer is closed; make another one with Table.writer")
+
+
+class Committer:
+    """A committer of what writers of one commit user have prepared. Make one with `Table.committer`."""
+
+    def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
+        self._commits = commit_with_maintenance(WriteTarget.of(metadata, commit_user))
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Commits messages under an identifier, unless this user has committed it already; see `Writer.commit`.
+
+        Raises:
+            InvalidArgument: messages that were committed before, under another identifier or none.
+        """
+        _check_messages(messages)
+        repeats = identifier != BATCH_COMMIT_IDENTIFIER
+        return commit_once(
+            self._commits,
+            messages,
+            identifier,
+            watermark=watermark,
+            properties=properties,
+            repeats=repeats,
+            check_new=True,
+        )
+
+    def filter_and_commit(self, batches: Mapping[int, Sequence[CommitMessage]]) -> int:
+        """Commits the batches, given by identifier, that this user has not committed yet; returns their number.
+
+        Identifiers of a user grow: those not above that of its newest snapshot count as committed.
+
+        Raises:
+            FileMissing: a file of a batch is gone. CommitConflict, UnclearOutcome: as `Writer.commit`.
+        """
+        check_instance(batches, Mapping, "batches")
+        for identifier, messages in batches.items():
+            check_identifier(identifier)
+            _check_messages(messages)
+        if not batches:
+            return 0
+        made = self._commits.filter_and_commit(batches)
+        if made:
+            messages = [message for batch in batches.values() for message in batch]
+            recompact_messages(self._commits, messages, self._commits.latest_snapshot(), max(batches), several=True)
+        return made
+
+    def abort(self, messages: Sequence[CommitMessage]) -> None:
+        """Deletes the files of messages that will not be committed."""
+        self._commits.abort(_check_messages(messages))
+
+
+def _check_messages(messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
+    """Checks a list of messages. Raises `InvalidArgument` for anything else."""
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise InvalidArgument(f"messages are what Writer.prepare returns, a list, not {messages!r}")
+    for message in messages:
+        check_instance(message, CommitMessage, "each message")
+    return messages

@@ -1,0 +1,137 @@
+"""DuckDB as Morrow needs it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.polars_threads import check_process
+from morrow.engine.redaction import redact_text
+
+if TYPE_CHECKING:
+    import duckdb
+
+T = TypeVar("T")
+
+MIN_MAJOR_VERSION = 2
+INTERRUPT_SECONDS = 0.02
+"""How long an interrupted query gets to end before it is interrupted again: it may not have begun."""
+SIGNAL_SECONDS = 0.1
+"""How often a thread that waits for a query looks whether Ctrl-C was pressed."""
+MAX_REMEMBERED_ERRORS = 64
+"""Errors of rows that `remember` holds; of older ones `to_morrow_error` finds the text only."""
+WITHIN_FUNCTION = "Python exception occurred while executing the UDF: "
+"""DuckDB's words before the class and message of an error that a Python function raised."""
+WITHIN_ROWS = "failed: Unknown error: "
+"""Its words before the message of an error that rows handed to it raised."""
+OPENING = "Cannot open file "
+"""Its words for a file that it can neither read nor create."""
+TRACE = ". Detail: Python exception"
+
+
+def check_duckdb() -> None:
+    """Raises `Unsupported` for a DuckDB that is too old: the first major version would end the process."""
+    import duckdb
+
+    if int(duckdb.__version__.split(".")[0]) < MIN_MAJOR_VERSION:
+        raise Unsupported(f"DuckDB {duckdb.__version__}", hint=f"run: pip install 'duckdb>={MIN_MAJOR_VERSION}'")
+
+
+def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
+    """Return the result of a query that `connection` runs; Ctrl-C ends the query and raises KeyboardInterrupt.
+
+    DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So there the query runs in a
+    thread of its own, and this one waits.
+    """
+    check_process()
+    if threading.current_thread() is not threading.main_thread():
+        return query()
+    cancelled, busy = threading.Event(), threading.Lock()
+
+    def run() -> T:
+        with busy:
+            if cancelled.is_set():
+                raise CancelledError
+            return query()
+
+    thread = ThreadPoolExecutor(1, "morrow-duckdb")
+    try:
+        result = thread.submit(run)
+        while not result.done():  # a signal that another thread took wakes nobody who waits without an end
+            wait((result,), SIGNAL_SECONDS)
+        return result.result()
+    except KeyboardInterrupt:  # it may come at any time: before the query begins, or when it has ended
+        cancelled.set()
+        while not busy.acquire(timeout=INTERRUPT_SECONDS):
+            connection.interrupt()
+        busy.release()
+        raise
+    finally:
+        thread.shutdown(wait=False)
+
+
+def read_stream(connection: duckdb.DuckDBPyConnection, stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream that `connection` computes; Arrow raises its own errors for DuckDB's."""
+    while (batch := run_query(connection, lambda: next(stream, None))) is not None:
+        yield batch
+
+
+_remembered: deque[MorrowError] = deque(maxlen=MAX_REMEMBERED_ERRORS)
+
+
+def remember(error: MorrowError) -> MorrowError:
+    """Return the error without its trace, for `to_morrow_error` to find: DuckDB and Arrow pass on its text alone."""
+    error = error.with_traceback(None)
+    _remembered.append(error)
+    return error
+
+
+def wrap_stream(stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream for a library that passes on the texts of errors: with the trace, and those of all causes."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from stream
+        except MorrowError as error:
+            raise remember(error) from None
+
+    return pa.RecordBatchReader.from_batches(stream.schema, batches())
+
+
+def query_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of the errors of a query: DuckDB's, and Arrow's where rows are streamed."""
+    import duckdb
+
+    return duckdb.Error, pa.ArrowException, OSError
+
+
+def to_morrow_error(error: Exception) -> MorrowError:
+    """Return Morrow's error, in one line, for one of a query, of rows handed to it, or of a file that it cannot read.
+
+    DuckDB quotes the query; of damaged metadata of Parquet it tells neither the file nor the kind of error.
+    """
+    import duckdb
+
+    if isinstance(error, MorrowError):
+        return error
+    whole = str(error)
+    original = next((one for one in reversed(_remembered) if str(one) in whole), None)
+    if original is not None:
+        return original
+    text, _, _ = whole.partition("\nLINE ")
+    _, _, message = text.partition(TRACE)[0].rpartition(WITHIN_FUNCTION)
+    before, of_rows, within = message.partition(WITHIN_ROWS)
+    told = " ".join(redact_text(within if of_rows else before).split())
+    if of_rows:
+        return StorageError(f"the query: {told}")
+    if OPENING in told:
+        return StorageError(f"the query: {told}")
+    if isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or before.startswith("IO Error"):
+        return StorageError(f"the query: a file cannot be read: {told}; Scan.verify finds the damaged files of a table")
+    return InvalidArgument(f"the query: {told}")

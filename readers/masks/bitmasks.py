@@ -1,0 +1,83 @@
+"""Masks as bits, the first row in the lowest one, and masks that are filled range by range.
+
+`MaskBuilder` collects what the key ranges of a section find out about the rows of its files: a byte for each row of a
+file until the range with the row is merged, a bit from then on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format.arrow_buffers import make_series, to_series
+from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.section_keys import SectionKeys
+
+
+def pack_mask(mask: pl.Series | None) -> bytes | None:
+    """Returns a mask as bits."""
+    return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
+
+
+def unpack_mask(bits: bytes | None, rows: int) -> pl.Series | None:
+    """Returns the mask of so many rows that was `pack_mask`."""
+    if bits is None:
+        return None
+    return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))
+
+
+def make_uniform_mask(value: bool, rows: int) -> pl.Series:
+    """Returns the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
+    data = np.full(-(-rows // 8), 255 * value, np.uint8)
+    return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(data)]))
+
+
+Rows = npt.NDArray[np.bool_]
+
+
+def to_mask(rows: Rows, *, absent: bool) -> pl.Series | None:
+    """Returns a mask; None where all rows are `absent`."""
+    return None if (rows.all() if absent else not rows.any()) else make_series(rows)
+
+
+class MaskBuilder:
+    """A boolean for each row of each file, `blank` until it is put; threads may put at once, in ranges of their own.
+
+    None is the mask of a file whose rows are all `absent`.
+    """
+
+    def __init__(self, keys: SectionKeys, *, blank: bool, absent: bool) -> None:
+        self._blank, self._absent = blank, absent
+        self._heights = [file.row_count for file in keys.files]
+        self._left = Counter(number for part in keys.ranges for number in part.files)
+        self._rows: dict[int, Rows] = {}
+        self._masks: dict[int, pl.Series | None] = {}
+        self._lock = Lock()
+
+    def put(self, number: int, places: slice | npt.NDArray[np.integer], values: Rows) -> None:
+        """Puts the values of rows of one file."""
+        with self._lock:
+            if number not in self._rows:
+                self._rows[number] = np.full(self._heights[number], self._blank)
+            rows = self._rows[number]
+        rows[places] = values
+
+    def done(self, part: KeyRange) -> None:
+        """Ends a range: files that no other range is in need no more bytes."""
+        with self._lock:
+            self._left.subtract(part.files)
+            ended = {number: self._rows.pop(number) for number in part.files if not self._left[number]}
+        for number, rows in ended.items():
+            self._masks[number] = to_mask(rows, absent=self._absent)
+
+    def masks(self) -> list[pl.Series | None]:
+        """Returns a mask for each file, oldest first."""
+        return [self._masks[i] if i in self._masks else self._untouched(n) for i, n in enumerate(self._heights)]
+
+    def _untouched(self, height: int) -> pl.Series | None:
+        return None if self._blank == self._absent else make_uniform_mask(self._blank, height)

@@ -1,0 +1,480 @@
+"""Incremental masks: derive a section's masks from those of an earlier snapshot.
+
+Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with one
+whose masks are cached, only keys that have rows in added or removed files are decided again: their rows in all files
+of the section are found by fingerprint. Two keys of one fingerprint are both decided again.
+
+A file's deciding columns are read when a section changes for the first time, and cached up to a number of bytes. Each
+row has a fingerprint: equal for equal keys, and, for single integers, the key itself, in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import MorrowError
+from morrow.engine.format.types import DataField
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import clear_pattern_name, cols
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.streaming import collect_frames, translate_file_errors
+from morrow.readers.masks.bitmasks import make_uniform_mask
+from morrow.readers.masks.ordering import to_comparable, to_sortable
+from morrow.readers.masks.section_cache import Entry, find_files_entry
+from morrow.readers.masks.section_keys import SectionKeys, order_by_age
+
+_Value = TypeVar("_Value")
+
+MIN_ROWS_PER_CHANGE = 8
+"""A section is refreshed where files of at most one in so many of its rows came or went: with more, all of it is read
+anew as soon."""
+ROWS_PER_SAVED_CHANGE = 64
+"""Values go into the cache folder again when files of one in so many rows came or went."""
+MAX_SECTIONS_PER_BUCKET = 4
+"""Sections of one bucket that are remembered, those read last."""
+FILE_BYTES = 400
+"""Memory of one file of a remembered section, about."""
+
+KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
+"""Sections with masks in the cache, by bucket, those read last first."""
+
+
+class Changed(msgspec.Struct, frozen=True, dict=True):
+    """What differs between a section and the `base`, which is known.
+
+    For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns,
+    none of them where nobody needs any. `wanted` has the fingerprints of these keys, ascending, `places` for each of
+    the rows which one is its own; None where it may be that of another key. `before` is each file's number
+    in the base; None where the file came since: all of its rows are in `rows`.
+    """
+
+    base: Section
+    keys: SectionKeys
+    before: tuple[int | None, ...]
+    rows: tuple[Positions, ...]
+    frames: tuple[pl.DataFrame, ...]
+    wanted: Fingerprints
+    places: tuple[Positions, ...] | None
+
+    @property
+    def heights(self) -> list[int]:
+        return [len(rows) for rows in self.rows]
+
+    @property
+    def placed(self) -> tuple[Positions, ...] | None:
+        """`places` where these and the order of the files decide alone."""
+        return None if self.keys.age or self.keys.with_kind else self.places
+
+    def newest(self) -> list[npt.NDArray[np.bool_]] | None:
+        """Returns for the rows of each file whether they are the newest of their key; None where more decides it."""
+        if self.placed is None:
+            return None
+        unseen = np.ones(len(self.wanted), bool)
+        newest = []
+        for places in reversed(self.placed):
+            newest.append(unseen.take(places))
+            unseen[places] = False
+        return newest[::-1]
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The rows of all files."""
+        return pl.concat(self.frames, rechunk=True)
+
+    @cached_property
+    def deciding(self) -> list[pl.DataFrame]:
+        """`frames`, keys as `SectionKeys.packing` has them."""
+        decided = self.keys.deciding(self.frame)
+        return [decided[end - height : end] for height, end in zip(self.heights, accumulate(self.heights))]
+
+    @property
+    def size(self) -> int:
+        """Memory in bytes."""
+        held = (self.wanted, *self.rows, *(self.places or ()))
+        return sum(each.nbytes for each in held) + sum(int(frame.estimated_size()) for frame in self.frames)
+
+
+_KEPT: ByteCache[Section] = ByteCache(8 << 20)
+"""The section of each bucket whose values were given to the cache folder last."""
+
+CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
+"""What has changed between two sections: masks and merged rows of several queries follow from it."""
+
+
+def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
+    """Remembers that values of this section are in a cache under `place`; in the cache folder, too, as `entry`."""
+    if section.cut is not None:
+        return
+    key = _get_bucket_key(place, section)
+    others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
+    kept = (section, *others)[:MAX_SECTIONS_PER_BUCKET]
+    KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
+    if entry is not None:
+        entry.keep_sections([tuple(each.files) for each in kept])
+
+
+def forget_kept() -> None:
+    """Forgets what was given to the cache folder, which may have lost it."""
+    _KEPT.clear()
+
+
+def is_worth_keeping(place: Hashable, section: Section) -> bool:
+    """Returns whether the cache folder should have values of this section: much differs from the last one it got."""
+    key = _get_bucket_key(place, section)
+    last = _KEPT.get(key)
+    if last is not None and _count_differing_rows(last, section) * ROWS_PER_SAVED_CHANGE < section.row_count:
+        return False
+    _KEPT.put(key, section, FILE_BYTES * len(section.files))
+    return True
+
+
+def _get_bucket_key(place: Hashable, section: Section) -> Hashable:
+    return place, section.partition_row, section.bucket
+
+
+def find_in_caches(
+    place: Hashable,
+    section: Section,
+    cache: ByteCache[_Value],
+    kept: Callable[[], _Value | None],
+    size: Callable[[_Value], int],
+) -> _Value | None:
+    """Returns the values of a section from a cache whose keys are place and section, or from the cache folder.
+
+    Args:
+        kept: reads them from the folder. It is not called where few rows differ from a state whose values are in the
+            cache: they follow from those sooner.
+        size: their bytes in memory.
+    """
+    found = cache.get((place, section))
+    if found is None and not _is_near(place, section, cache) and (found := kept()) is not None:
+        cache.put((place, section), found, size(found))
+        remember(place, section)
+    return found
+
+
+def _is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
+    """Returns whether values of a state from which few rows differ are in the cache."""
+    return section.cut is None and any(
+        _count_differing_rows(base, section) * MIN_ROWS_PER_CHANGE <= section.row_count
+        and cache.get((place, base)) is not None
+        for base in KNOWN_SECTIONS.get(_get_bucket_key(place, section)) or ()
+        if base != section
+    )
+
+
+def find_nearest(
+    place: Hashable,
+    section: Section,
+    entry: Callable[[], Entry | None],
+    values: Callable[[Section], _Value | None],
+) -> tuple[Section, _Value] | None:
+    """Returns the known section from which the fewest rows differ, of those that have `values`, and these.
+
+    None where too many rows differ. What this process does not know of the bucket the cache folder may tell, as
+    `entry`. Sections that are cut are not known: each read may cut them elsewhere.
+    """
+    if section.cut is not None:
+        return None
+    known = KNOWN_SECTIONS.get(_get_bucket_key(place, section))
+    if known is None:
+        told = entry()
+        kept = [] if told is None else told.sections()
+        known = tuple(msgspec.structs.replace(section, files=files) for files in kept)
+    for rows, number in sorted((_count_differing_rows(base, section), number) for number, base in enumerate(known)):
+        if rows * MIN_ROWS_PER_CHANGE > section.row_count:
+            break
+        found = values(known[number]) if known[number] != section else None
+        if found is not None:
+            return known[number], found
+    return None
+
+
+def _count_differing_rows(base: Section, section: Section) -> int:
+    return sum(file.row_count for file in {*base.files} ^ {*section.files})
+
+
+def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
+    """Finds the rows of `section` whose keys have rows in files that the base or the section alone has.
+
+    None where that cannot be told, or costs as much as to look at all: today's way is open.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
+    """
+    keys = SectionKeys.of(plan, section, store)
+    place = store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout, base, section
+    known = CHANGES.get(place)
+    if known is not None:
+        return known
+    found = _compare_keys(keys, base)
+    if found is not None:
+        CHANGES.put(place, found, found.size)
+    return found
+
+
+def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
+    plan, section, store, fields = keys.plan, keys.section, keys.store, keys.deciding_fields
+    if section.row_count * ROW_BYTES * len(fields) > KEY_CACHE.capacity:
+        return None
+    gone = _find_removed(keys, [file for file in base.files if file not in {*section.files}])
+    if gone is None:
+        return None
+    found = read_file_keys(plan, section, keys.files, fields, keys.spec.key, store)
+    keys.check([each.frame for each in found])
+    number = {file: i for i, file in enumerate(base.files)}
+    before = tuple(number.get(file) for file in keys.files)
+    came = [each for each, old in zip(found, before) if old is None]
+    # The same files in another order have the same rows: then none is wanted.
+    wanted = np.sort(np.concatenate([found[0].sorted[:0], *(each.sorted for each in (*gone, *came))]))
+    wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
+    looked = iter(find_positions([each for each, old in zip(found, before) if old is not None], wanted))
+    hits = [find_all_positions(each, wanted) if old is None else next(looked) for each, old in zip(found, before)]
+    rows = tuple(each.rows for each in hits)
+    places = tuple(each.places for each in hits)
+    exact = all(each.exact for each in (*gone, *found))
+    by_order = not keys.age and not keys.with_kind
+    if exact and by_order and not keys.spec.folds:
+        return Changed(base, keys, before, rows, (), wanted, places)
+    frames = tuple(each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
+    once = all(each.distinct for each in found)
+    if exact or not by_order or not once or not _is_one_key_each(keys, frames, places, len(wanted)):
+        return Changed(base, keys, before, rows, frames, wanted, places if exact else None)
+    return Changed(base, keys, before, rows, frames if keys.spec.folds else (), wanted, places)
+
+
+def _is_one_key_each(
+    keys: SectionKeys, frames: Sequence[pl.DataFrame], places: Sequence[Positions], wanted: int
+) -> bool:
+    """Returns whether rows of the same fingerprint, of which there are so many, have the same key."""
+    every = np.concatenate(places)
+    number = np.arange(len(every))
+    first = np.empty(wanted, np.int64)
+    first[every[::-1]] = number[::-1]
+    others = np.flatnonzero(first.take(every) != number)
+    rows = to_comparable(pl.concat(frames, rechunk=True).select(cols(keys.spec.key)))
+    return rows[others].equals(rows[first.take(every.take(others))])
+
+
+def patch_masks(
+    found: Changed, known: Sequence[pl.Series | None], decided: Sequence[npt.NDArray[np.bool_]], blank: bool
+) -> tuple[pl.Series | None, ...]:
+    """Returns the masks of the section, in the order of its files: those of the base with what was decided anew.
+
+    Args:
+        known: the masks of the base, in the order of its files; None stands for rows that are all `blank`.
+        decided: the values of `found.rows`, file by file.
+    """
+    oldest = order_by_age(found.keys.section)
+    masks: list[pl.Series | None] = [None] * len(oldest)
+    for place, file, old, rows, values in zip(oldest, found.keys.files, found.before, found.rows, decided):
+        before = None if old is None else known[old]
+        if before is None and (values == blank).all():
+            continue
+        mask = make_uniform_mask(blank, file.row_count) if before is None else before.clone()
+        made = mask.scatter(pl.Series(rows), pl.Series(values))  # copies the bits, which the base keeps
+        masks[place] = None if (made.all() if blank else not made.any()) else made
+    return tuple(masks)
+
+
+def _find_removed(keys: SectionKeys, files: Sequence[DataFile]) -> list[FileKeys] | None:
+    """Returns the keys of files that are no longer in the section; None where they cannot be read any more."""
+    if any(file.schema_id not in keys.plan.file_fields for file in files):
+        return None
+    try:
+        return read_file_keys(keys.plan, keys.section, files, keys.deciding_fields, keys.spec.key, keys.store)
+    except MorrowError:
+        return None
+
+
+Fingerprints = npt.NDArray[np.integer]
+Positions = npt.NDArray[np.integer]
+
+MIN_STEPPED_ROWS = 1 << 10
+"""Rows of a file from which on it is worth to see whether its keys are counted up by a step: none is then searched."""
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
+"""Physical dtypes of keys that are fingerprints themselves."""
+ROW_BYTES = 16
+"""Memory of one row of one column, about, where it is only estimated."""
+
+
+class FileKeys(msgspec.Struct, frozen=True, dict=True):
+    """The deciding columns of all rows of a file, keys first, and the fingerprints of its keys."""
+
+    frame: pl.DataFrame
+    fingerprints: Fingerprints
+
+    @cached_property
+    def ascending(self) -> bool:
+        """Whether the fingerprints ascend, none twice."""
+        return bool((self.fingerprints[1:] > self.fingerprints[:-1]).all())
+
+    @cached_property
+    def order(self) -> Positions | None:
+        """The rows in the order of their fingerprints; None where the file has that order."""
+        return None if self.ascending else np.argsort(self.fingerprints).astype(np.uint32)
+
+    @cached_property
+    def sorted(self) -> Fingerprints:
+        """The fingerprints in their order."""
+        return self.fingerprints if self.order is None else self.fingerprints.take(self.order)
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether no two rows have the same fingerprint."""
+        return self.ascending or bool((self.sorted[1:] != self.sorted[:-1]).all())
+
+    @cached_property
+    def step(self) -> int | None:
+        """The distance of all neighbouring fingerprints, where it is the same and they ascend; else None."""
+        numbers = self.fingerprints
+        if self.hashed or len(numbers) < MIN_STEPPED_ROWS:
+            return None
+        first, middle = int(numbers[0]), len(numbers) // 2
+        step, rest = divmod(int(numbers[-1]) - first, len(numbers) - 1)
+        if rest or step < 1 or step * len(numbers) > np.iinfo(np.int64).max or numbers[middle] != first + middle * step:
+            return None
+        return step if (np.diff(numbers) == step).all() else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether fingerprints are the keys themselves, each of them in one row."""
+        whole = self.frame.width > 0 and not self.frame.to_series(0).null_count()
+        return whole and not self.hashed and self.ascending
+
+    @property
+    def hashed(self) -> bool:
+        """Whether fingerprints are hashes."""
+        return self.fingerprints.dtype == np.uint64
+
+    @property
+    def size(self) -> int:
+        """Memory in bytes."""
+        beside = 0 if self.order is None else self.sorted.nbytes + self.order.nbytes
+        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
+
+
+KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
+"""Deciding columns of files of sections that have changed; `capacity` may be set, in bytes."""
+
+
+def compute_fingerprints(keys: pl.DataFrame) -> Fingerprints:
+    """Returns a number for each row, equal for equal keys, seldom so for others."""
+    if keys.width == 1 and (column := clear_pattern_name(keys.to_series()).to_physical()).dtype in NUMBERS:
+        return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
+    if not keys.width:
+        return np.empty(0, np.int64)
+    found = np.zeros(keys.height, np.uint64)
+    for column in keys.iter_columns():
+        found = found * MIXER + clear_pattern_name(to_sortable(column)).hash(0).to_numpy()
+    return found
+
+
+def read_file_keys(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    key: Sequence[str],
+    store: FileStore,
+) -> list[FileKeys]:
+    """Returns the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
+
+    Without `key` there are no fingerprints.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
+    """
+    place = store.url(plan.table), store.checks_pages, plan.schema.layout, section.partition_row, tuple(fields)
+    found = [KEY_CACHE.get((*place, file)) for file in files]
+    entries = [
+        None if known else find_files_entry(plan, section, [file], store, "keys", fields)
+        for known, file in zip(found, files)
+    ]
+
+    def keep(number: int, frame: pl.DataFrame) -> None:
+        whole = frame.rechunk()
+        made = FileKeys(whole, compute_fingerprints(whole.select(cols(key))))
+        KEY_CACHE.put((*place, files[number]), made, made.size)
+        found[number] = made
+
+    for number, entry in enumerate(entries):
+        kept = None if entry is None else entry.frame()
+        if kept is not None and kept.columns == [field.name for field in fields]:
+            keep(number, kept)
+    missing = [number for number, known in enumerate(found) if known is None]
+    if missing:
+        frames = [scan_files(plan, section, [files[number]], fields, store) for number in missing]
+        with translate_file_errors(plan, [section], tuple(fields), store):
+            read = collect_frames(frames)
+        for number, frame in zip(missing, read):
+            keep(number, frame)
+            if (entry := entries[number]) is not None:
+                entry.keep_frame(frame)
+    return [known for known in found if known is not None]
+
+
+class Hits(msgspec.Struct, frozen=True):
+    """Rows of a file, ascending, and the place of each one's fingerprint among those that were looked for."""
+
+    rows: Positions
+    places: Positions
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def find_positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Hits]:
+    """Returns the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
+    return [_order_by_row(keys, _find_places(keys, wanted)) for keys in files]
+
+
+def find_all_positions(keys: FileKeys, wanted: Fingerprints) -> Hits:
+    """Returns all rows of a file, whose fingerprints are all among those `wanted`, which ascend, none twice."""
+    rows = np.arange(len(keys.fingerprints))
+    places = rows if keys.distinct and len(rows) == len(wanted) else np.searchsorted(wanted, keys.sorted)
+    if keys.order is None:
+        return Hits(rows, places)
+    of_rows = np.empty_like(places)
+    of_rows[keys.order] = places
+    return Hits(rows, of_rows)
+
+
+def _order_by_row(keys: FileKeys, hits: Hits) -> Hits:
+    if keys.order is None:
+        return hits
+    rows = keys.order.take(hits.rows)
+    order = np.argsort(rows)
+    return Hits(rows.take(order), hits.places.take(order))
+
+
+def _find_places(keys: FileKeys, wanted: Fingerprints) -> Hits:
+    """Returns the places of fingerprints in the order of these. Both sides ascend, so searches stay in the cache."""
+    ascending = keys.sorted
+    if not len(ascending) or not len(wanted):
+        return NO_HITS
+    low = np.searchsorted(wanted, ascending[0])
+    wanted = wanted[low : np.searchsorted(wanted, ascending[-1], side="right")]
+    if keys.step is not None:
+        offsets = wanted.astype(np.int64, copy=False) - np.int64(ascending[0])
+        rows: Positions = offsets // keys.step
+        there = np.flatnonzero(rows * keys.step == offsets)
+        return Hits(rows.take(there), low + there)
+    if len(wanted) and (len(ascending) < len(wanted) or not keys.distinct):
+        places = np.minimum(np.searchsorted(wanted, ascending), len(wanted) - 1)
+        there = np.flatnonzero(wanted.take(places) == ascending)
+        return Hits(there, low + places.take(there))
+    rows = np.searchsorted(ascending, wanted)
+    there = np.flatnonzero(ascending.take(rows) == wanted)
+    return Hits(rows.take(there), low + there)

@@ -1,0 +1,399 @@
+"""Live masks of a section's files, from deletion vectors or from the merge of its keys.
+
+In a merge-on-read section the newest version of each key is live; older ones are dead positions.
+
+`split_rows` splits the rows of files by masks while they are read: a stream decodes the files once and holds no other
+rows. Columns that are in memory already, as keys are if masks were just computed from them, go through the stream
+beside the columns of the files, and are not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.format.types import DataField
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.files.file_frames import is_file_dependent, scan_files
+from morrow.readers.files.registry import is_scanned
+from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.masks.bitmasks import MaskBuilder, make_uniform_mask, to_mask
+from morrow.readers.masks.incremental import (
+    CHANGES,
+    KEY_CACHE,
+    KNOWN_SECTIONS,
+    find_changed,
+    find_in_caches,
+    find_nearest,
+    forget_kept,
+    is_worth_keeping,
+    patch_masks,
+    remember,
+)
+from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.ordering import find_newest_of_each_key, find_unseen, is_number, sort_by_key, to_comparable
+from morrow.readers.masks.section_cache import find_bucket_entry, find_files_entry, is_kept
+from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, order_by_age
+
+Mask: TypeAlias = pl.Series | None
+"""Boolean Series, one value per row of the file, true = live; None = every row is live."""
+
+REQUESTS = 16
+"""Deletion vectors read at once from a store far away."""
+
+MERGE = "merge"
+"""What masks of MERGE sections are called in keys of caches."""
+
+MASK_CACHE: ByteCache[tuple[pl.Series | None, ...]] = ByteCache(256 << 20)
+"""Masks by the file set of a section, one bit per row; `capacity` may be set, in bytes.
+
+Files are immutable, so a mask is never stale.
+"""
+
+
+def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
+    """Returns one mask per file of `section`, in the order of its files.
+
+    Retractions of RAW sections are not in the masks: the scan filters them by ``_VALUE_KIND``.
+
+    Raises:
+        CorruptFile: a deletion vector or data file contradicts its metadata.
+    """
+    if section.kind is SectionKind.MERGE:
+        found = find_known_masks(plan, section, store)
+        return (
+            _cache_masks(plan, section, store, compute_superseded_masks(plan, section, store))
+            if found is None
+            else found
+        )
+    deleted = [file for file in section.files if file.deletion is not None]
+    if store.is_local or len(deleted) < 2:
+        return tuple(_read_deletion_mask(file, store) for file in section.files)
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        masks = dict(
+            zip((file.path for file in deleted), pool.map(lambda file: _read_deletion_mask(file, store), deleted))
+        )
+    return tuple(masks.get(file.path) for file in section.files)
+
+
+def find_known_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    """Returns the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
+    return find_cached_masks(plan, section, store) or _refresh_masks(plan, section, store)
+
+
+def find_cached_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    """Returns the masks of a section from memory, or from the cache folder."""
+
+    def kept() -> tuple[Mask, ...] | None:
+        entry = find_files_entry(plan, section, section.files, store, MERGE)
+        return None if entry is None else entry.masks([file.row_count for file in section.files])
+
+    return find_in_caches(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
+
+
+def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> None:
+    """Caches the masks of a MERGE section that a read computed, one for each file."""
+    _cache_masks(plan, section, store, tuple(masks))
+
+
+def _cache_masks(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    place = _place(plan, store)
+    MASK_CACHE.put((place, section), *_measure_masks(masks))
+    worth = is_kept(section, store) and is_worth_keeping(place, section)
+    remember(place, section, find_bucket_entry(plan, section, store, MERGE) if worth else None)
+    if worth and (entry := find_files_entry(plan, section, section.files, store, MERGE)) is not None:
+        entry.keep_masks(masks)
+    return masks
+
+
+def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    near = find_nearest(
+        _place(plan, store),
+        section,
+        lambda: find_bucket_entry(plan, section, store, MERGE),
+        lambda base: find_cached_masks(plan, base, store),
+    )
+    if near is None:
+        return None
+    base, known = near
+    found = find_changed(plan, section, base, store)
+    if found is None:
+        return None
+    live = found.newest() or find_live_rows(found.keys, found.deciding, lambda: found.frames)
+    return _cache_masks(plan, section, store, patch_masks(found, known, live, blank=True))
+
+
+def _place(plan: ScanPlan, store: FileStore) -> Hashable:
+    assert plan.merge is not None
+    # Masks from keys whose checksums were not checked must not serve reads that require the check.
+    return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout
+
+
+def _measure_masks(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:
+    return masks, mask_bytes(masks)
+
+
+def _read_deletion_mask(file: DataFile, store: FileStore) -> Mask:
+    if file.deletion is None:
+        return None
+    key: Hashable = ("deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count)
+    return MASK_CACHE.get_or_make(key, lambda: _measure_masks((read_deletion(file, store),)))[0]
+
+
+def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
+    """Reads the live rows of a file that has a deletion vector.
+
+    Raises:
+        CorruptFile: the vector is damaged, or its number of rows or of dead rows is wrong.
+        FileMissing, StorageError.
+    """
+    from morrow.engine.format.deletion_vectors import compute_entry_span, read_entry
+
+    reference = file.deletion
+    assert reference is not None
+    data = store.read_range(reference.path, reference.offset, compute_entry_span(reference.length))
+    vector = read_entry(
+        data,
+        reference.offset,
+        reference.length,
+        where=reference.path,
+        row_count=file.row_count,
+        expected_cardinality=reference.cardinality,
+        base=reference.offset,
+    )
+    return make_series(vector.live(file.row_count))
+
+
+def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
+    """Returns one mask of all rows of the files, one file after another."""
+    if all(mask is None for mask in masks):
+        return None
+    pieces = [make_uniform_mask(True, f.row_count) if m is None else m for f, m in zip(files, masks)]
+    return pl.concat([piece.rename("") for piece in pieces])
+
+
+def clear_mask_cache() -> None:
+    """Drops all masks, and the keys they are refreshed from; the next read computes them anew."""
+    MASK_CACHE.clear()
+    KEY_CACHE.clear()
+    KNOWN_SECTIONS.clear()
+    CHANGES.clear()
+    forget_kept()
+
+
+def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:
+    """Returns the memory of these masks: one bit a row."""
+    return sum(64 + len(mask) // 8 for mask in masks if mask is not None) + 64
+
+
+T = TypeVar("T")
+Live = list[npt.NDArray[np.bool_]]
+Unpacked: TypeAlias = Callable[[], Sequence[pl.DataFrame]]
+
+
+def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
+    """Returns one live mask per file: true at the newest version of a key, unless it is a retraction that is dropped.
+
+    Raises:
+        CorruptFile: a file's row count differs from its manifest entry.
+    """
+    keys = SectionKeys.of(plan, section, store)
+    marks = MaskBuilder(keys, blank=section.cut is None, absent=True)
+
+    def mark(part: KeyRange) -> None:
+        frames = keys.read(part, keys.packing)
+        found = _find_live_in_parts(keys, frames) if part.whole else None
+        for number, frame, rows in zip(
+            part.files, frames, found or find_live_rows(keys, frames, lambda: keys.read(part, None))
+        ):
+            marks.put(number, find_places(part, frame), rows)
+        marks.done(part)
+
+    keys.each_range(mark)
+    by_file = dict(zip(order_by_age(section), marks.masks()))
+    return tuple(by_file[i] for i in range(len(section.files)))
+
+
+def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.integer]:
+    """Returns where the rows of a range, in the order of their file, are in it: side by side, if the file is sorted."""
+    if part.whole or frame.is_empty():
+        return slice(0, frame.height)
+    places = frame[POSITION].to_numpy()
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
+
+
+class _InexactPackingError(Exception):
+    """The keys of a part cannot be packed, and are not available unpacked."""
+
+
+def process_in_parts(
+    keys: SectionKeys, frames: Sequence[pl.DataFrame], work: Callable[[Sequence[pl.DataFrame], Unpacked], T]
+) -> list[T] | None:
+    """Returns the result of the work for each of several parts of a whole section, processed at once.
+
+    The parts share no key; arguments of the work as for `SectionKeys.keyed`. None where that is impossible.
+    """
+    parts = keys.parts(frames)
+    if len(parts) == 1:
+        return None
+
+    def inexact() -> Sequence[pl.DataFrame]:
+        raise _InexactPackingError
+
+    try:
+        with ThreadPoolExecutor(RANGE_WORKERS) as pool:
+            return list(pool.map(lambda part: work(part, inexact), parts))
+    except _InexactPackingError:
+        return None
+
+
+def _find_live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
+    live = process_in_parts(keys, frames, lambda part, unpacked: find_live_rows(keys, part, unpacked))
+    return None if live is None else [np.concatenate(rows) for rows in zip(*live)]
+
+
+def to_masks(live: Live) -> tuple[pl.Series | None, ...]:
+    """Returns the live rows of files as masks."""
+    return tuple(to_mask(rows, absent=True) for rows in live)
+
+
+def find_live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> Live:
+    """Returns for each frame which of its rows are live; arguments as for `SectionKeys.keyed`."""
+    alive = _find_unseen(keys, frames)
+    if alive is None:
+        bounds = np.cumsum([0, *(frame.height for frame in frames)])
+        live = find_winners(keys, *keys.keyed(frames, unpacked), [frame.height for frame in frames])
+        alive = [live[start:end] for start, end in pairwise(bounds)]
+    return alive
+
+
+def _find_unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
+    """Returns the live rows when the order of the files alone decides and keys are close integers; else None."""
+    if keys.packing is not None or keys.age or keys.with_kind:
+        # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
+        return None
+    by_key = [to_comparable(frame.select(cols(keys.spec.key))) for frame in reversed(frames)]
+    if not all(map(is_number, by_key)):
+        return None
+    newest_first = find_unseen([frame.to_series().to_numpy() for frame in by_key])
+    return None if newest_first is None else newest_first[::-1]
+
+
+def find_winners(
+    keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame, runs: Sequence[int]
+) -> npt.NDArray[np.bool_]:
+    """Returns for each version whether it is live."""
+    candidates: npt.NDArray[np.integer] | None = None
+    if keys.with_kind and keys.spec.ignore_delete:
+        counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
+        if keys.spec.keeps_retractions:
+            counted |= _find_unshared(by_key)  # Paimon does not merge single versions, and so ignores none
+        candidates = np.flatnonzero(counted)
+        versions, by_key = versions[candidates], by_key[candidates]
+    heights = runs if candidates is None else None
+    newest = find_newest_of_each_key(by_key, versions.select(cols(keys.age)), keys.descending, heights)
+    if keys.with_kind and not keys.spec.keeps_retractions:
+        newest &= (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
+    if candidates is None:
+        return newest
+    live = np.zeros(sum(runs), bool)
+    live[candidates[newest]] = True
+    return live
+
+
+def _find_unshared(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Returns for each row whether no other row has its key."""
+    order, starts = sort_by_key(by_key, pl.DataFrame(), ())
+    alone = np.zeros(by_key.height, bool)
+    alone[order[starts[np.diff(np.append(starts, len(order))) == 1]]] = True
+    return alone
+
+
+MIN_SPLIT_ROWS = 1 << 16
+"""Rows of a section from which on columns are read apart from the keys: fewer are read sooner all at once."""
+
+
+def read_first(keys: SectionKeys, names: Sequence[str]) -> list[str]:
+    """Returns which of the columns `names` to read before it is known which rows are wanted, for `split_rows` to add
+    the others: those that decide. All of them where rows are few, files are far away or have no scan of their own.
+    """
+    near = keys.store.is_local and all(is_scanned(file.format, file.path) for file in keys.files)
+    if not near or keys.section.row_count < MIN_SPLIT_ROWS:
+        return list(names)
+    deciding = {field.name for field in keys.deciding_fields}
+    return [name for name in names if name in deciding]
+
+
+def split_rows(
+    keys: SectionKeys, chosen: Sequence[tuple[Sequence[str], Sequence[Mask]]], held: Sequence[pl.DataFrame] = ()
+) -> list[pl.DataFrame]:
+    """Returns the rows of each choice, in the order of the files.
+
+    Args:
+        chosen: for each choice its columns, and a mask of every file, the oldest first; None: all rows of the file.
+        held: columns of all rows of every file that are in memory.
+
+    Raises:
+        CorruptFile: a file has more or fewer rows than masks have, or is damaged. FileMissing, StorageError.
+    """
+    there = frozenset(held[0].columns) if held else frozenset[str]()
+    wanted = dict.fromkeys(name for names, _ in chosen for name in names)
+    by_name = {field.name: field for field in (*keys.deciding_fields, *keys.plan.schema.fields)}
+    fields = [by_name[name] for name in wanted if name not in there]
+    if not fields:
+        return [_filter_held(held, names, masks) for names, masks in chosen]
+    # All choices take the same columns of the files: only then are those decoded once.
+    scanned = [field.name for field in fields]
+    columns = [[*names, *(name for name in scanned if name not in names)] for names, _ in chosen]
+    parts: list[list[pl.LazyFrame]] = [[] for _ in chosen]
+    with translate_file_errors(keys.plan, [keys.section], tuple(fields), keys.store):
+        for group in _group_files(keys, fields):
+            files = [keys.files[number] for number in group]
+            frame = scan_files(keys.plan, keys.section, files, fields, keys.store)
+            if len(chosen) > 1 and not is_scanned(files[0].format, files[0].path):
+                frame = frame.collect().lazy()  # a decoder would run for each choice
+            beside = [
+                pl.concat([held[number].get_column(name) for number in group]) for name in wanted if name in there
+            ]
+            frame = frame.with_columns(map(pl.lit, beside)) if beside else frame
+            for (_, masks), names, rows in zip(chosen, columns, parts):
+                mask = concat_masks(files, [masks[number] for number in group])
+                rows.append(
+                    frame.select(cols(names)) if mask is None else frame.select(cols(names)).filter(pl.lit(mask))
+                )
+        found = pl.collect_all([pl.concat(rows) for rows in parts], engine="streaming")
+    for (_, masks), each in zip(chosen, found):
+        if each.height != sum(f.row_count if m is None else int(m.sum()) for f, m in zip(keys.files, masks)):
+            raise CorruptFile(keys.files[0].path, f"{each.height} rows in it and others, not those of the manifests")
+    # Polars copies frames of several chunks to select from them.
+    return [
+        each if len(names) == each.width else pl.DataFrame([each.get_column(name) for name in names])
+        for (names, _), each in zip(chosen, found)
+    ]
+
+
+def _filter_held(held: Sequence[pl.DataFrame], names: Sequence[str], masks: Sequence[Mask]) -> pl.DataFrame:
+    frames = (frame.select(cols(names)) for frame in held)
+    return pl.concat([frame if mask is None else frame.filter(mask) for frame, mask in zip(frames, masks)])
+
+
+def _group_files(keys: SectionKeys, fields: Sequence[DataField]) -> list[list[int]]:
+    """Returns the numbers of the files that one scan reads: all of them, or each file alone."""
+    shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
+    one_by_one = len(shapes) > 1 or is_file_dependent(keys.plan, fields)
+    numbers = range(len(keys.files))
+    return [[number] for number in numbers] if one_by_one else [list(numbers)]

@@ -1,0 +1,413 @@
+"""Composite and text keys packed into one unsigned 64-bit number each, if that is exact, and cuts of sorted files.
+
+Numbers sort fast, and sorted files stay sorted runs: a stable sort then only merges them. Columns are the digits of a
+number, each of a base as large as its values in this section span, so that keys that lie close stay close. Text of
+one length takes its last eight bytes, less the prefix that all keys share: the number that eight digits spell, or
+else that of the bytes. Other text takes up to eight bytes behind the common prefix, padded with zeros. If 64 bits do
+not suffice, nothing is packed and the caller sorts the columns.
+
+The words of texts are read from Polars' views (a length, and the bytes or where they are) without a copy.
+
+Sorted files are cut at the same keys, so that their parts are processed separately, several at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property, partial
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    CharType,
+    DataField,
+    DateType,
+    DecimalType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+from morrow.engine.names import col, get_series
+
+WORD_BITS = 64
+INTEGERS = (
+    *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
+    *(TimeType, TimestampType, LocalZonedTimestampType),
+)
+TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
+
+MIN_WIDE_DECIMAL = Decimal(1 << (WORD_BITS - 1))
+PACK_BLOCK_ROWS = 1 << 16
+"""Rows that are packed at a time: as many as stay in the processor's cache."""
+
+U64 = npt.NDArray[np.uint64]
+
+
+class KeyPacking(msgspec.Struct, frozen=True, dict=True):
+    """The packing of the key columns of one section.
+
+    `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key, and `spelling`
+    has those in which both end in eight digits. Of text of other lengths `beginnings` says how many bytes all share.
+    These are guesses at all values, which `pack` verifies.
+    """
+
+    fields: tuple[DataField, ...]
+    lengths: Mapping[str, int]
+    spelling: frozenset[str] = frozenset()
+    beginnings: Mapping[str, int] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
+    ) -> KeyPacking | None:
+        """Returns a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
+        if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
+            return None
+        lengths, beginnings = dict[str, int](), dict[str, int]()
+        for field, first, last in zip(fields, low, high):
+            if isinstance(field.type, TEXTS):
+                least, greatest = _to_bytes(first), _to_bytes(last)
+                if len(least) == len(greatest) >= WORD_BYTES:
+                    lengths[field.name] = len(least)
+                    continue
+                beginnings[field.name] = _count_shared_bytes(least, greatest) if field is fields[0] else 0
+                if max(len(least), len(greatest)) - beginnings[field.name] > WORD_BYTES:
+                    return None
+            elif isinstance(field.type, DecimalType):
+                if not (_is_narrow(first, field.type.scale) and _is_narrow(last, field.type.scale)):
+                    return None
+            elif not isinstance(field.type, INTEGERS):
+                return None
+        if beginnings and sum(map(_count_bits, low, high)) > WORD_BITS:
+            return None
+        ends = {field.name: (_to_bytes(first), _to_bytes(last)) for field, first, last in zip(fields, low, high)}
+        spelling = (name for name in lengths if all(text[-WORD_BYTES:].isdigit() for text in ends[name]))
+        return cls(tuple(fields), lengths, frozenset(spelling), beginnings)
+
+    @cached_property
+    def expressions(self) -> list[pl.Expr]:
+        """Expressions to select of a file's key columns instead of the columns themselves."""
+        return [self._expression(field) for field in self.fields]
+
+    def _expression(self, field: DataField) -> pl.Expr:
+        column = col(field.name)
+        if isinstance(field.type, DecimalType):
+            return column.to_physical().cast(pl.Int64, strict=False)
+        read = self._reader(field)
+        if read is None:
+            return column.to_physical()
+        # What is no guess come true becomes null, which `pack` notices.
+        return column.map_batches(read, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
+
+    def _reader(self, field: DataField) -> Callable[[pl.Series], pl.Series] | None:
+        """Returns what reads the words of a text column."""
+        if field.name in self.beginnings:
+            return partial(read_words_after, start=self.beginnings[field.name])
+        if field.name in self.lengths:
+            return partial(read_last_words, length=self.lengths[field.name], spelling=field.name in self.spelling)
+        return None
+
+    def words(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """Returns the columns of `expressions` for rows in memory, in the caller's thread."""
+        readers = [(field, self._reader(field)) for field in self.fields]
+        return [
+            frame.select(self._expression(field)).to_series()
+            if read is None
+            else read(get_series(frame, field.name)).alias(field.name)
+            for field, read in readers
+        ]
+
+    def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> U64 | None:
+        """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
+        if frame.is_empty():
+            return np.empty(0, np.uint64)
+        if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
+            return None
+        packed, numbers = np.empty(frame.height, np.uint64), 1
+        for field in self.fields:
+            column = get_series(frame, field.name)
+            if column.null_count():
+                return None
+            unused = _count_trailing_zeros(column) if field.name in self.beginnings else 0
+            least, greatest = (bound >> unused for bound in _find_bounds(column))
+            base = greatest - least + 1
+            if numbers * base > 1 << WORD_BITS:
+                return None
+            alike, numbers = numbers == 1, numbers * base
+            if base == 1 and not alike:
+                continue
+            # Offsets wrap around like unsigned numbers, and so are right for signed ones too.
+            first = np.uint64(least % (1 << WORD_BITS))
+            for rows, block in _split_blocks(column):
+                words = block >> np.uint64(unused) if unused else block
+                if alike:
+                    np.subtract(words, first, out=packed[rows])
+                else:
+                    packed[rows] *= np.uint64(base)
+                    packed[rows] += words - first
+        return packed
+
+    def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
+        """Returns whether the last eight bytes distinguish the values of a text column.
+
+        They do when all values have the length of the bounds and share the bytes before those; keys between
+        two bounds share the bounds' common prefix, in their first column.
+        """
+        name = self.fields[index].name
+        if name not in self.lengths:
+            return True
+        if frame[name].null_count():
+            return False
+        before = self.lengths[name] - WORD_BYTES
+        return before == 0 or (index == 0 and _to_bytes(low[0])[:before] == _to_bytes(high[0])[:before])
+
+
+def _find_bounds(column: pl.Series) -> tuple[int, int]:
+    least, greatest = column.min(), column.max()
+    assert isinstance(least, int)
+    assert isinstance(greatest, int)
+    return least, greatest
+
+
+def _count_trailing_zeros(column: pl.Series) -> int:
+    """Counts the lowest bits that no word of a column uses."""
+    used = 0
+    for _, words in _split_blocks(column):
+        used |= int(np.bitwise_or.reduce(words))
+    return (used & -used).bit_length() - 1 if used else 0
+
+
+def _split_blocks(column: pl.Series) -> Iterator[tuple[slice, U64]]:
+    """Yields the integers of a column, wrapped to 64 bits without a sign, and their rows."""
+    start = 0
+    for chunk in column.get_chunks():
+        values = chunk.to_numpy()
+        for first in range(0, len(values), PACK_BLOCK_ROWS):
+            block = values[first : first + PACK_BLOCK_ROWS]
+            wide = block if block.dtype == np.uint64 else block.astype(np.int64, copy=False).view(np.uint64)
+            yield slice(start, start + len(block)), wide
+            start += len(block)
+
+
+def _to_bytes(value: object) -> bytes:
+    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+
+
+def _count_bits(least: object, greatest: object) -> int:
+    """Returns in about how many bits the values of a column differ, of which two are given."""
+    if isinstance(least, int) and isinstance(greatest, int):
+        return abs(greatest - least).bit_length()
+    if isinstance(least, date) and isinstance(greatest, date):
+        unit = timedelta(microseconds=1) if isinstance(least, datetime) else timedelta(days=1)
+        return (abs(greatest - least) // unit).bit_length()
+    one, other = _to_bytes(least), _to_bytes(greatest)
+    return BYTE * (max(len(one), len(other)) - _count_shared_bytes(one, other))
+
+
+def _count_shared_bytes(least: bytes, greatest: bytes) -> int:
+    """Counts the bytes in which two texts begin alike."""
+    pairs = enumerate(zip(least, greatest))
+    return next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))
+
+
+def _is_narrow(value: object, scale: int) -> bool:
+    """Returns whether the digits of a decimal are a number of 64 bits."""
+    return isinstance(value, Decimal) and abs(value) < MIN_WIDE_DECIMAL.scaleb(-scale)
+
+
+U32 = npt.NDArray[np.uint32]
+
+WORD_BYTES = 8
+BYTE, LAST_BYTE = 8, np.uint64(0xFF)
+"""Bits of a byte, and the lowest byte of a word."""
+VIEWS = (pa.string_view(), pa.binary_view())
+VIEW_WORDS, LENGTH, BUFFER, OFFSET = 4, 0, 2, 3
+"""A view is four words of 32 bits. Those of long texts have the number of a buffer, and the place of the text in it."""
+INLINE_BYTES, INLINE_AT = 12, 4
+"""Texts up to so many bytes are in their view, from that byte on."""
+MIN_REPEATS = 4
+"""Neighbouring texts that are one and the same are read once where there are so many of each, on average."""
+WORD_BLOCK_ROWS = 1 << 14
+"""Texts that are read at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+
+NIBBLES, ZEROS, TO_SIXTEEN = (np.uint64(int.from_bytes(byte * WORD_BYTES)) for byte in (b"\xf0", b"0", b"\x06"))
+"""The high nibbles of a word's bytes, those of eight digits with the digits 0, and what lifts greater ones than 9."""
+ONES, TENS, HUNDREDS = np.uint64(0x000F000F000F000F), np.uint64(0x000000FF000000FF), np.uint64(0xFFFF)
+
+
+def read_last_words(texts: pl.Series, length: int, *, spelling: bool) -> pl.Series:
+    """Returns the last eight bytes of texts of `length` bytes, at least eight, as UInt64 in the order of the texts.
+
+    With `spelling` they are the numbers that eight ASCII digits spell. All are null where a text is null, of another
+    length or no such number.
+    """
+
+    def read(views: U32, buffers: Sequence[pa.Buffer]) -> U64 | None:
+        words = _read_last(views, length, buffers)
+        return None if words is None or (spelling and not _spell(words)) else words
+
+    return _read_words(texts, read)
+
+
+def read_words_after(texts: pl.Series, start: int) -> pl.Series:
+    """Returns the bytes from `start` on as UInt64, up to eight of them, zeros behind: in the order of the texts, where
+    these share the bytes before.
+
+    All are null where a text is null, shorter than that, longer than eight bytes more, or ends in a zero.
+    """
+    return _read_words(texts, partial(_read_after, start=start))
+
+
+def _read_words(texts: pl.Series, read: Callable[[U32, Sequence[pa.Buffer]], U64 | None]) -> pl.Series:
+    found = _read_all(texts, read) if texts.null_count() == 0 else None
+    return pl.repeat(None, len(texts), dtype=pl.UInt64, eager=True) if found is None else make_series(found)
+
+
+def _read_all(texts: pl.Series, read: Callable[[U32, Sequence[pa.Buffer]], U64 | None]) -> U64 | None:
+    found, start, repeats = np.empty(len(texts), np.uint64), 0, True
+    for chunk in texts.get_chunks():
+        array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
+        if array.type not in VIEWS:
+            return None
+        buffers, end = array.buffers(), array.offset + len(array)
+        views = np.frombuffer(buffers[1], np.uint32)[: end * VIEW_WORDS].reshape(-1, VIEW_WORDS)[array.offset :]
+        for first in range(0, len(array), WORD_BLOCK_ROWS):
+            block = views[first : first + WORD_BLOCK_ROWS]
+            starts = _find_starts(block) if repeats else None
+            repeats = starts is not None
+            words = read(block if starts is None else block[starts], buffers[2:])
+            if words is None:
+                return None
+            words = words if starts is None else np.repeat(words, np.diff(starts, append=len(block)))
+            found[start : start + len(block)] = words
+            start += len(block)
+    return found
+
+
+def _find_starts(views: U32) -> npt.NDArray[np.integer] | None:
+    """Returns where views differ from the one before, the first among them; None where most do."""
+    halves = views.view(np.uint64)
+    differs = np.ones(len(views), bool)
+    np.not_equal(halves[1:, 1], halves[:-1, 1], out=differs[1:])
+    differs[1:] |= halves[1:, 0] != halves[:-1, 0]
+    starts = np.flatnonzero(differs)
+    return starts if len(starts) * MIN_REPEATS <= len(views) else None
+
+
+def _read_last(views: U32, length: int, buffers: Sequence[pa.Buffer]) -> U64 | None:
+    """Returns the last eight bytes of some texts; None where one has another length."""
+    if (views[:, LENGTH] != length).any():
+        return None
+    return _read_inline(views, length - WORD_BYTES) if length <= INLINE_BYTES else _read_last_of_long(views, buffers)
+
+
+def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 | None:
+    """Returns the words of `read_words_after` of some texts; None where one has none."""
+    lengths = views[:, LENGTH].astype(np.int64)
+    rest = lengths - start
+    if rest.min() < 0 or rest.max() > WORD_BYTES:
+        return None
+    long = np.flatnonzero(lengths > INLINE_BYTES)
+    if len(long) == len(views):
+        found = _read_last_of_long(views, buffers) << (BYTE * (WORD_BYTES - rest)).astype(np.uint64)
+    elif start > INLINE_BYTES:
+        return None  # one text is no longer than what all begin with
+    else:
+        found = _read_inline(views, min(start, INLINE_BYTES - WORD_BYTES))
+        found <<= np.uint64(BYTE * max(start - (INLINE_BYTES - WORD_BYTES), 0))
+        found[long] = _read_last_of_long(views[long], buffers) << (BYTE * (WORD_BYTES - rest[long])).astype(np.uint64)
+    ends = (found >> (BYTE * np.minimum(WORD_BYTES - rest, WORD_BYTES - 1)).astype(np.uint64)) & LAST_BYTE
+    return None if ((ends == 0) & (rest > 0)).any() else found
+
+
+def _read_inline(views: U32, start: int) -> U64:
+    """Returns the eight bytes from `start` on of texts that are in their views, with zeros behind."""
+    first = INLINE_AT + start
+    each = np.ascontiguousarray(views).view(np.uint8)[:, first : first + WORD_BYTES]
+    return np.ascontiguousarray(each).view(np.uint64)[:, 0].byteswap()  # the first byte counts most
+
+
+def _read_last_of_long(views: U32, buffers: Sequence[pa.Buffer]) -> U64:
+    """Returns the last eight bytes of texts that are in buffers."""
+    found, numbers = np.empty(len(views), np.uint64), views[:, BUFFER]
+    places = views[:, OFFSET].astype(np.int64) + views[:, LENGTH] - WORD_BYTES
+    if len(numbers) and (numbers == numbers[0]).all():
+        found[:] = _read_at(buffers[numbers[0]], places)
+    else:
+        for number in np.unique(numbers):
+            rows = np.flatnonzero(numbers == number)
+            found[rows] = _read_at(buffers[number], places[rows])
+    return found.byteswap(inplace=True)
+
+
+def _read_at(data: pa.Buffer, places: npt.NDArray[np.int64]) -> U64:
+    """Returns eight bytes from each of the places on, of which any may be odd."""
+    words = np.ndarray((data.size - WORD_BYTES + 1,), np.uint64, data, strides=(1,))
+    found: U64 = words[places]
+    return found
+
+
+def _spell(words: U64) -> bool:
+    """Replaces words of eight ASCII digits by the numbers that they spell; False where there is another byte."""
+    others = (words & NIBBLES) ^ ZEROS
+    others |= ((words + TO_SIXTEEN) & NIBBLES) ^ ZEROS
+    if others.any():
+        return False
+    two = ((words >> np.uint64(8)) & ONES) * np.uint64(10) + (words & ONES)
+    four = ((two >> np.uint64(16)) & TENS) * np.uint64(100) + (two & TENS)
+    np.add((four >> np.uint64(32)) * np.uint64(10_000), four & HUNDREDS, out=words)
+    return True
+
+
+MIN_CUT_ROWS = 1 << 19
+"""Rows of a section from which on it is processed in several parts."""
+CUT_TYPES = (*INTEGERS, *TEXTS, DecimalType)
+"""Types of keys that Polars orders as files are sorted."""
+CUT_SAMPLE_ROWS = 1 << 10
+"""One key in so many rows is sampled to find where to cut."""
+
+Cuts = list[list[int]]
+"""For each file the rows at which it is cut."""
+
+
+def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts | None:
+    """Returns where to cut each file into so many parts, or fewer, that share no key.
+
+    The first key column `key` may be packed: equal keys are then equal words, which go to the same part. None where a
+    cut does not pay, or where the keys turn out not to be sorted.
+    """
+    if sum(frame.height for frame in frames) < MIN_CUT_ROWS or not isinstance(key.type, CUT_TYPES):
+        return None
+    keys = [get_series(frame, key.name).to_physical() for frame in frames]
+    if any(each.null_count() or not each.is_sorted() for each in keys):
+        return None  # texts that packing does not distinguish are null
+    sample = pl.concat([each.gather_every(CUT_SAMPLE_ROWS) for each in keys]).sort()
+    pivots = sample[[len(sample) * number // count for number in range(1, count)]].unique(maintain_order=True)
+    return [each.search_sorted(pivots, side="left").to_list() for each in keys]
+
+
+def slice_frames(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.DataFrame]]:
+    """Returns the rows of the files part by part; all in one for None."""
+    if rows is None:
+        return [list(frames)]
+    cut = [_list_slices(frame.height, ends) for frame, ends in zip(frames, rows)]
+    return [[frame[start:end] for frame, (start, end) in zip(frames, part)] for part in zip(*cut)]
+
+
+def _list_slices(height: int, ends: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise([0, *ends, height]))

@@ -1,0 +1,179 @@
+"""The ways in which a metastore is spoken to: TLS with trust stores, frames, the compact protocol."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from morrow.engine.catalog.hive.client import Metastore
+from morrow.engine.catalog.hive.options import read_hive_options
+from morrow.engine.catalog.settings import Settings
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
+
+KEY = """\
+-----BEGIN PRIVATE KEY-----
+MEECAQAwEwYHKoZIzj0CAQYIKoZIzj0DAQcEJzAlAgEBBCA4dyrXk2DSB0ov5Det
+paw0zz+43+5rW2ZjnRFSmqbOZg==
+-----END PRIVATE KEY-----
+"""
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBbjCCARSgAwIBAgIIAqJuHjMvkdswCgYIKoZIzj0EAwIwFDESMBAGA1UEAxMJ
+bG9jYWxob3N0MCAXDTIwMDEwMTAwMDAwMFoYDzIxMTkxMjA4MDAwMDAwWjAUMRIw
+EAYDVQQDEwlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASksZxz
+NkHCFXgKjmF+pbhKE//d+fQSAfQ6remZwiSJZQiFNP2B7t0dPdVOgEcGJ28/WLKz
+XkOq8U0k7em1V2LVo04wTDAdBgNVHQ4EFgQUb5ICw9C7JkfI7ZmC+pqMBk2tLY4w
+GgYDVR0RBBMwEYIJbG9jYWxob3N0hwR/AAABMA8GA1UdEwEB/wQFMAMBAf8wCgYI
+KoZIzj0EAwIDSAAwRQIhAI+486+v4DAvzTqTPaTIEdiViSXr93aRRp6QEcYIpN8N
+AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSg==
+-----END CERTIFICATE-----
+"""
+"""Of localhost and 127.0.0.1, from 2020 on for a hundred years; nobody else trusts it."""
+JKS = base64.b64decode(
+    "/u3+7QAAAAIAAAABAAAAAgACY2EAAAGiCzEW7gAFWC41MDkAAAFyMIIBbjCCARSgAwIBAgIIAqJuHjMvkdswCgYIKoZIzj0EAwIw"
+    "FDESMBAGA1UEAxMJbG9jYWxob3N0MCAXDTIwMDEwMTAwMDAwMFoYDzIxMTkxMjA4MDAwMDAwWjAUMRIwEAYDVQQDEwlsb2NhbGhv"
+    "c3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASksZxzNkHCFXgKjmF+pbhKE//d+fQSAfQ6remZwiSJZQiFNP2B7t0dPdVOgEcG"
+    "J28/WLKzXkOq8U0k7em1V2LVo04wTDAdBgNVHQ4EFgQUb5ICw9C7JkfI7ZmC+pqMBk2tLY4wGgYDVR0RBBMwEYIJbG9jYWxob3N0"
+    "hwR/AAABMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhAI+486+v4DAvzTqTPaTIEdiViSXr93aRRp6QEcYIpN8N"
+    "AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSovmIGRCw1oGoTyI6hfNRDqeMcU6"
+)
+"""The trust store that ``keytool -importcert -storetype JKS -storepass s3cret-word`` made of it."""
+PASSWORD = "s3cret-word"
+ACCEPTED: list[socket.socket] = []
+"""Connections of the server."""
+
+
+class Handler:
+    """What a metastore answers here."""
+
+    def set_ugi(self, name: str, groups: list[str]) -> list[str]:  # noqa: ARG002
+        return groups
+
+    def get_all_databases(self) -> list[str]:
+        return ["default", "ü"]
+
+    def create_database(self, database: object) -> None: ...
+
+
+@contextmanager
+def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = False) -> Iterator[int]:
+    """Serves a metastore; yields its port."""
+    from pymetastore.hive_metastore.ThriftHiveMetastore import Processor
+    from thrift.protocol import TBinaryProtocol, TCompactProtocol
+    from thrift.server.TServer import TThreadedServer
+    from thrift.transport import TSocket, TTransport
+
+    class Socket(TSocket.TServerSocket):  # type: ignore[misc]  # thrift has no types
+        def listen(self) -> None:
+            super().listen()
+            self.port = self.handle.getsockname()[1]
+            is_listening.set()
+
+        def accept(self) -> Any:
+            connection, _ = self.handle.accept()
+            found = TSocket.TSocket()
+            try:
+                connection = context.wrap_socket(connection, server_side=True) if tls else connection
+                found.setHandle(connection)
+                ACCEPTED.append(connection)
+            except OSError:  # the client does not trust us
+                return None
+            return found
+
+    is_listening = threading.Event()
+    (folder / "key.pem").write_text(KEY + CERTIFICATE)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "key.pem")
+    listener = Socket("0.0.0.0", 0)
+    frames = TTransport.TFramedTransportFactory() if framed else TTransport.TBufferedTransportFactory()
+    protocols = TCompactProtocol.TCompactProtocolFactory() if compact else TBinaryProtocol.TBinaryProtocolFactory()
+    server = TThreadedServer(Processor(Handler()), listener, frames, protocols, daemon=True)
+    threading.Thread(target=server.serve, daemon=True).start()
+    assert is_listening.wait(10)
+    yield listener.port
+    for connection in ACCEPTED:
+        connection.close()
+    ACCEPTED.clear()
+
+
+def metastore(port: int, host: str = "127.0.0.1", **given: str) -> Metastore:
+    named = {f"hive.metastore.{key.replace('__', '.')}": value for key, value in given.items()}
+    settings = Settings.of({"metastore": "hive", "uri": f"thrift://{host}:{port}", "warehouse": "/w", **named})
+    options = read_hive_options(settings)
+    return Metastore(options.uris, 10, wire=options.wire)
+
+
+@pytest.fixture(autouse=True)
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIVE_CONF_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("trust.pem").write_text(f"Alias name: ca\n\n{CERTIFICATE}\n*****\n")
+    Path("trust.jks").write_bytes(JKS)
+
+
+@pytest.mark.parametrize("store", ["trust.pem", "trust.jks"])
+@pytest.mark.parametrize("password", ["", PASSWORD])
+def test_tls(tmp_path: Path, store: str, password: str) -> None:
+    with served(tmp_path, tls=True) as port:
+        found = metastore(port, use__SSL="true", truststore__path=store, truststore__password=password)
+        Path(store).unlink()
+        for each in (found, pickle.loads(pickle.dumps(found))):
+            assert each.call("get_all_databases") == ["default", "ü"]
+        assert PASSWORD.encode() not in pickle.dumps(found)
+
+
+@pytest.mark.parametrize(("framed", "compact"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tls", [False, True])
+def test_frames_and_the_compact_protocol(tmp_path: Path, tls: bool, framed: bool, compact: bool) -> None:
+    given = {"use__SSL": str(tls).lower(), "truststore__path": "trust.jks"}
+    given["thrift__framed__transport__enabled"] = str(framed).lower()
+    given["thrift__compact__protocol__enabled"] = str(compact).lower()
+    with served(tmp_path, tls=tls, framed=framed, compact=compact) as port:
+        assert metastore(port, **given).call("get_all_databases") == ["default", "ü"]
+
+
+def test_a_server_that_is_not_trusted_is_told_nothing(tmp_path: Path) -> None:
+    with served(tmp_path, tls=True) as port, pytest.raises(StorageError, match=r"does not answer: TLS: .*CERTIFICATE"):
+        metastore(port, use__SSL="true").call("get_all_databases")
+
+
+def test_a_server_of_another_name_is_not_trusted(tmp_path: Path) -> None:
+    with served(tmp_path, tls=True) as port, pytest.raises(StorageError, match=r"TLS: .*127\.0\.0\.2"):
+        metastore(port, host="127.0.0.2", use__SSL="true", truststore__path="trust.pem").call("get_all_databases")
+
+
+@pytest.mark.parametrize(
+    ("given", "data", "error", "told"),
+    [
+        ({}, None, InvalidArgument, "the trust store other: No such file or directory"),
+        ({}, b"", InvalidArgument, "holds no certificate; it is PEM, or of Java's kind JKS"),
+        ({}, b"-----BEGIN CERTIFICATE-----\nnope", InvalidArgument, "the trust store other is damaged"),
+        ({}, b"0\x82\x03", Unsupported, "keytool -list -rfc -keystore other > trusted.pem"),
+        ({}, JKS[:100], InvalidArgument, "is damaged: it ends within an entry"),
+        ({"truststore__password": "pass-phrase"}, JKS, InvalidArgument, "has another password, or is damaged"),
+    ],
+)
+def test_trust_stores_that_cannot_be_used(
+    given: dict[str, str], data: bytes | None, error: type[MorrowError], told: str
+) -> None:
+    if data is not None:
+        Path("other").write_bytes(data)
+    with pytest.raises(error, match=told):
+        metastore(1, use__SSL="true", truststore__path="other", **given)
+
+
+def test_connections_that_the_server_has_ended_are_made_again(tmp_path: Path) -> None:
+    with served(tmp_path, tls=True) as port:
+        found = metastore(port, use__SSL="true", truststore__path="trust.pem")
+        assert found.call("get_all_databases") == ["default", "ü"]
+        ACCEPTED[-1].shutdown(socket.SHUT_RDWR)
+        assert found.call("create_database", None) is None  # a change, which is not sent again

@@ -1,0 +1,344 @@
+"""Commits of rows with the same keys, written at the same time: the one that is committed later wins, as a whole."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, UnclearOutcome
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.commit import sequence_numbers
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.operations.commits import commit_once
+from morrow.writers.target import WriteTarget
+
+SCHEMA = {"id": pl.Int32, "v": pl.String}
+VECTORS = {"deletion-vectors.enabled": "true"}
+KINDS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    "orc": {"file.format": "orc"},
+    "avro": {"file.format": "avro"},
+    "write only": {"write-only": "true"},
+    "thin": {"data-file.thin-mode": "true"},
+    "vectors": VECTORS,
+    "dynamic": {"bucket": "-1"},
+    "lookup": {"changelog-producer": "lookup"},
+    "full compaction": {"changelog-producer": "full-compaction"},
+    "input": {"changelog-producer": "input"},
+    "partial update": {"merge-engine": "partial-update"},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+    "spilled": {"write-buffer-size": "1 kb", "write-buffer-spillable": "false"},
+    "two files": {"target-file-size": "2 kb"},
+}
+
+
+def keyed(folder: Path, options: dict[str, str] | None = None, rows: int = 10) -> morrow.Table:
+    catalog = morrow.Catalog(folder)
+    t = catalog.create_table(
+        "db.t", schema="id INT NOT NULL, v STRING", primary_keys=["id"], options={"bucket": "1"} | (options or {})
+    )
+    t.upsert(frame(range(rows), "old"))
+    return t
+
+
+def frame(ids: Sequence[int], v: str) -> pl.DataFrame:
+    return pl.DataFrame({"id": list(ids), "v": [v] * len(ids)}, schema=SCHEMA)
+
+
+def prepared(table: morrow.Table, ids: Sequence[int], v: str, user: str = "w") -> list[CommitMessage]:
+    with table.writer(user) as writer:
+        writer.write(frame(ids, v))
+        return writer.prepare()
+
+
+def rows_of(table: morrow.Table) -> dict[int, str]:
+    found = morrow.open(table.path).scan().to_polars().rows()
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def leftovers(table: morrow.Table) -> Sequence[object]:
+    """Files that no snapshot names."""
+    time.sleep(0.002)  # until whatever there is is older than now
+    return table.remove_orphan_files(older_than=timedelta(0)).paths
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_later_commit_wins(tmp_path: Path, kind: str) -> None:
+    """Numbers of the first are greater, since it has other rows as well; and keys have them the other way round."""
+    t = keyed(tmp_path, KINDS[kind])
+    others = [] if kind == "dynamic" else list(range(100, 130))
+    one, two = prepared(t, [*others, *range(10)], "first"), prepared(t, list(range(10))[::-1], "second")
+
+    t.committer("one").commit(one)
+    t.committer("two").commit(two)
+
+    expected = dict.fromkeys(range(10), "second") | dict.fromkeys(others, "first")
+    assert rows_of(t) == expected
+    t.compact(full=True)
+    assert rows_of(t) == expected
+    assert leftovers(t) == ()
+
+
+def test_of_first_rows_those_of_the_earlier_commit_stay(tmp_path: Path) -> None:
+    t = keyed(tmp_path, {"merge-engine": "first-row"}, rows=2)
+    late, early = prepared(t, range(10), "late"), prepared(t, [*range(50, 90), *range(10)], "early")
+
+    t.committer("early").commit(early)
+    t.committer("late").commit(late)
+
+    assert rows_of(t) == {0: "old", 1: "old"} | dict.fromkeys([*range(2, 10), *range(50, 90)], "early")
+
+
+def test_of_rows_that_wait_the_later_commit_wins(tmp_path: Path) -> None:
+    """Files without numbers: the one that was created later is committed first."""
+    t = keyed(tmp_path, {"bucket": "-2"})
+    second = prepared(t, range(10), "second")
+    time.sleep(0.01)
+    first = prepared(t, range(10), "first")
+
+    t.committer("one").commit(first)
+    t.committer("two").commit(second)
+    t.compact()
+
+    assert rows_of(t) == dict.fromkeys(range(10), "second")
+
+
+def test_changes_are_told_in_the_order_of_commits(tmp_path: Path) -> None:
+    t = keyed(tmp_path, {"changelog-producer": "input"}, rows=1)
+    one, two = prepared(t, [5, 0], "first"), prepared(t, [0, 0], "second")
+    t.committer("one").commit(one)
+    last = t.committer("two").commit(two)
+
+    assert last is not None
+    assert last.changelog_record_count == 2
+    assert [row[2] for row in t.changes(filter="id = 0").to_polars().rows()] == ["old", "first", "second", "second"]
+    numbers = t.system("files").to_polars().sort("min_sequence_number")
+    low, high = numbers["min_sequence_number"].to_list(), numbers["max_sequence_number"].to_list()
+    assert all(one < other for one, other in zip(high, low[1:]))
+
+
+def test_a_column_that_was_added_meanwhile(tmp_path: Path) -> None:
+    """Files are written again as they were: with the columns of their schema."""
+    t = keyed(tmp_path)
+    one, two = prepared(t, range(10), "first"), prepared(t, range(5), "second")
+    t.committer("one").commit(one)
+    t.alter.drop_column("v")
+    t.alter.add_column("v", "INT")
+    t.committer("two").commit(two)
+
+    assert set(t.scan().to_polars()["v"]) == {None}
+    assert morrow.open(t.path).scan(as_of=2).count() == 10
+
+
+def test_writers_that_go_on(tmp_path: Path) -> None:
+    """Streams that stay open over many commits, in turns."""
+    t = keyed(tmp_path, {"num-sorted-run.compaction-trigger": "3"})
+    one, two = t.writer(), t.writer()
+    for step in range(12):
+        for name, writer in (("one", one), ("two", two)):
+            writer.write(frame(range(10), f"{name} {step}"))
+            writer.commit(step)
+            assert set(rows_of(t).values()) == {f"{name} {step}"}
+    one.close(), two.close()
+    assert len(t.scan().plan.files) < 6
+
+
+@pytest.mark.parametrize("options", [{"num-sorted-run.compaction-trigger": "2"}, VECTORS], ids=str)
+def test_a_writer_goes_on_after_its_files_were_written_again(tmp_path: Path, options: dict[str, str]) -> None:
+    """What a writer has prepared it would compact later on, but its files have made way for others."""
+    t = keyed(tmp_path, options)
+    committer = t.committer("w")
+    with t.writer("w") as writer:
+        for step in range(4):
+            writer.write(frame(range(10), f"w {step}"))
+            waiting = writer.prepare()
+            t.upsert(frame([5, 3], "between"))
+            committer.commit(waiting, step)
+            assert rows_of(t) == dict.fromkeys(range(10), f"w {step}")
+    t.compact(full=True)
+    assert rows_of(t) == dict.fromkeys(range(10), "w 3")
+    assert leftovers(t) == ()
+
+
+def test_many_threads_at_once(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    done: list[tuple[int, str]] = []
+
+    def write(number: int) -> None:
+        for step in range(4):
+            ids = range(10) if number % 2 else range(9, -1, -1)
+            snapshot = morrow.open(t.path).upsert(frame(ids, f"{number}/{step}"))
+            assert snapshot is not None
+            done.append((snapshot.id, f"{number}/{step}"))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(done) == 16
+    for snapshot_id in range(2, 18):
+        rows = set(morrow.open(t.path).scan(as_of=snapshot_id).to_polars()["v"])
+        assert len(rows) == 1, f"snapshot {snapshot_id} is torn: {rows}"
+    assert set(rows_of(t).values()) == {max(done)[1]}
+
+
+# What fails, and what is repeated
+
+
+def test_messages_that_are_committed_twice_are_refused(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    waiting = prepared(t, range(10), "new")
+    t.committer("one").commit(waiting)
+    with pytest.raises(InvalidArgument, match="they were committed before"):
+        t.committer("other").commit(waiting)
+    assert rows_of(t) == dict.fromkeys(range(10), "new")
+
+
+@dataclass
+class Between(LocalStore):
+    """Runs something before a snapshot is created, or instead."""
+
+    before: list[Callable[[], object]] = field(default_factory=list)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if self.before and "/snapshot-" in path:
+            self.before.pop(0)()
+        return super().create(path, data)
+
+
+def commits_through(store: LocalStore, table: morrow.Table, user: str = "w") -> TableCommit:
+    return commit_with_maintenance(WriteTarget.of(TableMetadata(store, table.path), user))
+
+
+def summed(folder: Path) -> morrow.Table:
+    """Makes a table in which a row that is applied twice shows."""
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    catalog = morrow.Catalog(folder)
+    t = catalog.create_table("db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options)
+    t.upsert(pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}))
+    return t
+
+
+def one_more(table: morrow.Table) -> list[CommitMessage]:
+    with table.writer("w") as writer:
+        writer.write(pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}))
+        return writer.prepare()
+
+
+@pytest.mark.usefixtures("_without_turns")
+def test_a_lost_race_is_renumbered_again(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    waiting = prepared(t, range(10), "last")
+    races = [lambda n=n: t.upsert(frame([*range(n), 3, 1], f"race {n}")) for n in range(20, 60, 20)]
+
+    last = commits_through(Between(before=list(races)), t).commit(waiting)
+
+    assert last is not None
+    assert last.id == 4
+    assert {v for k, v in rows_of(t).items() if k < 10} == {"last"}
+    assert leftovers(t) == ()
+
+
+@pytest.mark.usefixtures("_without_turns")
+def test_a_commit_that_others_have_made_meanwhile_is_not_applied_again(tmp_path: Path) -> None:
+    """The same messages, user and identifier, after a foreign commit: both processes renumber, one commits."""
+    t = summed(tmp_path)
+    waiting = one_more(t)
+    t.upsert(pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}))
+    twin = lambda: t.committer("w").commit(waiting, 7)  # noqa: E731
+    store = Between(before=[twin])
+
+    commits_through(store, t).filter_and_commit({7: waiting})
+
+    assert t.scan().to_polars()["n"].to_list() == [3]
+    assert t.snapshots()[-1].id == 3
+    assert leftovers(t) == ()
+
+
+def test_an_answer_that_did_not_come_is_not_applied_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = summed(tmp_path)
+    waiting = one_more(t)
+    t.upsert(pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}))
+    real = LocalStore.create
+
+    def unclear(store: LocalStore, path: str, data: bytes) -> bool:
+        if "/snapshot-" not in path:
+            return real(store, path, data)
+        real(store, path, data)
+        raise UnclearOutcome("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "create", unclear)
+        patch.setattr("morrow.writers.commit.committer.UNCLEAR_WAIT_SECONDS", 0.0)
+        with pytest.raises(UnclearOutcome):
+            t.committer("w").commit(waiting, 7)
+    t.committer("w").commit(waiting, 7)
+
+    assert morrow.open(t.path).scan().to_polars()["n"].to_list() == [3]
+
+
+def test_what_was_written_again_goes_when_the_commit_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = keyed(tmp_path)
+    waiting = prepared(t, range(10), "lost")
+    t.upsert(frame(range(10), "first"))
+
+    def full(*_: object) -> bool:
+        raise StorageError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "create", full)
+        with pytest.raises(StorageError, match="disk full"):
+            commit_once(commit_with_maintenance(WriteTarget.of(TableMetadata(LocalStore(), t.path), "w")), waiting, 1)
+    assert rows_of(t) == dict.fromkeys(range(10), "first")
+    assert leftovers(t) == ()
+
+
+def test_a_file_that_waits_and_is_gone(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    waiting = prepared(t, range(10), "lost")
+    t.upsert(frame(range(10), "first"))
+    for path in Path(t.path).glob(f"bucket-0/{waiting[0].new_files[0].file_name}"):
+        path.unlink()
+    with pytest.raises(FileMissing, match="write these rows once more"):
+        t.committer("w").commit(waiting)
+    assert rows_of(t) == dict.fromkeys(range(10), "first")
+
+
+@pytest.mark.usefixtures("_without_turns")
+def test_large_files_are_written_before_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for what others commit meanwhile: those need not be met again."""
+    monkeypatch.setattr(sequence_numbers, "MAX_LOCKED_BYTES", 0)
+    t = keyed(tmp_path)
+    waiting = prepared(t, range(10), "last")
+    t.upsert(frame([5], "first"))
+    rounds: list[int] = []
+    renumbered = sequence_numbers.renumber_files
+    monkeypatch.setattr(sequence_numbers, "renumber_files", lambda *a, **k: rounds.append(1) or renumbered(*a, **k))
+
+    commits_through(Between(before=[lambda: t.upsert(frame([1, 2], "race"))]), t).commit(waiting)
+
+    assert set(rows_of(t).values()) == {"last"}
+    assert len(rounds) == 2  # data and changelog of one round
+
+
+def test_what_is_not_contended_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit on the snapshot that its writer has seen reads no entries of the table."""
+    t = keyed(tmp_path, {"write-only": "true"})
+    waiting = prepared(t, range(10), "new")
+    monkeypatch.setattr("morrow.writers.commit.base_entries.BaseEntries.at", None)
+    t.committer("w").commit(waiting)
+    assert rows_of(t) == dict.fromkeys(range(10), "new")

@@ -1,0 +1,213 @@
+"""Routers of incoming rows to partitions and buckets: the protocol, and the routers that need no keys of the table.
+
+A router assigns a partition and a bucket to each row, and splits a frame by both. Buckets are fixed by the bucket
+function of the bucket key, or there is a single one.
+
+Batch writes to tables with ``bucket`` = -2 write rows to the buckets at once: a partition that has buckets keeps their
+number, a new one gets ``postpone.default-bucket-num``. An overwrite gives that number to every partition that it writes
+if the option is set. Rows already in bucket -2 stay there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.binary_row import compute_fixed_width
+from morrow.engine.format.binary_row_encoder import encode_columns
+from morrow.engine.format.buckets import compute_buckets
+from morrow.engine.format.manifest_entries import IndexFileMeta
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.names import BUCKET, get_series
+from morrow.engine.options.declared.table import POSTPONE_DEFAULT_BUCKET_NUM
+from morrow.engine.structs import replace
+from morrow.writers.files.data_files import Placement
+from morrow.writers.target import WriteTarget
+
+Routed: TypeAlias = tuple[Placement, pl.DataFrame]
+Buckets: TypeAlias = npt.NDArray[np.int32]
+
+
+class Router(Protocol):
+    """Splits incoming rows by partition and bucket. Frames are those of `writers.ingest.conversion`."""
+
+    def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
+        """Yields the rows of each bucket, in their order."""
+        ...
+
+    def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
+        """Writes and returns new index files since the last call, each with the one it replaces."""
+        ...
+
+
+class StatelessRouter:
+    """A router that depends on the row alone. Subclasses define `buckets`."""
+
+    def __init__(self, partition_fields: Sequence[DataField]) -> None:
+        self._partition_fields = tuple(partition_fields)
+
+    def buckets(self, rows: pl.DataFrame) -> Buckets | int:
+        """Returns the bucket of each row, or one bucket for all."""
+        raise NotImplementedError
+
+    def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
+        yield from split(rows, self._partition_fields, self.buckets(rows))
+
+    def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
+        return {}
+
+
+def split(rows: pl.DataFrame, partition_fields: Sequence[DataField], buckets: Buckets | int) -> Iterator[Routed]:
+    """Yields the rows of each partition and bucket, in their order, the buckets in order of their first row."""
+    if isinstance(buckets, int):
+        if not partition_fields:
+            yield Placement(encode_partition_row(rows[:1], ()), buckets), rows
+            return
+        parts = _split_by_partition(rows, partition_fields, None)
+        for partition, part in zip(_encode_partitions(parts, partition_fields), parts):
+            yield Placement(partition, buckets), part
+        return
+    parts = _split_by_partition(rows.with_columns(pl.Series(BUCKET, buckets)), partition_fields, BUCKET)
+    for partition, part in zip(_encode_partitions(parts, partition_fields), parts):
+        yield Placement(partition, part.drop_in_place(BUCKET)[0]), part
+
+
+def _split_by_partition(
+    rows: pl.DataFrame, partition_fields: Sequence[DataField], bucket: str | None
+) -> list[pl.DataFrame]:
+    """Splits rows by the bytes of their partition, and by a column of buckets."""
+    names = [*(f.name for f in partition_fields), *([] if bucket is None else [bucket])]
+    dtypes = rows.schema
+    if not any(dtypes[name].is_float() for name in names):
+        return rows.partition_by(names, maintain_order=True)
+    # Polars groups 0.0 with -0.0, and NaNs of any bits, but these are separate partitions.
+    keys = pl.DataFrame([_to_bits(get_series(rows, name)).alias(str(i)) for i, name in enumerate(names)])
+    groups = keys.with_row_index("row").group_by(keys.columns, maintain_order=True).agg("row")["row"]
+    return [rows[numbers] for numbers in groups]
+
+
+def _to_bits(column: pl.Series) -> pl.Series:
+    """Returns floats as integers of the same bits, null for null; other columns as they are."""
+    if not column.dtype.is_float():
+        return column
+    values = column.fill_null(0.0).to_numpy()
+    bits = pl.Series(values.view(np.dtype(f"u{values.itemsize}")))
+    return bits.zip_with(column.is_not_null(), pl.Series([None], dtype=bits.dtype))
+
+
+def _encode_partitions(parts: Sequence[pl.DataFrame], partition_fields: Sequence[DataField]) -> list[bytes]:
+    """Returns the partition of each of these frames, as metadata stores them (BinaryRow, arity first)."""
+    if not partition_fields or not parts:
+        return [encode_partition_row(part[:1], ()) for part in parts]
+    firsts = pl.concat([part[:1] for part in parts])
+    return encode_rows(firsts, partition_fields)
+
+
+def encode_partition_row(first: pl.DataFrame, partition_fields: Sequence[DataField]) -> bytes:
+    """Returns the partition of a frame of one row."""
+    if not partition_fields:
+        return struct.pack(">i", 0) + bytes(compute_fixed_width(0))
+    return encode_rows(first, partition_fields)[0]
+
+
+def encode_rows(rows: pl.DataFrame, fields: Sequence[DataField]) -> list[bytes]:
+    """Returns the BinaryRows (arity first) of a few rows."""
+    encoded = encode_columns([get_series(rows, f.name) for f in fields], [f.type for f in fields])
+    arity = struct.pack(">i", len(fields))
+    return [arity + encoded.row(i) for i in range(rows.height)]
+
+
+class FixedRouter(StatelessRouter):
+    """Routes by ``bucket-function.type`` over ``bucket-key``, else over the primary key without partition keys.
+
+    `count` is the number of buckets of a partition, `keys` are the arguments of `function`.
+    """
+
+    def __init__(self, target: WriteTarget) -> None:
+        super().__init__(target.partition_fields)
+        self.count = target.options.bucket
+        self.function = target.options.bucket_function
+        names = target.options.bucket_key or target.schema.trimmed_primary_keys
+        if not names:
+            raise InvalidArgument(
+                f"{target.where}: an append table of {self.count} buckets needs the option bucket-key"
+            )
+        self.keys = tuple(target.schema.column(name) for name in names)
+
+    def buckets(self, rows: pl.DataFrame) -> Buckets | int:
+        if self.count == 1:
+            return 0
+        columns = [get_series(rows, f.name) for f in self.keys]
+        return compute_buckets(columns, [f.type for f in self.keys], self.count, self.function)
+
+
+class SingleRouter(StatelessRouter):
+    """Routes by partition only: append tables without buckets, and postponed rows."""
+
+    def __init__(self, partition_fields: Sequence[DataField], bucket: int) -> None:
+        super().__init__(partition_fields)
+        self._bucket = bucket
+
+    def buckets(self, rows: pl.DataFrame) -> int:  # noqa: ARG002 - rows do not matter here
+        return self._bucket
+
+
+class PartitionBucketsRouter:
+    """Routes by the bucket key, among the buckets of the row's partition."""
+
+    def __init__(self, target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool) -> None:
+        self._target = target
+        self._snapshot = snapshot
+        self._anew = overwrite and target.write.given.has(POSTPONE_DEFAULT_BUCKET_NUM)
+        names = target.options.bucket_key or target.schema.trimmed_primary_keys
+        self._keys = tuple(target.schema.column(name) for name in names)
+        self._counts: dict[bytes, int] = {}
+
+    def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
+        parts = list(split(rows, self._target.partition_fields, 0))
+        self._learn([place.partition for place, _ in parts])
+        for place, part in parts:
+            count = self._counts[place.partition]
+            if count == 1:
+                yield place, part
+                continue
+            kinds = [field.type for field in self._keys]
+            columns = [part[field.name] for field in self._keys]
+            buckets = compute_buckets(columns, kinds, count, self._target.options.bucket_function)
+            numbered = part.with_columns(pl.Series(BUCKET, buckets))
+            for one in numbered.partition_by(BUCKET, maintain_order=True):
+                yield Placement(place.partition, one[BUCKET][0]), one.drop(BUCKET)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """Returns the number of buckets of a partition."""
+        self._learn([partition])
+        return self._counts[partition]
+
+    def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
+        return {}
+
+    def _learn(self, partitions: list[bytes]) -> None:
+        new = [partition for partition in partitions if partition not in self._counts]
+        if new:
+            # Imported here: the code that reads the counts belongs to commits, which import the bucket modes.
+            from morrow.writers.buckets.bucket_state import count_buckets
+
+            known = {} if self._anew else count_buckets(self._target, self._snapshot, new)
+            self._counts |= {one: known.get(one, self._target.write.postpone_buckets) for one in new}
+
+
+def set_bucket_count(target: WriteTarget, count: int) -> WriteTarget:
+    """Returns the table with this number of buckets."""
+    return replace(target, options=replace(target.options, bucket=count))
+
+
+def postpone_rows(target: WriteTarget) -> WriteTarget:
+    """Returns the table for a stream of commits, whose rows are postponed where ``bucket`` is -2."""
+    return replace(target, write=replace(target.write, postpone_fixed=False))

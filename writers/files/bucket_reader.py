@@ -1,0 +1,132 @@
+"""Reads the data files of one bucket as version frames, in batches of some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
+from morrow.engine.names import RUN_LEVEL
+from morrow.engine.plan.data_files import list_readable_roots, parse_file_formats, resolve_external_path
+from morrow.engine.plan.filter import NO_FILTER
+from morrow.engine.plan.planner import list_file_columns
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.registry import is_scanned
+from morrow.readers.files.streaming import translate_file_errors
+from morrow.writers.files.data_files import Placement, build_file_path
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.target import WriteTarget
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """Reads the data files `files` of one bucket, without the rows that `vectors` mark as dead.
+
+    With `leveled`, frames have one more column: `RUN_LEVEL` (Int32).
+    """
+
+    target: WriteTarget
+    place: Placement
+    files: tuple[DataFileMeta, ...]
+    vectors: DeletionMaintainer | None = None
+    leveled: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of version frames."""
+        return (*self.target.schema.fields, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD)
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """A plan that reads all the files in the columns of the newest schema."""
+        metadata, schema = self.target.metadata, self.target.schema
+        return ScanPlan(
+            table=metadata.where,
+            schema=schema,
+            columns=tuple(field.name for field in schema.fields),
+            filter=NO_FILTER,
+            sections=(self.section,),
+            merge=self.target.merge,
+            file_fields={i: list_file_columns(metadata.schema(i)) for i in sorted({f.schema_id for f in self.files})},
+            file_options=self.target.options.raw,
+            roots=list_readable_roots(metadata, self.target.options),
+        )
+
+    @cached_property
+    def section(self) -> Section:
+        values = self.target.partition_values(self.place.partition)
+        files = tuple(self._by_name.values())
+        return Section(SectionKind.RAW, values, self.place.bucket, files, partition_row=self.place.partition)
+
+    @cached_property
+    def _by_name(self) -> dict[str, DataFile]:
+        names = pl.DataFrame({"_FILE_NAME": [file.file_name for file in self.files]})
+        formats = parse_file_formats(names, self.target.where) if self.files else ()
+        return {file.file_name: self._data_file(file, format) for file, format in zip(self.files, formats)}
+
+    def _data_file(self, file: DataFileMeta, format: str) -> DataFile:
+        if file.external_path is None:
+            path = build_file_path(self.target, self.place, file.file_name)
+        else:
+            path = resolve_external_path(self.target.metadata, self.target.options, file.external_path)
+        return DataFile(
+            path=path,
+            format=format,
+            size=file.file_size,
+            row_count=file.row_count,
+            level=file.level,
+            schema_id=file.schema_id,
+            min_sequence=file.min_sequence_number,
+            max_sequence=file.max_sequence_number,
+            delete_rows=file.delete_row_count,
+            write_columns=file.write_cols,
+        )
+
+    def lazy(self, file: DataFileMeta) -> pl.LazyFrame:
+        """Returns all rows of a file, dead ones too, as a version frame."""
+        data_file = self._by_name[file.file_name]
+        frame = scan_files(self.plan, self.section, [data_file], self.fields, self.target.store, live=self._live(file))
+        return frame.with_columns(pl.lit(file.level, pl.Int32).alias(RUN_LEVEL)) if self.leveled else frame
+
+    def collect(self, frames: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
+        """Runs `pl.collect_all`, with errors that name the unreadable file."""
+        with translate_file_errors(self.plan, [self.section], self.fields, self.target.store):
+            return pl.collect_all(frames)
+
+    def whole(self, files: Sequence[DataFileMeta]) -> list[pl.DataFrame]:
+        """Returns the live rows of each file."""
+        frames = self.collect([self.lazy(file) for file in files])
+        return [self._alive(file, frame, 0) for file, frame in zip(files, frames)]
+
+    def batches(self, run: Iterable[DataFileMeta], rows: int) -> Iterator[pl.DataFrame]:
+        """Yields the live rows of a sorted run's files, about `rows` at a time."""
+        for file in run:
+            frame = self.lazy(file)
+            step = self.step(file, rows)
+            for start in range(0, file.row_count, max(step, 1)):
+                yield self._alive(file, self.collect([frame.slice(start, step)])[0], start)
+
+    def step(self, file: DataFileMeta, rows: int) -> int:
+        """Returns how many rows of a file are read at once: `rows`, or all where they cannot be read apart."""
+        data_file = self._by_name[file.file_name]
+        return rows if is_scanned(data_file.format, data_file.path) else file.row_count
+
+    def _alive(self, file: DataFileMeta, rows: pl.DataFrame, start: int) -> pl.DataFrame:
+        """Returns the live rows among rows of a file that begin at position `start`."""
+        if start == 0 and rows.height > file.row_count:
+            raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
+        live = self._live(file)
+        return rows if live is None else rows.filter(live[start : start + rows.height])
+
+    def _live(self, file: DataFileMeta) -> pl.Series | None:
+        """Return which rows of a file are live, None if all are."""
+        vector = None if self.vectors is None else self.vectors.vector(file.file_name)
+        return None if vector is None else pl.Series(np.asarray(vector.live(file.row_count)))

@@ -1,0 +1,403 @@
+"""Data files of a bucket: encoded by block, rolled at the target file size, durable, with metadata.
+
+The frames come from buffers and merges and are written as they arrive: the current frame and a block or two for each
+thread are in memory. `Placement` is a partition and a bucket. `FileKind` has the format and layout of the files of one
+call, and the metadata of their rows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from itertools import chain, count
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument, StorageError
+from morrow.engine.format.file_formats import FileFormat, get_format
+from morrow.engine.format.file_index.builder import RequestedIndex, build_container, find_requested_indexes
+from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
+from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.names import cols
+from morrow.engine.options import WriteOptions
+from morrow.engine.progress import advance
+from morrow.engine.structs import replace
+from morrow.writers.files import stats
+from morrow.writers.files.encoders import (
+    MAX_BLOCK_BYTES,
+    Block,
+    Encoder,
+    EncoderOptions,
+    FileLayout,
+    FileWriter,
+    cut_blocks,
+    encode_in_threads,
+    find_file_writer,
+)
+from morrow.writers.files.stats import StatsMode, choose_stats_modes
+from morrow.writers.target import WriteTarget
+
+NO_COLUMNS = pl.DataFrame()
+
+
+@dataclass(frozen=True)
+class FileDescription:
+    """A block and the metadata of its rows.
+
+    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns that the file indexes.
+    """
+
+    block: Block
+    collected: stats.CollectedStats
+    ends: tuple[bytes, bytes]
+    indexed: pl.DataFrame
+    sequences: tuple[int, int] = (0, 0)
+    retractions: int = 0
+    value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
+    """The statistics of a file of this block alone, if they were computed together with those of other blocks."""
+    key_stats: SimpleStats | None = None
+    """As `value_stats`, of the key."""
+
+    def without_body(self) -> FileDescription:
+        """Returns the part that is needed after the rows are in the file."""
+        return replace(self, block=replace(self.block, body=b""))
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """The layout, format and statistics of files, as the options set them for their level."""
+
+    layout: FileLayout
+    format: FileFormat
+    level: int
+    encoder: Encoder
+    modes: tuple[StatsMode, ...]
+    dense: bool
+    indexes: tuple[RequestedIndex, ...]
+    prefix: str
+    suffix: str
+    block_bytes: int
+
+    @classmethod
+    def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
+        """Returns the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
+        write, where, layout = target.write, target.where, FileLayout.of(target)
+        name = (changelog and write.changelog_format) or write.format_of(level)
+        writer, format_ = find_file_writer(name, where), get_format(name, where)
+        codec = (changelog and write.changelog_compression) or write.compression_of(level)
+        mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
+        named_codec = f".{codec}" if write.suffix_includes_compression else ""
+        return cls(
+            layout,
+            format_,
+            level,
+            writer.encoder(layout, EncoderOptions(codec, write, where)),
+            choose_stats_modes(layout, write, mode, cuts_system_columns=format_.cuts_system_columns, where=where),
+            write.stats_dense_store,
+            find_requested_indexes(write.raw, layout.columns),
+            prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
+            f"{named_codec}.{name}",
+            min(_choose_block_size(write, writer) or MAX_BLOCK_BYTES, write.target_file_size, MAX_BLOCK_BYTES),
+        )
+
+    def describe(self, frame: pl.DataFrame) -> FileDescription:
+        """Encodes rows and collects their metadata.
+
+        Raises:
+            InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
+        """
+        columns, keys = self.layout.columns, self.layout.keys
+        self._check_nulls({name: (count,) for name, count in stats.count_nulls(frame, columns).items()})
+        block = self.encoder.block(self.layout.stored(frame))
+        found = FileDescription(
+            block,
+            stats.collect(frame, columns, self._bounded, self.format, block.text_ends),
+            (stats.encode_key(frame[:1], keys), stats.encode_key(frame[-1:], keys)),
+            frame.select(cols(dict.fromkeys(index.column for index in self.indexes))) if self.indexes else NO_COLUMNS,
+        )
+        if not keys:
+            return found
+        numbers = frame[SEQUENCE_NUMBER]
+        low, high = cast(int, numbers.min()), cast(int, numbers.max())
+        retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
+        return replace(found, sequences=(low, high), retractions=retractions)
+
+    def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], FileDescription]]:
+        """Returns `describe` of each of these frames, none of them empty, for a file each.
+
+        The metadata of all frames comes from common queries, since with few rows a query costs more than its work. The
+        returned functions only encode, which several threads may do.
+
+        Raises: as `describe`, here or when they are called.
+        """
+        frame, heights, columns = pl.concat(frames), [each.height for each in frames], self.layout.columns
+        groups = stats.collect_each(frame, heights, columns, self._bounded, self.format)
+        self._check_nulls(groups.nulls)
+        encoders = self.encoder.blocks(self.layout.stored(frame), heights)
+        each, covered = stats.encode_each_stats(groups, columns, self._value_modes, self.format, dense=self.dense)
+        keyed = self._keys_each(frame, heights, groups)
+        indexed = list(dict.fromkeys(index.column for index in self.indexes))
+
+        def described(number: int) -> FileDescription:
+            rows = frames[number].select(cols(indexed)) if indexed else NO_COLUMNS
+            value_stats = each[number], covered
+            return FileDescription(
+                encoders[number](), groups[number], indexed=rows, value_stats=value_stats, **keyed[number]
+            )
+
+        return [partial(described, number) for number in range(len(frames))]
+
+    def _keys_each(self, frame: pl.DataFrame, heights: Sequence[int], groups: stats.GroupStats) -> list[dict[str, Any]]:
+        """Returns the members of `FileDescription` about the keys of consecutive groups of rows."""
+        keys = self.layout.keys
+        if not keys:
+            return [{"ends": (EMPTY_ROW, EMPTY_ROW)}] * len(heights)
+        ends = np.cumsum(heights, dtype=np.int64)
+        starts = ends - heights
+        first, last = (stats.encode_keys(frame[rows], keys) for rows in (starts, ends - 1))
+        numbers, kinds = frame[SEQUENCE_NUMBER].to_numpy(), frame[VALUE_KIND].to_numpy()
+        low, high = (ufunc.reduceat(numbers, starts).tolist() for ufunc in (np.minimum, np.maximum))
+        retractions = np.add.reduceat(kinds & RETRACT_BIT, starts, dtype=np.int64).tolist()
+        key_stats, _ = stats.encode_each_stats(groups, keys, self._key_modes, self.format, dense=False)
+        members = ("ends", "sequences", "retractions", "key_stats")
+        columns = zip(zip(first, last), zip(low, high), retractions, key_stats, strict=True)
+        return [dict(zip(members, each, strict=True)) for each in columns]
+
+    def _check_nulls(self, nulls: Mapping[str, Sequence[int]]) -> None:
+        for column in self.layout.columns:
+            if not column.type.nullable and any(nulls[column.name]):
+                raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
+
+    def index(self, blocks: Sequence[FileDescription]) -> bytes | None:
+        """Returns the container with the indexes of a file; None where the table has none."""
+        return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
+
+    def metadata(self, blocks: Sequence[FileDescription], first_sequence: int) -> dict[str, Any]:
+        """Returns members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
+        rows = sum(block.block.rows for block in blocks)
+        value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
+        common = {
+            "row_count": rows,
+            "value_stats": value_stats,
+            "value_stats_cols": covered,
+            "delete_row_count": sum(block.retractions for block in blocks),
+        }
+        if not self.layout.keys:
+            return common | {
+                "min_sequence_number": first_sequence,
+                "max_sequence_number": first_sequence + rows - 1,
+            }
+        key_stats = (len(blocks) == 1 and blocks[0].key_stats) or self._key_stats(blocks)
+        return common | {
+            "min_key": blocks[0].ends[0],
+            "max_key": blocks[-1].ends[1],
+            "key_stats": key_stats,
+            "min_sequence_number": min(block.sequences[0] for block in blocks),
+            "max_sequence_number": max(block.sequences[1] for block in blocks),
+        }
+
+    def _value_stats(self, blocks: Sequence[FileDescription]) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        collected = stats.combine([block.collected for block in blocks], self.format)
+        return stats.encode_stats(collected, self.layout.columns, self._value_modes, self.format, dense=self.dense)
+
+    def _key_stats(self, blocks: Sequence[FileDescription]) -> SimpleStats:
+        collected = stats.combine([block.collected for block in blocks], self.format)
+        return stats.encode_stats(collected, self.layout.keys, self._key_modes, self.format, dense=False)[0]
+
+    @cached_property
+    def _value_modes(self) -> tuple[StatsMode, ...]:
+        return self.modes[-len(self.layout.columns) :]
+
+    @cached_property
+    def _key_modes(self) -> tuple[StatsMode, ...]:
+        """The statistics modes of the key: without columns of their own, keys have those of the columns they copy."""
+        if not self.layout.thin:
+            return self.modes[: len(self.layout.keys)]
+        by_name = dict(zip((f.name for f in self.layout.columns), self._value_modes, strict=True))
+        return tuple(by_name[key.name] for key in self.layout.keys)
+
+    @cached_property
+    def _bounded(self) -> frozenset[str]:
+        """The columns whose bounds are kept, for themselves or as part of the key."""
+        pairs = [*zip(self.layout.columns, self._value_modes), *zip(self.layout.keys, self._key_modes)]
+        return frozenset(field.name for field, mode in pairs if mode.bounds)
+
+
+def _choose_block_size(write: WriteOptions, writer: FileWriter) -> int | None:
+    return write.block_size or (None if writer.block_size is None else write.given.get(writer.block_size))
+
+
+def write_files(
+    target: WriteTarget,
+    place: Placement,
+    frames: Iterable[pl.DataFrame],
+    *,
+    level: int,
+    source: FileSource,
+    changelog: bool = False,
+    first_sequence: int = 0,
+    prefix: str | None = None,
+) -> list[DataFileMeta]:
+    """Writes rows to data files of a bucket, rolled at the target file size; no rows, no files.
+
+    Args:
+        frames: keyed tables: version frames sorted by key over all frames, one row per key (changelogs may have more).
+            Append tables: the table's columns.
+        level: the level in the metadata; format, codec and statistics depend on it.
+        changelog: use the prefix, format, codec and statistics of changelog files.
+        first_sequence: append tables: the sequence number of the first row; the others follow.
+        prefix: prefix of file names, instead of that of the options.
+
+    Returns:
+        The files in the order of their rows, durable.
+
+    Raises:
+        Unsupported, InvalidArgument: options or values that the file format does not accept.
+        StorageError: the store failed. After any error nothing written here stays.
+    """
+    kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
+    with closing(encode_in_threads(kind.describe, cut_blocks(frames, kind.block_bytes))) as blocks:
+        return write_blocks(target, place, kind, blocks, source, first_sequence)
+
+
+MIN_DESCRIBED_ROWS = 1000
+"""Fewer rows than this are described together with those of other buckets."""
+
+PreparedRows: TypeAlias = tuple[FileKind, Callable[[], FileDescription]]
+"""Rows of one file, described together with those of other files (`FileKind.describe_each`)."""
+
+
+def write_prepared(
+    target: WriteTarget, place: Placement, prepared: PreparedRows, source: FileSource, first_sequence: int = 0
+) -> list[DataFileMeta]:
+    """Writes prepared rows to a data file of a bucket, as `write_files`."""
+    kind, describe = prepared
+    return write_blocks(target, place, kind, (make() for make in (describe,)), source, first_sequence)
+
+
+def write_blocks(
+    target: WriteTarget,
+    place: Placement,
+    kind: FileKind,
+    blocks: Iterator[FileDescription],
+    source: FileSource,
+    first_sequence: int,
+) -> list[DataFileMeta]:
+    """Writes blocks that `kind` made of the rows, as `write_files`; errors from making them are raised here."""
+    unique, numbers = uuid.uuid4(), count()
+    files: list[DataFileMeta] = []
+    try:
+        for first in blocks:
+            name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
+            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, first_sequence))
+            first_sequence += files[-1].row_count
+    except BaseException:
+        with suppress(StorageError):
+            delete_files(target, place, files)
+        raise
+    return files
+
+
+def _write_file(
+    target: WriteTarget,
+    place: Placement,
+    kind: FileKind,
+    name: str,
+    blocks: Iterator[FileDescription],
+    source: FileSource,
+    first_sequence: int,
+) -> DataFileMeta:
+    """Writes blocks to one file until it is large enough, and its index beside it if too large for metadata."""
+    path, written, beside = build_file_path(target, place, name), list[FileDescription](), False
+    try:
+        with target.store.output(path) as stream:
+            stream.write(kind.encoder.head)
+            size = len(kind.encoder.head)
+            for block in blocks:
+                stream.write(block.block.body)
+                size += block.block.size
+                advance(rows=block.block.rows, bytes=block.block.size)
+                written.append(block.without_body())
+                if size >= target.write.target_file_size:
+                    break
+            foot = kind.encoder.foot([block.block for block in written])
+            stream.write(foot)
+            index = kind.index(written)
+            beside = index is not None and len(index) > target.write.file_index_in_manifest
+            if index is not None and beside:
+                target.store.write(path + INDEX_SUFFIX, index)
+            about_rows = kind.metadata(written, first_sequence)
+    except BaseException:
+        for left in (path, path + INDEX_SUFFIX) if beside else (path,):
+            with suppress(StorageError):
+                target.store.delete(left)
+        raise
+    return DataFileMeta(
+        file_name=name,
+        file_size=size + len(foot),
+        schema_id=target.schema.id,
+        level=kind.level,
+        creation_time=_read_local_clock(),
+        file_source=source,
+        extra_files=(name + INDEX_SUFFIX,) if beside else (),
+        embedded_file_index=None if beside else index,
+        **about_rows,
+    )
+
+
+def _read_local_clock() -> int:
+    """Returns the wall clock time of this machine in milliseconds, taken as UTC: so Java stores creation times."""
+    return int(datetime.now().replace(tzinfo=UTC).timestamp() * 1000)
+
+
+class InBucket(Protocol):
+    """An object that belongs to one bucket, such as a commit message."""
+
+    @property
+    def partition(self) -> bytes: ...
+
+    @property
+    def bucket(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One bucket of one partition (a BinaryRow, arity first)."""
+
+    partition: bytes
+    bucket: int
+
+    @classmethod
+    def of(cls, held: InBucket) -> Placement:
+        """Returns the bucket that `held` belongs to."""
+        return cls(held.partition, held.bucket)
+
+
+def build_file_path(target: WriteTarget, place: Placement, name: str) -> str:
+    """Returns the path of a data file, or of a file that belongs to one, in its bucket's folder."""
+    return f"{target.bucket_folder(place.partition, place.bucket)}/{name}"
+
+
+def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
+    """Removes data files that nothing names any more, with their extra files. Missing ones are no error.
+
+    Raises:
+        StorageError: the first error of those that could not be removed; all others are removed.
+    """
+    folder = target.bucket_folder(place.partition, place.bucket)
+    errors: list[StorageError] = []
+    for name in (name for file in files for name in (file.file_name, *file.extra_files)):
+        try:
+            target.store.delete(f"{folder}/{check_segment(name, folder)}")
+        except StorageError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -1,1 +1,0 @@
-"""Branches of a table: creation, removal, renames and fast-forward."""

@@ -1,0 +1,240 @@
+"""Maintenance by writers after commits, as in Java: tags, and expiry of partitions, consumers, snapshots, changelogs.
+
+It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: it is complete when the commit
+returns. The commit is durable by then, so failures are logged, and maintenance is tried again after the next one.
+Inactive consumers expire so that they pin no snapshots any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TypeAlias
+
+from morrow.engine.errors import MorrowError
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.prefetch import start_request
+from morrow.engine.options import Options
+from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
+from morrow.engine.options.retention import Retention, parse_expire_options
+from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
+from morrow.engine.plan.consumers import CONSUMER_PREFIX
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.redaction import get_logger
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
+from morrow.writers.history.automatic_tags import needs_empty_snapshot
+from morrow.writers.history.partition_expiry import PartitionExpiry
+from morrow.writers.history.snapshot_expiry import expire_changelogs, expire_snapshots, read_clock_millis
+from morrow.writers.target import WriteTarget
+
+AfterCommit: TypeAlias = Callable[[Snapshot], None]
+Action: TypeAlias = Callable[[Snapshot], object]
+
+log = get_logger(__name__)
+
+
+def commit_with_maintenance(target: WriteTarget) -> TableCommit:
+    """Returns commits to a table with the maintenance that its options ask for."""
+    return TableCommit(target, AutomaticMaintenance(target))
+
+
+class AutomaticMaintenance:
+    """The maintenance that the options of a table ask for around commits; it keeps state from commit to commit."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+
+    @cached_property
+    def actions(self) -> list[AfterCommit]:
+        """The actions to call after each commit."""
+        return find_maintenance_actions(self._target)
+
+    def wants_snapshot(self) -> bool:
+        """Returns whether a tag is due that needs a snapshot of its own."""
+        try:
+            return needs_empty_snapshot(self._target)
+        except MorrowError as error:
+            log.warning("%s: whether a tag is due is not known: %s", self._target.where, error)
+            return False
+
+    def before_commit(self, newest: Snapshot | None) -> None:
+        """Begins to ask a store far away what the actions will need to know."""
+        if newest is None or self._target.store.is_local:
+            return
+        for action in self.actions:
+            if isinstance(action, _Quiet) and isinstance(action.action, _Expiry):
+                action.action.begin(newest)
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        """Runs the actions in their order."""
+        for action in self.actions:
+            action(snapshot)
+
+
+def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
+    """Returns the actions to call with the last snapshot of each commit, in order; none for ``write-only`` tables.
+
+    None of them raises a `MorrowError`: it is logged as a warning.
+    """
+    if target.write.write_only:
+        return []
+    return [_Quiet(target.where, action) for find in _ACTIONS for action in _find_actions(find, target)]
+
+
+def _find_actions(find: Callable[[WriteTarget], Iterable[Action]], target: WriteTarget) -> list[Action]:
+    """Returns the actions of one kind of maintenance; a wrong option of it does not stop the other kinds."""
+    try:
+        return list(find(target))
+    except MorrowError as error:
+        log.warning("%s: a part of the maintenance after commits is left out: %s", target.where, error)
+        return []
+
+
+def _find_partition_actions(target: WriteTarget) -> Iterator[Action]:
+    expiry = PartitionExpiry.of(target)
+    if expiry is not None:
+        yield _Partitions(expiry).run
+
+
+def _find_consumer_actions(target: WriteTarget) -> Iterator[Action]:
+    if parse_consumer_expiration(target.schema.options, where=target.where) is not None:
+        yield lambda _: expire_consumers(target.metadata)
+
+
+def _find_snapshot_actions(target: WriteTarget) -> Iterator[Action]:
+    options = parse_expire_options(target.schema.options, where=target.where)
+    yield _Expiry(options.snapshots, _Snapshots(target.metadata, options.limit))
+    if options.decoupled:
+        yield _Expiry(options.changelogs, _Changelogs(target.metadata, options.limit))
+
+
+_ACTIONS: tuple[Callable[[WriteTarget], Iterable[Action]], ...] = (
+    tags_after_commit,
+    _find_partition_actions,
+    _find_consumer_actions,
+    _find_snapshot_actions,
+)
+"""The kinds of maintenance, in the order in which they run."""
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """An action that logs its errors."""
+
+    where: str
+    action: Action
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        try:
+            self.action(snapshot)
+        except MorrowError as error:
+            log.warning("%s: snapshot %d is committed; cleaning up after it failed: %s", self.where, snapshot.id, error)
+
+
+@dataclass(frozen=True)
+class _Partitions:
+    expiry: PartitionExpiry
+
+    def run(self, snapshot: Snapshot) -> None:
+        if self.expiry.due(identifier=snapshot.commit_identifier):
+            self.expiry.run()
+
+
+@dataclass(frozen=True)
+class _Snapshots:
+    metadata: TableMetadata
+    limit: int
+
+    def earliest(self) -> Snapshot | None:
+        earliest = self.metadata.earliest_snapshot_id()
+        return None if earliest is None else self.metadata.snapshot_or_none(earliest)
+
+    def expire(self) -> int:
+        return expire_snapshots(self.metadata, max_deletes=self.limit)
+
+
+@dataclass(frozen=True)
+class _Changelogs:
+    metadata: TableMetadata
+    limit: int
+
+    def earliest(self) -> Snapshot | None:
+        ids = list_living_changelog_ids(self.metadata)
+        return read_changelog_or_none(self.metadata, ids[0]) if ids else None
+
+    def expire(self) -> int:
+        return expire_changelogs(self.metadata, max_deletes=self.limit)
+
+
+class _Expiry:
+    """Expiry that runs when the earliest known root is due. Others can only have removed that one, so none is missed.
+
+    While it is not due, a commit costs nothing here.
+    """
+
+    def __init__(self, retention: Retention, roots: _Snapshots | _Changelogs) -> None:
+        self._retention, self._roots = retention, roots
+        self._earliest: Snapshot | None = None
+        self._looking: Callable[[], Snapshot | None] | None = None
+
+    def begin(self, newest: Snapshot) -> None:
+        """Looks for the earliest root, with what else a commit asks a store far away."""
+        if self._earliest is None and self._looking is None and self._may_be_due(newest.id + 1):
+            self._looking = start_request(self._roots.metadata.store, self._roots.earliest)
+
+    def __call__(self, newest: Snapshot) -> None:
+        looking, self._looking = self._looking or self._roots.earliest, None
+        if not self._may_be_due(newest.id):
+            return
+        if self._earliest is None:
+            self._earliest = looking()
+        if self._earliest is not None and self._is_due(self._earliest, newest):
+            self._roots.expire()
+            self._earliest = None
+
+    def _may_be_due(self, newest_id: int) -> bool:
+        """Returns whether there may be more snapshots than are kept in any case: their ids begin at 1."""
+        return newest_id > min(self._retention.least, self._retention.most)
+
+    def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
+        count = newest.id - earliest.id + 1
+        is_old = earliest.time_millis < read_clock_millis() - self._retention.millis
+        return count > self._retention.most or (count > self._retention.least and is_old)
+
+
+def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None = None) -> list[str]:
+    """Removes the consumers of a branch whose file was last written before a moment.
+
+    Args:
+        older_than_millis: the moment in epoch milliseconds; None: now minus ``consumer.expiration-time`` of the newest
+            schema, and nothing where that is not set.
+
+    Returns: the names of the removed consumers, sorted.
+
+    Raises:
+        InvalidArgument: the option does not parse. StorageError: a file could not be removed; all others were.
+    """
+    moment = older_than_millis
+    if moment is None:
+        kept = parse_consumer_expiration(metadata.latest_schema().options, where=metadata.where)
+        if kept is None:
+            return []
+        moment = time.time_ns() // 1_000_000 - kept // timedelta(milliseconds=1)
+    folder = f"{metadata.paths.branch_root}/consumer"
+    old = [
+        status.name
+        for status in metadata.store.list(folder)
+        if status.name.startswith(CONSUMER_PREFIX) and not status.is_dir and status.modified_millis < moment
+    ]
+    if old:
+        metadata.store.delete_many([f"{folder}/{name}" for name in old])
+    return sorted(name.removeprefix(CONSUMER_PREFIX) for name in old)
+
+
+def parse_consumer_expiration(raw: Mapping[str, str], *, where: str) -> timedelta | None:
+    """Returns how long a consumer may be inactive; None: for ever. Raises `InvalidArgument` for any other text."""
+    return Options(raw, where).get(CONSUMER_EXPIRATION_TIME)

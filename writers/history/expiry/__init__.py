@@ -1,1 +1,0 @@
-"""Expiry of snapshots, changelogs, partitions and consumers."""

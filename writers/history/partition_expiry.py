@@ -1,0 +1,371 @@
+"""Expiry of partitions, by ``partition.expiration-time``.
+
+By ``values-time`` a partition is as old as the time in its values, by ``update-time`` as its newest file; both are
+compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops the partitions: older snapshots
+and tags still have their rows, and expiry of snapshots removes the files later.
+
+The time of a partition is parsed from its values by ``partition.timestamp-pattern`` and ``-formatter``. Values are
+formatted as Java prints its own: a DATE is its epoch days, which no formatter parses; partitions by DATE expire by
+``update-time``. Without a formatter a time is ``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, parsed leniently: digits may
+be fewer, and the 30th of February is the first or second of March.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
+from morrow.engine.format.date_patterns import MAX_YEAR, to_epoch_day
+from morrow.engine.format.manifest_entries import ADD
+from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.snapshot import OVERWRITE, Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.options.declarations import AnyOption
+from morrow.engine.options.declared import maintenance
+from morrow.engine.options.kinds import ExpireStrategy
+from morrow.engine.options.retention import UNLIMITED, PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.redaction import get_logger
+from morrow.engine.structs import replace
+from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_MICRO, NANOS_PER_SECOND, format_duration
+from morrow.writers.commit.committer import Committer
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes, make_overwrite_changes
+from morrow.writers.commit.snapshot_metadata import SnapshotRequest
+from morrow.writers.target import WriteTarget
+
+MICROSECOND = dt.timedelta(microseconds=1)
+NOTHING = Changes((), (), ())
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition that holds files: its BinaryRow, its values, and when its newest file was created (local time)."""
+
+    stored: bytes
+    values: tuple[Value, ...]
+    updated: dt.datetime | None
+
+
+class ExpiredPartitions(list[dict[str, Any]]):
+    """The values of each dropped partition by column, how many partitions are left, and what keeps them."""
+
+    left: int
+    kept_by: str
+
+    def __init__(self, dropped: Iterable[dict[str, Any]] = (), left: int = 0, kept_by: str = "") -> None:
+        """Make the result of an expiry.
+
+        Args:
+            left: how many partitions there are now.
+            kept_by: the reason why the first of them stays: an argument, an option, or its age.
+        """
+        super().__init__(dropped)
+        self.left, self.kept_by = left, kept_by
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (f" ({self.left} left: {self.kept_by})" if self.kept_by else "")
+
+
+def expire_partitions(
+    metadata: TableMetadata,
+    *,
+    expiration_time: dt.timedelta | str | None = None,
+    strategy: str | None = None,
+    timestamp_formatter: str | None = None,
+    timestamp_pattern: str | None = None,
+    max_expires: int | None = None,
+    batch_size: int | None = None,
+    now: dt.datetime | None = None,
+) -> ExpiredPartitions:
+    """Drops expired partitions, the first `max_expires` of them by their values; None: all.
+
+    Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
+    ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
+
+    Args:
+        now: the time at which ages are computed, local unless it has a zone; None is now.
+
+    Returns: the values of each dropped partition by column, None for null; how many are left, and why.
+
+    Raises:
+        InvalidArgument: a table without partitions, no expiration time, or a value that does not parse.
+        Unsupported: a letter in the formatter that Morrow does not support, or a table that Morrow does not write.
+        CommitConflict: others were faster each time; partitions dropped before stay dropped.
+    """
+    target = WriteTarget.of(metadata)
+    given: dict[AnyOption, object] = {
+        maintenance.PARTITION_EXPIRATION_TIME: _to_duration_text(expiration_time),
+        maintenance.PARTITION_EXPIRATION_STRATEGY: strategy,
+        maintenance.PARTITION_TIMESTAMP_FORMATTER: timestamp_formatter,
+        maintenance.PARTITION_TIMESTAMP_PATTERN: timestamp_pattern,
+        maintenance.PARTITION_EXPIRATION_MAX_NUM: max_expires,
+        maintenance.PARTITION_EXPIRATION_BATCH_SIZE: batch_size,
+    }
+    raw = {**target.schema.options, **{option.key: str(value) for option, value in given.items() if value is not None}}
+    options = parse_partition_expiry(raw, where=target.where)
+    if not target.partition_fields:
+        raise InvalidArgument(f"{target.where}: the table has no partitions that could expire")
+    if options.expiration_time is None:
+        raise InvalidArgument(
+            f"{target.where}: say how old partitions may be, with expiration_time or the option "
+            f"{maintenance.PARTITION_EXPIRATION_TIME}"
+        )
+    if max_expires is None:  # the option is a limit for writers
+        options = replace(options, max_num=UNLIMITED)
+    if now is not None and not isinstance(now, dt.datetime):
+        raise InvalidArgument(f"now must be a datetime, not {now!r}")
+    return PartitionExpiry(target, options).run(now if now is None or now.tzinfo is None else _to_local(now))
+
+
+class PartitionExpiry:
+    """The expiry of one table's partitions, which a writer runs after a commit when it is due."""
+
+    def __init__(self, target: WriteTarget, options: PartitionExpiryOptions) -> None:
+        """Gives the expiry a commit user of its own: a writer must notice that buckets it knows are empty now."""
+        self._target = WriteTarget(target.metadata, target.schema, target.options, target.write)
+        self._options = options
+        # As if it had run a random time ago: otherwise jobs shorter than the interval would never expire any.
+        interval = options.check_interval // dt.timedelta(seconds=1)
+        self._checked = dt.datetime.now() - dt.timedelta(seconds=random.randrange(interval) if interval else 0)
+
+    @classmethod
+    def of(cls, target: WriteTarget) -> PartitionExpiry | None:
+        """Returns the expiry of the table's options; None when partitions do not expire.
+
+        Raises:
+            InvalidArgument, Unsupported: as `parse_partition_expiry`.
+        """
+        options = parse_partition_expiry(target.schema.options, where=target.where)
+        return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
+
+    def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:
+        """Returns whether to run now (local time without zone), after the commit of this identifier."""
+        interval = self._options.check_interval
+        at_end = self._options.at_end_of_input and identifier == BATCH_COMMIT_IDENTIFIER
+        return not interval or at_end or (now or dt.datetime.now()) - self._checked > interval
+
+    def run(self, now: dt.datetime | None = None) -> ExpiredPartitions:
+        """Drops expired partitions; returns and raises as `expire_partitions`."""
+        self._checked = now or dt.datetime.now()
+        snapshot = self._target.metadata.latest_snapshot()
+        if snapshot is None:
+            return ExpiredPartitions()
+        found = list_live_partitions(self._target, snapshot)
+        self._warn(found)
+        due = self._too_old(found, self._checked)
+        old = due[: max(self._options.max_num, 0)]
+        kept_by = "" if len(due) == len(found) else f"none of them is older than {self._age}"
+        if len(old) < len(due):
+            kept_by = f"max_expires is {len(old)}; due: {len(due) - len(old)} more"
+            log.info("%s: %s", self._target.where, kept_by)
+        size = self._options.batch_size if self._options.batch_size > 0 else len(old)
+        committer = Committer(self._target)
+        dropped = [one for i in range(0, len(old), size or 1) for one in self._drop(committer, old[i : i + size])]
+        keys = self._target.schema.partition_keys
+        values = [dict(zip(keys, partition.values)) for partition in dropped]
+        return ExpiredPartitions(values, len(found) - len(dropped), kept_by)
+
+    @property
+    def _age(self) -> str:
+        age = self._options.expiration_time
+        return "" if age is None else format_duration(age)
+
+    def _warn(self, partitions: Sequence[Partition]) -> None:
+        """Warns of a partition whose values do not parse as a time."""
+        if self._options.strategy is not ExpireStrategy.VALUES_TIME:
+            return
+        fields = self._target.partition_fields
+        found = (one.values for one in partitions)
+        timeless = [values for values in found if parse_partition_time(self._options, fields, values) is None]
+        if timeless:
+            log.warning(
+                "%s: %d partitions never expire, among them %s: their values are no time. See "
+                "'partition.timestamp-pattern' and 'partition.timestamp-formatter', or set "
+                "'partition.expiration-strategy' to 'update-time'",
+                self._target.where,
+                len(timeless),
+                dict(zip(self._target.schema.partition_keys, timeless[0])),
+            )
+
+    def _drop(self, committer: Committer, batch: Sequence[Partition]) -> Sequence[Partition]:
+        """Drops those of a batch that are still expired in the snapshot that the commit follows."""
+        dropped: Sequence[Partition] = ()
+
+        def changes(latest: Snapshot | None) -> Changes:
+            nonlocal dropped
+            found = list_live_partitions(self._target, latest) if latest else ()
+            still = {one.stored for one in self._too_old(found, self._checked)}
+            dropped = [one for one in batch if one.stored in still]
+            return make_overwrite_changes(self._target, NOTHING, [one.stored for one in dropped])(latest)
+
+        committer.create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, changes, True))
+        return dropped
+
+    def _too_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
+        """Returns the expired partitions, in the order of their values as texts, as in Java."""
+        age = self._options.expiration_time
+        try:
+            before = now - (dt.timedelta.max if age is None else age)
+        except OverflowError:  # nothing is that old
+            return []
+        is_old = (
+            _is_expired_by_values if self._options.strategy is ExpireStrategy.VALUES_TIME else _is_expired_by_update
+        )
+        old = [one for one in found if is_old(self._target, self._options, one, before)]
+        return sorted(old, key=lambda one: _join_texts(self._target, one))
+
+
+def list_live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:
+    """Returns the partitions that hold files, unordered. Deleted files still named by manifests count as updates too.
+
+    Raises:
+        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
+    """
+    frames = read_manifest_entries(target.metadata, list_manifests(target.metadata, snapshot))
+    if not frames:
+        return []
+    columns = ("_PARTITION", "_KIND", "_CREATION_TIME")
+    found = (
+        pl.concat([frame.select(columns) for frame in frames])
+        .group_by("_PARTITION")
+        .agg(
+            pl.when(pl.col("_KIND") == ADD).then(1).otherwise(-1).sum().alias("files"),
+            pl.col("_CREATION_TIME").max().alias("updated"),
+            pl.col("_CREATION_TIME").has_nulls().alias("unknown"),
+        )
+        .filter(pl.col("files") > 0)
+    )
+    stored = found["_PARTITION"].to_list()
+    values = decode_rows(stored, [field.type for field in target.partition_fields], where=target.where)
+    updated = found.select(pl.when(~pl.col("unknown")).then("updated")).to_series().to_list()
+    return [Partition(*one) for one in zip(stored, values, updated, strict=True)]
+
+
+def _is_expired_by_values(
+    target: WriteTarget, options: PartitionExpiryOptions, one: Partition, before: dt.datetime
+) -> bool:
+    time = parse_partition_time(options, target.partition_fields, one.values)
+    return time is not None and time < (before - EPOCH) // MICROSECOND * NANOS_PER_MICRO
+
+
+def _is_expired_by_update(_: WriteTarget, __: PartitionExpiryOptions, one: Partition, before: dt.datetime) -> bool:
+    return one.updated is not None and _to_instant(one.updated) < _to_instant(before)
+
+
+def _to_instant(local: dt.datetime) -> float:
+    """Returns the seconds since the epoch of a local time."""
+    try:
+        return local.timestamp()
+    except (OverflowError, ValueError, OSError):  # this machine's calendar does not reach that far
+        return local.replace(tzinfo=dt.UTC).timestamp()
+
+
+def _join_texts(target: WriteTarget, one: Partition) -> str:
+    """Returns the values, joined by commas."""
+    keys, default = target.schema.partition_keys, target.options.partition_default_name
+    types = [field.type for field in target.partition_fields]
+    folder = partition_path(one.values, types, keys, default_name=default)
+    return ",".join(unescape_path_name(part.partition("=")[2]) for part in folder.split("/"))
+
+
+def _to_local(time: dt.datetime) -> dt.datetime:
+    return time.astimezone().replace(tzinfo=None)
+
+
+def _to_duration_text(time: dt.timedelta | str | None) -> str | None:
+    if isinstance(time, dt.timedelta):
+        return f"{time // MICROSECOND} micros"
+    if time is None or isinstance(time, str):
+        return time
+    # A bare number would be milliseconds to Paimon, and all partitions would go.
+    raise InvalidArgument(f"expiration_time is a timedelta, or text such as '7 d', not {time!r}")
+
+
+DEFAULT_FORMAT = re.compile(
+    r"(-?[0-9]{1,10})-(-?[0-9]{1,2})-(-?[0-9]{1,2})"
+    r"(?: (-?[0-9]{1,2}):(-?[0-9]{1,2}):(-?[0-9]{1,2})(?:\.([0-9]{1,9}))?)?"
+)
+MINUS_ZERO = re.compile("-0+(?![0-9])")
+
+
+def parse_partition_time(
+    options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]
+) -> int | None:
+    """Returns the nanoseconds from 1970-01-01 to the time of a partition, both on a clock without zone.
+
+    Args:
+        fields: the partition columns.
+        values: their values, as `decode_row` returns them.
+
+    Returns: None for a partition without a time: a value is null, or the text of its values does not parse.
+
+    Raises:
+        Unsupported: a column type whose values have no text form.
+    """
+    known = list(values) if options.pattern is not None else [values[0]]
+    if any(value is None for value in known):
+        return None
+    texts = [_to_java_text(value, field) for value, field in zip(known, fields)]
+    text = texts[0]
+    if options.pattern is not None:
+        text = options.pattern
+        for field, part in zip(fields, texts):  # one after the other, as in Java: $m also matches in $month
+            text = text.replace(f"${field.name}", part)
+    return parse_default_time(text) if options.formatter is None else options.formatter.read(text)
+
+
+def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
+    """Returns the check that a writer calls with each new partition (BinaryRow).
+
+    With ``partition.timestamp-format.strict`` it raises `InvalidArgument` for a partition that
+    ``partition.timestamp-pattern`` and ``-formatter`` do not parse; without either of these it checks nothing.
+
+    Raises:
+        InvalidArgument, Unsupported: as `parse_partition_expiry`, where the table is strict.
+    """
+    raw, fields = target.schema.options, target.partition_fields
+    if not fields or not target.options.given.get(maintenance.PARTITION_TIMESTAMP_FORMAT_STRICT):
+        return lambda _: None
+    options = parse_partition_expiry(raw, where=target.where)
+
+    def check(partition: bytes) -> None:
+        values = target.partition_values(partition)
+        if parse_partition_time(options, fields, values) is None:
+            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values))
+            raise InvalidArgument(
+                f"{target.where}: the partition {named} is no time as {maintenance.PARTITION_TIMESTAMP_PATTERN} and "
+                f"{maintenance.PARTITION_TIMESTAMP_FORMATTER} want it; correct the rows, or take off "
+                f"{maintenance.PARTITION_TIMESTAMP_FORMAT_STRICT}"
+            )
+
+    return check if options.pattern is not None or options.formatter is not None else lambda _: None
+
+
+def parse_default_time(text: str) -> int | None:
+    """Parses a time in the default format into the nanoseconds of `parse_partition_time`; None for any other text."""
+    match = DEFAULT_FORMAT.fullmatch(text)
+    if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    years, months = divmod(month - 1, 12)
+    if abs(year) > MAX_YEAR:
+        return None
+    days = to_epoch_day(year + years, months + 1, day)
+    seconds = (hour * 60 + minute) * 60 + second
+    return days * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + int((match[7] or "").ljust(9, "0"))
+
+
+def _to_java_text(value: Value, field: DataField) -> str:
+    folder = partition_path([value], [field.type], ["v"], legacy_name=True)
+    return unescape_path_name(folder.removeprefix("v="))

@@ -1,0 +1,1 @@
+"""Incoming data: supported inputs become checked Polars frames in the types of the table."""

@@ -1,0 +1,480 @@
+"""Checks of incoming values: Arrow arrays that do not hold what their types promise, and values no Paimon type has.
+
+Arrow's types are promises that nobody checks: text may be no UTF-8, a decimal may have more digits than its precision,
+offsets may decrease, a null count may be wrong. `check_table` and `check_frame` hold incoming columns to their own
+types, `check_values` the columns of the table to the ranges of Paimon's types. Each names the column, the member, the
+row and the value. Columns of text in ASCII, the most expensive ones, are checked buffer by buffer.
+
+Arrays that are extension types, dictionaries, run-end encoded or lists of other layouts are decoded first.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.format.arrow_buffers import Ints, read_fixed_values, to_series
+from morrow.engine.names import clear_pattern_name
+from morrow.readers.casts.dtypes import MIN_THREADED_ROWS, make_null_mask
+
+MAX_DIGITS = 38
+"""Decimals of more digits do not fit into 128 bits."""
+PLAIN = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+    pa.date64(): pa.date32(),
+    pa.float16(): pa.float32(),
+}
+
+
+def decode_array(array: pa.Array) -> pa.Array:
+    """Returns the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return decode_array(array.storage)
+    if kinds.is_dictionary(kind):
+        # Polars' categories are views, which Arrow's `take` does not support.
+        return decode_array(_remove_views(array.dictionary).take(array.indices))
+    if kinds.is_run_end_encoded(kind):
+        return decode_array(pc.run_end_decode(array))
+    if kinds.is_struct(kind) and any(map(_is_encoded, kind)):
+        members = [decode_array(member) for member in array.flatten()]
+        named = [pa.field(each.name, member.type, each.nullable) for each, member in zip(kind, members)]
+        return pa.StructArray.from_arrays(members, fields=named, mask=make_null_mask(array))
+    if kinds.is_map(kind) and (_is_encoded(kind.key_field) or _is_encoded(kind.item_field)):
+        offsets, entries = find_live_values(array)
+        key, item = map(decode_array, entries.flatten())
+        return pa.MapArray.from_arrays(narrow_type(offsets), key, item, mask=make_null_mask(array))
+    if _is_list_of_another_layout(kind) or (kinds.is_list(kind) and _is_encoded(kind.value_field)):
+        offsets, values = find_live_values(array)
+        values = decode_array(values)
+        target = pa.list_(pa.field("item", values.type))
+        return pa.ListArray.from_arrays(narrow_type(offsets), values, target, mask=make_null_mask(array))
+    return array
+
+
+def _is_list_of_another_layout(kind: pa.DataType) -> bool:
+    return bool(kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
+
+
+def find_live_values(array: pa.Array) -> tuple[Ints, pa.Array]:
+    """Returns the offsets (from 0, Int64) and the elements of lists, or entries of maps, without those in no list.
+
+    An array may be a slice of a longer one, nulls may hide elements, and views may have them in any order.
+    """
+    if kinds.is_map(array.type):
+        entries = pa.list_(pa.struct([array.type.key_field.with_nullable(True), array.type.item_field]))
+        array = array.cast(entries)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(read_fixed_values(lengths, "int64"), out=offsets[1:])
+    if kinds.is_list(array.type) or kinds.is_large_list(array.type):
+        low, high = (array.offsets[at].as_py() for at in (0, len(array))) if len(array) else (0, 0)
+        if high - low == offsets[-1]:
+            return offsets, array.values.slice(low, high - low)
+    return offsets, array.flatten()
+
+
+def narrow_type(offsets: Ints) -> pa.Array:
+    """Returns offsets in 32 bits. Raises `pyarrow.ArrowInvalid` for too many elements."""
+    return pa.array(offsets, pa.int64()).cast(pa.int32())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Returns whether Arrow's type is text, in any layout."""
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
+def to_plain(array: pa.Array) -> pa.Array:
+    """Returns the same values in layouts that all libraries take: `decode_array` at all depths, and without views.
+
+    Decimals have 128 bits, dates 32, and floats 32 at least. Raises `pyarrow.ArrowInvalid` for a longer decimal.
+    """
+    array = decode_array(array)
+    kind = array.type
+    if kinds.is_struct(kind) and kind.num_fields:
+        members = [to_plain(array.field(i)) for i in range(kind.num_fields)]
+        fields = [each.with_type(member.type) for each, member in zip(kind, members)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=make_null_mask(array))
+    if kinds.is_map(kind):
+        offsets, entries = find_live_values(array)
+        key, item = map(to_plain, entries.flatten())
+        return pa.MapArray.from_arrays(narrow_type(offsets), key, item, mask=make_null_mask(array))
+    if kinds.is_list(kind):
+        offsets, values = find_live_values(array)
+        return pa.ListArray.from_arrays(narrow_type(offsets), to_plain(values), mask=make_null_mask(array))
+    if kinds.is_fixed_size_list(kind):
+        values = to_plain(array.values[array.offset * kind.list_size : (array.offset + len(array)) * kind.list_size])
+        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=make_null_mask(array))
+    if kinds.is_decimal(kind):
+        return array.cast(pa.decimal128(min(kind.precision, MAX_DIGITS), kind.scale))
+    return array.cast(PLAIN.get(kind, kind))
+
+
+def _is_encoded(field: pa.Field) -> bool:
+    """Returns whether there is a dictionary in the values of this type, at any depth."""
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if kinds.is_dictionary(kind):
+        return True
+    return any(_is_encoded(kind.field(i)) for i in range(kind.num_fields))
+
+
+def _remove_views(values: pa.Array) -> pa.Array:
+    if kinds.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if kinds.is_binary_view(values.type) else values
+
+
+T = TypeVar("T", pa.Array, pl.Series)
+
+MAX_SHOWN_CHARACTERS = 80
+"""Values in messages are cut off after so many characters: a list may have millions of elements."""
+
+VIEWS: Final = pl.CompatLevel.newest()
+"""The layouts that Polars has itself: nothing is copied."""
+
+UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, pl.Object)
+"""Types of Polars, beside numbers, of which any buffers are values, or that Arrow does not have."""
+AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+STORED = {**AS_BYTES, pa.string_view(): pa.binary_view()}
+OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
+VIEW_BYTES, LENGTH_BITS, MAX_LENGTH, MAX_INLINE_BYTES = 16, np.uint64(32), np.uint64(0xFFFFFFFF), 12
+HIGH_BITS = np.uint64(0x8080808080808080)
+"""The bits that are 0 in eight bytes of ASCII."""
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The days 0001-01-01 and 9999-12-31 since 1970-01-01."""
+DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""The length of a day by the unit of a time or timestamp."""
+
+INT_BITS = 32
+OF_YEARS = "is outside of the years 1 to 9999, as infinity is; write null, or a date in between"
+OF_DAY = "is no time of a day, which ends before 24:00:00; write null, or a time in between"
+
+HINTS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (is_text, "it is not in UTF-8; decode the bytes from their own encoding first"),
+    (kinds.is_decimal, "it has more digits than its type; cast the column from a wider decimal, with safe=True"),
+    (kinds.is_time, OF_DAY),
+)
+BROKEN = "the Arrow array is not valid; make it anew, and call its validate(full=True)"
+
+
+def check_table(table: pa.Table, first_row: int) -> None:
+    """Checks columns of Arrow; row numbers in messages begin with `first_row`. Raises `InvalidArgument`."""
+
+    def check(number: int) -> None:
+        _check_chunks(table.column(number).chunks, _check, table.column_names[number], first_row)
+
+    _check_columns(check, table.num_columns, table.num_rows)
+
+
+def check_frame(frame: pl.DataFrame, first_row: int) -> None:
+    """Checks columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
+    columns = [column for column in frame.get_columns() if _is_checked(column.dtype)]
+
+    def check(number: int) -> None:
+        column = columns[number]
+        _check_chunks(clear_pattern_name(column).get_chunks(), _check_series, column.name, first_row)
+
+    _check_columns(check, len(columns), frame.height)
+
+
+def _check_columns(check: Callable[[int], None], columns: int, rows: int) -> None:
+    if rows < MIN_THREADED_ROWS:
+        for number in range(columns):
+            check(number)
+    else:
+        with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+            list(threads.map(check, range(columns)))
+
+
+def _check_chunks(chunks: Iterable[T], check: Callable[[T, str, int], None], name: str, first_row: int) -> None:
+    for chunk in chunks:
+        check(chunk, name, first_row)
+        first_row += len(chunk)
+
+
+def _is_checked(dtype: pl.DataType) -> bool:
+    """Returns whether there are buffers of this type that are not values of it."""
+    return not (dtype.is_integer() or dtype.is_float() or dtype in UNCHECKED)
+
+
+def _check_series(series: pl.Series, name: str, first_row: int) -> None:
+    if series.dtype == pl.String:
+        if _has_ascii_views(series.to_arrow(compat_level=VIEWS)):
+            return
+        try:
+            series.cast(pl.Binary).cast(pl.String)  # Polars checks these casts, faster than Arrow checks views
+            return
+        except pl.exceptions.PolarsError:
+            pass  # Arrow finds the row
+    _check(series.to_arrow(compat_level=VIEWS), name, first_row)
+
+
+def _check(array: pa.Array, name: str, first_row: int) -> None:
+    try:
+        _validate(array)
+    except (pa.ArrowException, IndexError) as error:
+        _refuse(array, name, first_row, error)
+
+
+def _validate(array: pa.Array) -> None:
+    """Raises `pyarrow.ArrowInvalid` for an array that is not valid."""
+    stored = AS_BYTES.get(array.type)
+    if stored is not None:
+        as_bytes = array.view(stored)
+        as_bytes.validate(full=True)
+        if _is_ascii(as_bytes):
+            return
+    array.validate(full=True)
+
+
+def _is_ascii(array: pa.Array) -> bool:
+    """Returns whether all bytes of a valid binary array are ASCII, and so text whatever the offsets are."""
+    _, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return True
+    width = OFFSETS[array.type]
+    ends = np.frombuffer(offsets, width, len(array) + 1, array.offset * width.itemsize)
+    used = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    words = len(used) // 8 * 8
+    if np.bitwise_or.reduce(used[:words].view(np.uint64)) & HIGH_BITS:
+        return False
+    return not len(used[words:]) or bool(used[words:].max() < 0x80)
+
+
+def _has_ascii_views(array: pa.Array) -> bool:
+    """Returns whether all values of text lie in their views (a length of 4 bytes, 12 bytes of text) and are ASCII."""
+    _, views, *others = array.buffers()
+    if others or not len(array):
+        return not len(array)
+    words = np.frombuffer(views, np.uint64, 2 * len(array), VIEW_BYTES * array.offset)
+    first, second = np.bitwise_or.reduce(words[::2]), np.bitwise_or.reduce(words[1::2])
+    if (first & HIGH_BITS) >> LENGTH_BITS or second & HIGH_BITS:
+        return False
+    lengths = words.view(np.uint32)[::4]
+    return bool(first & MAX_LENGTH <= MAX_INLINE_BYTES or lengths.max() <= MAX_INLINE_BYTES)
+
+
+def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoReturn:
+    row, path, inner, problem = _find_fault(array, name, error)
+    place = f"column {path!r}" if row is None else f"column {path!r}, row {first_row + row}"
+    hint = next((hint for test, hint in HINTS if test(inner.type) and len(inner) == 1 and _is_readable(inner)), None)
+    what = BROKEN if hint is None else f"{show_value(inner, 0)} is no valid {inner.type}: {hint}"
+    raise InvalidArgument(f"{place}: {what} ({problem})") from error
+
+
+def _find_fault(array: pa.Array, path: str, error: Exception) -> tuple[int | None, str, pa.Array, Exception]:
+    """Returns the row of the first invalid value, its path, the value as an array of one, and Arrow's reason.
+
+    Members are looked at first: Arrow validates all of them whatever the slice. Without a row the fault is in none.
+    """
+    for name, member, row_of in _walk_members(array):
+        try:
+            _validate(member)
+        except pa.ArrowException as reason:
+            at, below, inner, why = _find_fault(member, f"{path}.{name}" if name else path, reason)
+            return None if at is None else row_of(at), below, inner, why
+    row = _find_first_invalid(array)
+    return row, path, array if row is None else array.slice(row, 1), error
+
+
+def _find_first_invalid(array: pa.Array) -> int | None:
+    """Returns the row with the first invalid value, by bisection; None if the fault is in no row."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_valid(array.slice(low, middle - low)) else (low, middle)
+    return None if high == low or _is_valid(array.slice(low, 1)) else low
+
+
+def _is_readable(array: pa.Array) -> bool:
+    """Returns whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
+    return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
+
+
+def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
+    try:
+        array.validate(full=full)
+    except (pa.ArrowException, IndexError):
+        return False
+    return True
+
+
+def _walk_members(array: pa.Array) -> Iterator[tuple[str, pa.Array, Callable[[int], int | None]]]:
+    """Yields the names and whole arrays inside an array, with what returns the row of a value, None if in none."""
+    kind = array.type
+    if not _is_valid(array, full=False):
+        return
+    if isinstance(kind, pa.BaseExtensionType):
+        yield "", array.storage, lambda at: at
+    elif kinds.is_struct(kind):
+        yield from ((kind.field(i).name, array.field(i), lambda at: at) for i in range(kind.num_fields))
+    elif kinds.is_dictionary(kind):
+        yield "", array.dictionary, lambda at: _index_of(pc.equal(array.indices, at))
+    elif kinds.is_run_end_encoded(kind):
+        yield "", array.values, lambda at: max(array.run_ends[at - 1].as_py() - array.offset, 0) if at else 0
+    elif kinds.is_fixed_size_list(kind):
+        yield "element", array.values, lambda at: at // kind.list_size - array.offset
+    elif kind.num_fields:
+        offsets = array.offsets
+        starts = offsets.slice(0, len(array))
+        ends = pc.add(starts, array.sizes) if hasattr(array, "sizes") else offsets.slice(1)
+
+        def row_of(at: int) -> int | None:
+            return _index_of(pc.and_(pc.less_equal(starts, at), pc.greater(ends, at)))
+
+        if kinds.is_map(kind):
+            yield from (("key", array.keys, row_of), ("value", array.items, row_of))
+        else:
+            yield "element", array.values, row_of
+
+
+def _index_of(mask: pa.Array) -> int | None:
+    at = pc.index(mask, True).as_py()
+    return None if at < 0 else at
+
+
+def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_row: int) -> None:
+    """Checks values in the type of their column: dates and times in range, keys of a map that differ.
+
+    Raises:
+        InvalidArgument: a date or timestamp outside of the years 1 to 9999, which neither Python nor SQL can show, a
+            time outside of a day, a map that has one key twice.
+    """
+    if isinstance(column, pl.Series):
+        chunks = (
+            [each.to_arrow(compat_level=VIEWS) for each in column.get_chunks()] if column.dtype.is_temporal() else []
+        )
+    else:
+        chunks = column.chunks if _has_limits(column.type) else []
+    for chunk in chunks:
+        found = _find_unfit(chunk)
+        if found is not None:
+            row, path, problem = found
+            raise InvalidArgument(f"column {field.name + path!r}, row {first_row + row}: {problem}")
+        first_row += len(chunk)
+
+
+Unfit: TypeAlias = "tuple[int, str, str] | None"
+"""The row of a value that its type does not have, the path of the member that holds it, and the problem."""
+
+
+def _has_limits(kind: pa.DataType) -> bool:
+    """Returns whether not all values of the Arrow type are values of a Paimon type."""
+    if kinds.is_date(kind) or kinds.is_timestamp(kind) or kinds.is_time(kind) or kinds.is_map(kind):
+        return True
+    return any(_has_limits(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _find_unfit(array: pa.Array) -> Unfit:
+    kind = array.type
+    if kinds.is_date(kind):
+        return _find_outside(array, FIRST_DAY, LAST_DAY, OF_YEARS)
+    if kinds.is_timestamp(kind):
+        day = DAY[kind.unit]
+        return None if kind.unit == "ns" else _find_outside(array, FIRST_DAY * day, (LAST_DAY + 1) * day - 1, OF_YEARS)
+    if kinds.is_time(kind):
+        return _find_outside(array, 0, DAY[kind.unit] - 1, OF_DAY)
+    if not _has_limits(kind):
+        return None
+    if kinds.is_struct(kind):
+        for member, values in zip(kind, array.flatten(), strict=True):
+            if found := _find_unfit(values):
+                return found[0], f".{member.name}{found[1]}", found[2]
+        return None
+    offsets, values = find_live_values(array)
+    if kinds.is_map(kind) and (repeated := _find_repeated_key(array, offsets, values.flatten()[0])):
+        return repeated
+    found = _find_unfit(values)
+    if found is None:
+        return None
+    row = int(np.searchsorted(offsets, found[0], side="right")) - 1
+    return row, (found[1] if kinds.is_map(kind) else f".element{found[1]}"), found[2]
+
+
+def _find_outside(array: pa.Array, low: int, high: int, problem: str) -> Unfit:
+    numbers = array.view(pa.int32() if array.type.bit_width == INT_BITS else pa.int64())
+    ends = pc.min_max(numbers).as_py()
+    if ends["min"] is None or (ends["min"] >= low and ends["max"] <= high):
+        return None
+    row = pc.index(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), True).as_py()
+    return row, "", f"{show_value(array, row)} {problem}"
+
+
+def _find_repeated_key(array: pa.MapArray, offsets: Ints, keys: pa.Array) -> Unfit:
+    lengths = np.diff(offsets)
+    if not len(lengths) or lengths.max() <= 1:
+        return None
+    lists = to_series(pa.LargeListArray.from_arrays(pa.array(offsets), keys))
+    row = (lists.list.n_unique() < lists.list.len()).arg_max()
+    if row is None or lists[row].n_unique() == len(lists[row]):
+        return None
+    return row, "", f"the map {show_value(array, row)} has a key twice; choose one of its values"
+
+
+def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
+    """Checks that Python's values are of the type that Arrow has inferred from the first of them.
+
+    Arrow takes numbers for dates and times, drops the time of a datetime behind a date, and the zone of an aware
+    datetime behind a naive one; NaT behind a date is a day of the year 1.
+
+    Raises:
+        TypeError: values of several types, or a time of day with a zone, which no type of Paimon keeps.
+    """
+    if kinds.is_struct(kind):
+        for member in kind:
+            rows = [None if each is None else dict(each).get(member.name) for each in values]
+            check_objects(rows, member.type)
+    elif kinds.is_list(kind):
+        check_objects([each for value in values if value is not None for each in value], kind.value_type)
+    else:
+        wanted = next((python for test, python in PYTHON_TYPES if test(kind)), None)
+        for python in {*map(type, values)} - {type(None)}:
+            if wanted is not None and not wanted(python):
+                row = list(map(type, values)).index(python)
+                raise TypeError(f"{values[row]!r} is a {python.__name__} among values of {kind}; convert it yourself")
+        if kinds.is_timestamp(kind) or kinds.is_time(kind):
+            _check_zones(values, kind)
+
+
+def _check_zones(values: Sequence[Any], kind: pa.DataType) -> None:
+    zoned = kinds.is_timestamp(kind) and kind.tz is not None
+    for value in values:
+        if value is not None and (getattr(value, "tzinfo", None) is not None) != zoned:
+            problem = "has no zone, unlike others of the column" if zoned else "has a zone, which would be dropped"
+            raise TypeError(f"{value!r} {problem}; convert all of them yourself")
+
+
+PYTHON_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]], ...] = (
+    (kinds.is_date, lambda python: issubclass(python, dt.date) and not issubclass(python, dt.datetime)),
+    (kinds.is_timestamp, lambda python: issubclass(python, (dt.datetime, np.datetime64))),
+    (kinds.is_time, lambda python: issubclass(python, dt.time)),
+    (kinds.is_floating, lambda python: not issubclass(python, (bool, np.bool_))),
+    (kinds.is_binary, lambda python: not issubclass(python, str)),
+)
+"""By the type that Arrow infers, the types of Python whose values it keeps."""
+
+
+def show_value(array: pa.Array, row: int) -> str:
+    """Returns a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
+    one = array.slice(row, 1)
+    try:
+        text = f"{one[0].value} {one.type}" if kinds.is_time(one.type) else repr(one[0].as_py())
+    except UnicodeDecodeError:
+        text = repr(one.cast(pa.large_binary())[0].as_py())
+    except (ValueError, OverflowError, pa.ArrowException):  # Python has no such date or time
+        text = " ".join(str(one).split()).strip("[] ")
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."

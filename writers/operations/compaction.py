@@ -1,0 +1,355 @@
+"""Compaction on request, in one commit, also of tables that are ``write-only``; and rescaling of buckets.
+
+A plan of the compactions uses the choices of the writers themselves, and reads nothing but metadata. Rescaling writes
+the rows of partitions again with another number of buckets, in one OVERWRITE snapshot.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from morrow.engine.arguments import check_texts
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import parse_write_options
+from morrow.engine.options.declared.table import BUCKET
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.progress import expect, is_shown
+from morrow.engine.structs import replace
+from morrow.writers.append.bucket_compaction import pick_full, pick_window
+from morrow.writers.append.compaction import compact_append, enable_compaction, load_vectors, pick_packs
+from morrow.writers.append.sort_compaction import ORDER, sort_compact
+from morrow.writers.append.writer import UNAWARE
+from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
+from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.premise import Premise, guard_compaction
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.data_files import Placement
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.keyed.compaction import FilePicker, make_strategy
+from morrow.writers.keyed.key_lookup import LookupStrategy
+from morrow.writers.keyed.levels import Levels, make_key_order, trim_key
+from morrow.writers.keyed.postpone_bucket import compact_postponed
+from morrow.writers.keyed.writer import compact_bucket
+from morrow.writers.operations.commits import clean_up_on_failure, commit_once
+from morrow.writers.operations.isolation import read_rows_where, run_serially
+from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, find_matching_partitions
+from morrow.writers.operations.table_writer import TableWriter
+from morrow.writers.target import WriteTarget
+
+MAX_COMPACTION_RETRIES = 3
+"""Retries of a compaction at most: each reads and writes its files once more."""
+
+Done = TypeVar("Done")
+
+
+def compact_table(
+    target: WriteTarget,
+    *,
+    full: bool = False,
+    partition: Mapping[str, object] | None = None,
+    where: FilterLike = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: str | None = None,
+) -> Snapshot | None:
+    """Compacts a table; see `Table.compact`."""
+    columns = parse_sort_columns(order_by, strategy)
+
+    def once() -> Snapshot | None:
+        snapshot = target.metadata.latest_snapshot()
+        partitions = choose_partitions(target, snapshot, partition, where)
+        return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
+
+    return retry_compaction(target, once)
+
+
+def retry_compaction(target: WriteTarget, once: Callable[[], Done]) -> Done:
+    """Calls `once`, which compacts the newest snapshot, again where another commit took files of it meanwhile.
+
+    Raises:
+        CommitConflict: others were faster each time. Others: as `once`.
+    """
+    return retry_on_conflict(target, once, locks=False, most=MAX_COMPACTION_RETRIES)
+
+
+def compact_partitions(
+    target: WriteTarget,
+    snapshot: Snapshot | None,
+    partitions: Sequence[bytes] | None,
+    *,
+    full: bool = False,
+    order_by: Sequence[str] | None = None,
+    strategy: str = ORDER,
+    buckets: Sequence[range] | None = None,
+) -> Snapshot | None:
+    """Compacts these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`.
+
+    `buckets`: only buckets with these numbers, unless rows are sorted.
+    """
+    if snapshot is None or partitions == []:
+        return None
+    commits = commit_with_maintenance(target)
+    with guard_compaction(target.metadata, snapshot):
+        if is_shown():
+            _expect_rows(target, restore_partitions(target, snapshot, partitions), full or order_by is not None)
+        if order_by is not None:
+            messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
+        elif target.keyed:
+            states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions), buckets)
+            messages = _compact_keyed(target, commits, states, full)
+        else:
+            messages = compact_append(target, snapshot, full=full, partitions=partitions, buckets=buckets)
+    return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
+
+
+def _expect_rows(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> None:
+    """Tells who looks how many rows there are to read."""
+    plan = plan_compactions(target, states, full=full)
+    expect(rows=sum(file.row_count for unit in plan for file in unit.files))
+
+
+def parse_sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
+    """Returns the columns to sort by, None not to sort.
+
+    Raises `InvalidArgument` for a strategy without columns, and for an empty list of columns.
+    """
+    if strategy is not None and order_by is None:
+        raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
+    if order_by is None:
+        return None
+    columns = list(check_texts(order_by, "compact: order_by"))
+    if not columns:
+        raise InvalidArgument("compact: order_by has no column in it; leave it out, or say what to sort by")
+    return columns
+
+
+def choose_partitions(
+    target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
+) -> list[bytes] | None:
+    """Returns the partitions to compact (BinaryRows), None for all.
+
+    Raises:
+        InvalidArgument: a column that is no partition column, a value or condition that does not fit.
+    """
+    if partition is None and where is None:
+        return None
+    filter = build_partition_filter(target, partition, where, "compact")
+    return [] if snapshot is None else find_matching_partitions(target, snapshot, filter)
+
+
+def _compact_keyed(
+    target: WriteTarget, commits: TableCommit, states: Mapping[Placement, BucketState], full: bool
+) -> list[CommitMessage]:
+    messages: list[CommitMessage] = []
+    try:
+        for message in _compact_buckets(target, states, full):
+            messages.append(message)  # noqa: PERF402 - after an error those before it are aborted
+    except BaseException:
+        commits.abort(messages)
+        raise
+    return [message for message in messages if not message.is_empty]
+
+
+def _compact_buckets(
+    target: WriteTarget, states: Mapping[Placement, BucketState], full: bool
+) -> Iterator[CommitMessage]:
+    if target.options.bucket == POSTPONE_BUCKET:
+        yield from compact_postponed(target, states, full=full)
+        return
+    for place, state in states.items():
+        if state.files:
+            yield compact_bucket(target, place, state, full=full)
+
+
+@dataclass(frozen=True)
+class PlannedCompaction:
+    """Files of one bucket that a compaction would rewrite or move up.
+
+    `output_level` is null where files have no levels, and of postponed rows, which go to several buckets.
+    """
+
+    place: Placement
+    files: tuple[DataFileMeta, ...]
+    output_level: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.file_size for file in self.files)
+
+
+def read_bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, BucketState]:
+    """Returns the files of all buckets of a snapshot. Raises as `live_entries`."""
+    return restore_partitions(target, snapshot, None)
+
+
+def build_levels(target: WriteTarget, state: BucketState) -> Levels:
+    """Returns the merge tree of a bucket of a keyed table. Raises `Unsupported` where files of a level overlap."""
+    keys = (key for file in state.files for key in (file.min_key, file.max_key))
+    order = make_key_order(trim_key(target), where=target.where, keys=keys)
+    return Levels.of(state.files, target.write.levels, order, where=target.where)
+
+
+def plan_compactions(
+    target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
+) -> Iterator[PlannedCompaction]:
+    """Yields what `Table.compact` would do first in each bucket.
+
+    Raises:
+        Unsupported: a table that Morrow does not compact, or files of one level overlap.
+    """
+    if not target.keyed:
+        target = enable_compaction(target)
+    for place, state in states.items():
+        if not state.files:
+            continue
+        if not target.keyed:
+            yield from _plan_appended(target, place, state, full)
+        elif place.bucket == POSTPONE_BUCKET:
+            yield PlannedCompaction(place, state.files)
+        elif (found := _plan_tree(target, place, state, full)) is not None:
+            yield found
+
+
+def _plan_tree(target: WriteTarget, place: Placement, state: BucketState, full: bool) -> PlannedCompaction | None:
+    has_vectors = target.write.deletion_vectors
+    vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files) if has_vectors else None
+    strategy = make_strategy(target.write, lookup=LookupStrategy.of(target).needed)
+    picks, levels = FilePicker(target.write, strategy, vectors), build_levels(target, state)
+    unit = picks.full(levels) if full else picks.ordinary(levels)
+    return None if unit is None or unit.changes_nothing else PlannedCompaction(place, unit.files, unit.output_level)
+
+
+def _plan_appended(
+    target: WriteTarget, place: Placement, state: BucketState, full: bool
+) -> Iterator[PlannedCompaction]:
+    vectors = load_vectors(target, place, state.index_files)
+    if target.options.bucket == UNAWARE:
+        for pack in pick_packs(target, state, vectors, full):
+            yield PlannedCompaction(place, pack)
+        return
+    ordered = sorted(state.files, key=lambda file: file.min_sequence_number)
+    files = pick_full(ordered, target.write, vectors) if full else pick_window(ordered, target.write).files
+    if files:
+        yield PlannedCompaction(place, files)
+
+
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class ChosenBuckets:
+    """The partitions that are compacted.
+
+    Args:
+        partitions: values of partition columns; a partition matches any of them; none: all.
+        where: a condition on partition columns.
+        idle: only partitions without a new file for this duration.
+        buckets: only buckets with these numbers; None: all.
+    """
+
+    partitions: Sequence[Mapping[str, object]] = ()
+    where: FilterLike = None
+    idle: dt.timedelta | None = None
+    buckets: Sequence[range] | None = None
+
+
+def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: ChosenBuckets) -> list[bytes] | None:
+    """Returns the chosen partitions (BinaryRows), None for all."""
+    specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
+    found = [choose_partitions(target, snapshot, spec, chosen.where) for spec in specs]
+    named = [one for part in found for one in part or ()]
+    partitions = None if None in found else list(dict.fromkeys(named))
+    if chosen.idle is None:
+        return partitions
+    newest: dict[bytes, int] = {}
+    for place, state in restore_partitions(target, snapshot, partitions).items():
+        times = [file.creation_time for file in state.files]
+        newest[place.partition] = max([newest.get(place.partition, 0), *times])
+    # The local wall clock of the file's writer, as Paimon stores it.
+    until = (dt.datetime.now() - chosen.idle - EPOCH) // dt.timedelta(milliseconds=1)
+    return [partition for partition, time in newest.items() if time <= until]
+
+
+def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
+    """Raises `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
+    if buckets is None:
+        return
+    there = target.options.bucket
+    if there < 1:
+        raise Unsupported(f"compaction of some buckets with 'bucket' = {there}", where=target.where)
+    if any(numbers[-1] >= there for numbers in buckets if numbers):
+        raise InvalidArgument(f"{target.where}: compact: the buckets are 0 to {there - 1}")
+
+
+def rescale_buckets(target: WriteTarget, buckets: int | None, partition: AnyOf, where: FilterLike) -> Snapshot | None:
+    """Rescales partitions; see `Table.rescale`."""
+    to = _make_rescaled_target(target, buckets)
+    filter = build_partition_filter(target, partition, where, "rescale")
+    if target.metadata.latest_snapshot() is None:
+        raise SnapshotNotFound(f"{target.where}: the table has no snapshot, so there is nothing to rescale")
+
+    def attempt(premise: Premise) -> Snapshot | None:
+        if premise.read is None:
+            return None
+        chosen = find_matching_partitions(target, premise.read, filter)
+        _check_whole(target, premise.read, chosen)
+        commits = commit_with_maintenance(to)
+        writer = TableWriter(to, overwrite=True)
+        try:
+            for rows in read_rows_where(target, premise.read, filter):
+                writer.write_frames(convert_rows(to, rows, stored=True))
+            messages = writer.prepare_commit()
+        finally:
+            writer.close()
+        with clean_up_on_failure(commits, messages):
+            return commits.overwrite(messages, partitions=chosen, premise=premise)
+
+    return run_serially(target, filter, attempt)
+
+
+def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes]) -> None:
+    """Checks that reads see all rows, which are not yet compacted in a table that leaves this to others.
+
+    Raises:
+        Unsupported: rows of level 0 that reads leave out would be lost.
+    """
+    if not target.hides_level_zero:
+        return
+    entries = read_live_entries(target.metadata, snapshot, target.schema, frozenset(partitions))
+    if ((entries["_LEVEL"] == 0) & (entries["_BUCKET"] >= 0)).any():
+        raise Unsupported(
+            "rescaling rows that are not compacted yet", where=target.where, hint="compact the table first"
+        )
+
+
+def _make_rescaled_target(target: WriteTarget, buckets: int | None) -> WriteTarget:
+    """Returns the table with this number of buckets, None: with that of its options.
+
+    Raises:
+        InvalidArgument: no number, or none of which there can be buckets.
+        Unsupported: a table without a fixed number of buckets.
+    """
+    now = target.options.bucket
+    if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):
+        raise InvalidArgument(f"rescale: the number of buckets is 1 or more, not {buckets!r}")
+    if now < 1 and now != POSTPONE_BUCKET:
+        raise Unsupported(f"rescaling without a fixed number of buckets ('bucket' = {now})", where=target.where)
+    if buckets is None:
+        if now == POSTPONE_BUCKET:
+            raise InvalidArgument(
+                f"{target.where}: rescale: with 'bucket' = {now}, say how many buckets there shall be"
+            )
+        return target
+    schema = replace(target.schema, options={**target.schema.options, BUCKET.key: str(buckets)})
+    write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
+    return replace(target, schema=schema, options=target.metadata.options(schema), write=write)

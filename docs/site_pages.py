@@ -31,13 +31,12 @@ FORMATS = (
     ("Partition folders", "partition_path"),
     ("Avro containers", "avro"),
     ("Manifests", "manifest"),
-    ("Data files in manifests", "data_file_meta"),
+    ("Data files in manifests", "manifest_entries"),
     ("Statistics", "stats"),
     ("BinaryRow", "binary_row"),
-    ("Buckets", "bucket"),
-    ("Deletion vectors", "deletion_vector"),
-    ("Roaring bitmaps", "roaring"),
-    ("Hash indexes", "hash_index"),
+    ("Buckets and hash indexes", "buckets"),
+    ("Deletion vectors", "deletion_vectors"),
+    ("Roaring bitmaps", "roaring_bitmaps"),
     ("File indexes", "file_index/container"),
 )
 """Title -> module of engine/format."""

@@ -44,8 +44,11 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
     idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset", "pyarrow.orc", "fastavro"}
     idle |= {"numpy.ma", "difflib", "html"}  # the first by `pl.Series` of an array
-    idle |= {"morrow.engine.io.storage_options", "morrow.engine.options.write_options"}
-    idle |= {f"morrow.engine.format.{name}" for name in ("orc_columns", "parquet_limits", "deletion_index", "roaring")}
+    idle |= {"morrow.engine.options.write_options"}
+    idle |= {
+        f"morrow.engine.format.{name}"
+        for name in ("orc_columns", "parquet_metadata", "deletion_vectors", "roaring_bitmaps")
+    }
     idle |= {"morrow.readers.files.page_checksums", "morrow.writers"}
     idle |= {f"morrow.readers.casts.{name}" for name in ("base", "rules", "atomic")}
     idle |= {f"morrow.readers.files.formats.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}

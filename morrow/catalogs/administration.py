@@ -21,10 +21,10 @@ from morrow.engine.structs import replace
 from morrow.tables.table import Table
 
 if TYPE_CHECKING:
-    from morrow.catalogs.table_operations import CompactedTable
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.engine.schema.columns import SchemaLike
     from morrow.tables.format_table import FormatTable
+    from morrow.tables.table_operations import CompactedTable
 
 
 class CatalogDatabases:
@@ -216,7 +216,7 @@ class CatalogChanges(CatalogDatabases):
 
     def check_replaceable(self) -> None:
         """Raises `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
-        from morrow.catalogs.table_operations import check_replaceable
+        from morrow.tables.table_operations import check_replaceable
 
         check_replaceable(self._catalog)
 
@@ -228,7 +228,7 @@ class CatalogChanges(CatalogDatabases):
         Raises:
             DatabaseNotFound, TableNotFound: there is no table `by`. Unsupported: in object stores.
         """
-        from morrow.catalogs.table_operations import replace_table
+        from morrow.tables.table_operations import replace_table
 
         return self._told(Table(replace_table(self._catalog, name, by)))
 
@@ -246,7 +246,7 @@ class CatalogChanges(CatalogDatabases):
             InvalidArgument: `where` is about other columns, or the copy exists with other columns, keys or buckets.
             Others as `create_table` and `Table.overwrite`; a table made by this call is dropped then.
         """
-        from morrow.catalogs.table_operations import copy_table
+        from morrow.tables.table_operations import copy_table
 
         table = Table(self._catalog.table(source)) if isinstance(source, str) else source
         return copy_table(self._catalog, table, name, where)
@@ -274,7 +274,7 @@ class CatalogChanges(CatalogDatabases):
                 whose removed rows are still in files; dates of the Julian calendar. Others as `create_table`; no table
                 is left then.
         """
-        from morrow.catalogs.table_operations import clone_parquet
+        from morrow.tables.table_operations import clone_parquet
 
         return clone_parquet(self._catalog, folder, name, options)
 
@@ -298,6 +298,6 @@ class CatalogChanges(CatalogDatabases):
         Raises:
             InvalidArgument: not a regular expression.
         """
-        from morrow.catalogs.table_operations import compact_tables
+        from morrow.tables.table_operations import compact_tables
 
         return compact_tables(self._catalog, databases, including, excluding, full=full)

@@ -18,10 +18,10 @@ from morrow.engine.options import Options
 from morrow.engine.options.declarations import AnyOption
 
 if TYPE_CHECKING:
-    from morrow.catalogs.table_operations import CompactedTable
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.tables.table import Table
+    from morrow.tables.table_operations import CompactedTable
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 

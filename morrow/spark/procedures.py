@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morrow.catalogs.catalog import Catalog
-from morrow.catalogs.table_operations import choose_tables
 from morrow.engine.catalog.names import MARK, parse_object_name
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
@@ -36,6 +35,7 @@ from morrow.spark.maintenance import commands
 from morrow.spark.versions import from_arrow
 from morrow.spark.views import list_attached
 from morrow.tables.table import Table
+from morrow.tables.table_operations import choose_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from morrow.catalogs.table_operations import CompactedTable
     from morrow.engine.catalog.databases import Database
     from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.format.types import DataType
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from morrow.engine.schema.columns import SchemaLike
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.format_table import FormatTable
+    from morrow.tables.table_operations import CompactedTable
 
 
 class Warehouse(Protocol):

@@ -1,8 +1,4 @@
-"""Operations of a catalog on whole tables: compact many, copy or replace one, clone a folder of Parquet files.
-
-A table of Delta Lake, Iceberg or Hudi is a folder of Parquet files too, but files that its log has removed still
-lie there. Such folders are refused; the error has the line that reads the table.
-"""
+"""Operations on whole tables for catalogs and procedures: compact, copy, replace, clone a folder of Parquet files."""
 
 from __future__ import annotations
 

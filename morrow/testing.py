@@ -32,6 +32,8 @@ from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.schema.creation import build_first_schema
 from morrow.tables.table import Table
 
+__all__ = ["CatalogTests", "StoreTests"]
+
 SCHEMA = "id INT NOT NULL, v STRING"
 BAD_NAMES = ("", " ", " a", "a ", ".a", "a$b")
 WRITERS, COMMITS = 4, 3

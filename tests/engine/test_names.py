@@ -115,7 +115,7 @@ def _found(path: Path) -> Iterator[str]:
             if called in ("pl.col", "pl.exclude", "pl.nth"):
                 yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `col` of engine/names.py"
             if called.endswith(".struct.field"):
-                yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `member` of engine/names.py"
+                yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `get_member` of engine/names.py"
 
 
 def _plain(path: Path) -> Iterator[str]:
@@ -163,7 +163,7 @@ def _is_safe(given: ast.expr) -> bool:
     if isinstance(given, ast.Constant):
         return isinstance(given.value, str) and not given.value.startswith(("^", "*"))
     if isinstance(given, ast.Call):
-        return ast.unparse(given.func) == "own" or ast.unparse(given) == "str(i)"  # a number
+        return ast.unparse(given.func) == "reserve_name" or ast.unparse(given) == "str(i)"  # a number
     return isinstance(given, ast.Name) and given.id.isupper()
 
 

@@ -22,7 +22,8 @@ Value = int | float
 ROOT = Path(__file__).parents[2]
 
 PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
-    "engine.format.avro_rows": {"FEW": (0, 1)},
+    "engine.format.manifest_encoder": {"MAX_SINGLE_ROWS": (0, 1)},
+    "engine.format.roaring_bitmaps": {"MAX_POSITIONS": (1 << 18,)},
     "engine.plan.data_files": {"MAX_PIECE_FILES": (1, 2)},
     "engine.plan.deletion_files": {"MAX_COMPARED_NAMES": (0, 1)},
     "engine.plan.entries": {
@@ -195,7 +196,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     },
     "limits of others": {
         "engine.plan.filter.sql_parsing": "STACK_BYTES",
-        "readers.merges.functions.roaring_containers": "BITMAP_BYTES",
+        "readers.merges.functions.bitmaps": "BITMAP_BYTES",
         "writers.buckets.dynamic": "MAX_BUCKET_NUMBER",
         "writers.commit.sequence_numbers": "MAX_NUMBER_GAP",
         "writers.files.formats.orc": "STRIPE_BYTES",
@@ -245,7 +246,7 @@ WORDS = re.compile(
 """What names of sizes have in them."""
 LARGE = 1000
 """What is less, small tables have on either side, or tests of the module."""
-ROOMS = ("engine/frames.py", "engine/plan", "readers", "writers")
+ROOMS = ("engine/polars_threads.py", "engine/plan", "readers", "writers")
 
 
 def sizes() -> Iterator[str]:

@@ -128,12 +128,12 @@ class Baseline:
 
 
 def most_rounds(rounds: int) -> int:
-    """Returns how many of so many rounds are measured: all of them, but in a quick run."""
+    """Return how many of so many rounds are measured: all of them, but in a quick run."""
     return min(rounds, QUICK_ROUNDS) if QUICK in os.environ else rounds
 
 
 def timed(action: Callable[[], object]) -> Clock:
-    """Returns a clock around `action`; its result is dropped after the clock has stopped."""
+    """Return a clock around `action`; its result is dropped after the clock has stopped."""
 
     def run() -> float:
         began = time.perf_counter()
@@ -158,7 +158,7 @@ def compare(
     warmup: bool = True,
     note: str = "",
 ) -> Measured:
-    """Measures `subject` and, in turn with it, the baseline (its name and its clock).
+    """Measure `subject` and, in turn with it, the baseline (its name and its clock).
 
     `before` runs ahead of each turn of the subject and is not measured: it drops caches for a first read.
     """
@@ -191,7 +191,7 @@ def compare_each(
 
 
 def put(benchmark: BenchmarkFixture, rows: Sequence[Measured]) -> None:
-    """Records these rows as those of a benchmark."""
+    """Record these rows as those of a benchmark."""
     benchmark.extra_info["rows"] = [row.info() for row in rows]
 
 
@@ -229,7 +229,7 @@ def record(
     rounds: int = 5,
     note: str = "",
 ) -> Measured:
-    """Records what `clock` measures itself: seconds, or the unit of `bound`."""
+    """Record what `clock` measures itself: seconds, or the unit of `bound`."""
     values: list[float] = []
     benchmark.pedantic(lambda: values.append(clock()), rounds=most_rounds(rounds), iterations=1)
     measured = Measured(section, what, subject=values, bound=bound, note=note)

@@ -37,13 +37,13 @@ SPRING = np.datetime64("2024-03-01T00:00:00", "us")
 
 
 def fields(key: tuple[str, ...]) -> dict[str, str]:
-    """Returns name -> Paimon type of the 8 columns of a table with this key, or without a key."""
+    """Return name -> Paimon type of the 8 columns of a table with this key, or without a key."""
     left_out = "id" if key == COMPOSITE_KEY else "line"
     return {name: kind + " NOT NULL" * (name in key) for name, kind in FIELDS.items() if name != left_out}
 
 
 def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
-    """Makes one row per id, in the order of `ids` (int64)."""
+    """Make one row per id, in the order of `ids` (int64)."""
     random = np.random.default_rng(seed)
     count = len(ids)
     orders = pl.DataFrame({"id": ids}).select(
@@ -61,7 +61,7 @@ def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
 
 
 def without(frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    """Returns the same rows with nulls in `columns`."""
+    """Return the same rows with nulls in `columns`."""
     return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in columns)
 
 
@@ -71,7 +71,7 @@ def base_ids(first: int, count: int) -> Ids:
 
 
 def update_ids(base_rows: int, count: int, seed: int, new: float = 0.2) -> Ids:
-    """Returns the ascending ids of an update: keys of the base, spread evenly, and a share `new` of others."""
+    """Return the ascending ids of an update: keys of the base, spread evenly, and a share `new` of others."""
     random = np.random.default_rng(seed)
     unknown = round(count * new)
     old = random.choice(base_rows, count - unknown, replace=False).astype(np.int64) * 2
@@ -80,5 +80,5 @@ def update_ids(base_rows: int, count: int, seed: int, new: float = 0.2) -> Ids:
 
 
 def new_ids(updates: Sequence[Ids]) -> int:
-    """Counts the ids that updates have and the base lacks."""
+    """Count the ids that updates have and the base lacks."""
     return len(np.unique(np.concatenate([np.zeros(0, np.int64), *(ids[ids % 2 == 1] for ids in updates)])))

@@ -32,7 +32,7 @@ TYPES = {
 
 
 def write(folder: Path, columns: Mapping[str, str], files: Iterable[tuple[Path, int, list[int]]]) -> None:
-    """Writes the table: columns by their types in Paimon, and each data file with its rows and dead positions."""
+    """Write the table: columns by their types in Paimon, and each data file with its rows and dead positions."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     vectors = bytearray(VERSION)

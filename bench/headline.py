@@ -39,7 +39,7 @@ class Headline:
 
 
 def headlines(sections: Mapping[str, Sequence[Cells]]) -> list[Headline]:
-    """Returns the chosen rows that were measured, in the order of `CHOSEN`."""
+    """Return the chosen rows that were measured, in the order of `CHOSEN`."""
     return [
         Headline(name, cells["Morrow"], cells["baseline"], cells["its time"], _times(cells["ratio"]))
         for section, what, name in CHOSEN
@@ -54,7 +54,7 @@ def _times(ratio: str) -> float:
 
 
 def table(found: Sequence[Headline]) -> list[str]:
-    """Returns the lines of the table, and the plot."""
+    """Return the lines of the table, and the plot."""
     lines = ["| what | Morrow | baseline | its time | Morrow / baseline |", "| --- | --: | --- | --: | --: |"]
     lines += [
         f"| {each.what} | {each.morrow} | {each.baseline} | {each.its_time} | {shown(each.times)} |" for each in found

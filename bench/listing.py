@@ -35,7 +35,7 @@ REPLACED, ORPHANS = 10, 100
 
 
 def serve(pipe: Connection) -> None:
-    """Runs the server; answers with its options, with counts of requests, and puts empty objects that it is told."""
+    """Run the server; answers with its options, with counts of requests, and puts empty objects that it is told."""
     with running() as server:
         pipe.send(server.options)
         while (asked := pipe.recv()) is not None:
@@ -47,7 +47,7 @@ def serve(pipe: Connection) -> None:
 
 
 def replace_some(table: morrow.Table) -> None:
-    """Commits a snapshot that replaces some of the files by others of other names."""
+    """Commit a snapshot that replaces some of the files by others of other names."""
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
     assert first is not None
@@ -74,12 +74,12 @@ def replace_some(table: morrow.Table) -> None:
 
 
 def keys_of(table: morrow.Table) -> list[str]:
-    """Returns the keys of the data files of the newest snapshot in their bucket."""
+    """Return the keys of the data files of the newest snapshot in their bucket."""
     return [file.path.removeprefix(f"s3://{BUCKET}/") for file in table.scan().plan.files]
 
 
 def measure(files: int, partitions: int) -> None:
-    """Makes the table, and prints what each operation takes."""
+    """Make the table, and print what each operation takes."""
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()

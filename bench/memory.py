@@ -53,7 +53,7 @@ KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR")
 
 
 def made(millions: int) -> Path:
-    """Returns a merge-on-read table of so many million rows, five updates of 5 % on top, written if it is not there."""
+    """Return a merge-on-read table of so many million rows, five updates of 5 % on top, written if it is not there."""
     path = tables.HOME / "memory" / f"merged_{millions}" / "db.db" / "t"
     if not (path / "done").exists():
         shutil.rmtree(path, ignore_errors=True)
@@ -64,7 +64,7 @@ def made(millions: int) -> Path:
 
 
 def measured(path: Path, work: str, limit: list[str]) -> str:
-    """Runs one work; returns a line of what it took."""
+    """Run one work; return a line of what it took."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"MORROW_CACHE": "off", **(SETTINGS if limit else {})}
     command = [sys.executable, "-m", WORKER, str(path.absolute()), work, *limit]

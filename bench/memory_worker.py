@@ -78,7 +78,7 @@ def aggregate(path: str) -> Answer:
 
 
 def upsert(path: str) -> Answer:
-    """Updates a million keys that are spread over the table, in pieces as a stream has them."""
+    """Update a million keys that are spread over the table, in pieces as a stream has them."""
     import numpy as np
 
     import morrow

@@ -73,7 +73,7 @@ def deltalake(folder, query, column):
 
 
 def spark_session():
-    """Starts Spark with two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
+    """Start Spark with two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("Java Paimon")
@@ -94,7 +94,7 @@ def spark_session():
 
 
 def paimon_spark(warehouse, query, column):
-    """Runs a query; a full read counts no rows, since Spark's noop sink takes them."""
+    """Run a query; a full read counts no rows, since Spark's noop sink takes them."""
     frame = spark_session().read.format("paimon").load(f"{warehouse}/db.db/t")
     if query == "sum":
         return tuple(frame.selectExpr("count(*)", f"sum({column})").collect()[0])
@@ -103,7 +103,7 @@ def paimon_spark(warehouse, query, column):
 
 
 def write_paimon_spark(warehouse, name, source):
-    """Upserts the source; reading it is part of the time, as it is for Morrow on Spark."""
+    """Upsert the source; reading it is part of the time, as it is for Morrow on Spark."""
     spark = spark_session()
     database, table = name.split(".")
     began = time.perf_counter()

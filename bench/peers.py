@@ -53,7 +53,7 @@ def installed(name: str) -> bool:
 
 
 def install(name: str) -> None:
-    """Makes the environment of a peer, unless it is there."""
+    """Make the environment of a peer, unless it is there."""
     if installed(name):
         return
     wanted = (PEERS | OTHERS)[name]
@@ -70,7 +70,7 @@ def install(name: str) -> None:
 
 
 def _environment(name: str) -> dict[str, str]:
-    """Returns the environment variables of a peer's process: those with a jar run on the Java of Morrow's Spark."""
+    """Return the environment variables of a peer's process: those with a jar run on the Java of Morrow's Spark."""
     return {**os.environ, "JAVA_HOME": str(find_java().home)} if name in JARS else dict(os.environ)
 
 
@@ -88,11 +88,11 @@ class Peer:
         self._process.communicate()
 
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
-        """Reads table `db.t`, or the Delta table at `warehouse`: "full" (to Arrow) or "sum" (rows, sum of `column`)."""
+        """Read table `db.t`, or the Delta table at `warehouse`: "full" (to Arrow) or "sum" (rows, sum of `column`)."""
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 
     def write(self, warehouse: str, table: str, source: str) -> float:
-        """Upserts the rows of `source`, an Arrow file (Spark: Parquet), in one commit; returns the seconds."""
+        """Upsert the rows of `source`, an Arrow file (Spark: Parquet), in one commit; return the seconds."""
         request = {"warehouse": warehouse, "query": "write", "table": table, "source": source}
         return float(self._ask(request)["seconds"])
 

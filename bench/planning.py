@@ -46,7 +46,7 @@ KIB_PER_MIB = 1024
 
 
 def made(folder: Path, files: int, partitions: int, form: str = "parquet") -> str:
-    """Makes a table whose newest snapshot names so many files, which are not there; returns its path."""
+    """Make a table whose newest snapshot names so many files, which are not there; return its path."""
     shutil.rmtree(folder, ignore_errors=True)
     options = {"file.format": form}
     table = morrow.Catalog(folder).create_table("db.t", SCHEMA, partition_keys=["p"], options=options)
@@ -55,7 +55,7 @@ def made(folder: Path, files: int, partitions: int, form: str = "parquet") -> st
 
 
 def fill(table: morrow.Table, files: int, partitions: int) -> None:
-    """Gives a new table a snapshot that names so many files, which are not there."""
+    """Give a new table a snapshot that names so many files, which are not there."""
     table.append(pl.DataFrame({"id": [1], "p": [1], "a": [0.5], "s": ["x"]}, schema_overrides={"p": pl.Int32}))
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
@@ -82,7 +82,7 @@ def fill(table: morrow.Table, files: int, partitions: int) -> None:
 
 
 def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, partitions: int) -> pl.DataFrame:
-    """Returns entries of files of these numbers, with the statistics of one that is there."""
+    """Return entries of files of these numbers, with the statistics of one that is there."""
     values = pl.Series((numbers % partitions).astype(np.int32))
     stored = encode_columns([values], [field.type for field in table._target().partition_fields])
     writer, arity, ending = uuid.uuid4(), ARITY.pack(1), Path(like["_FILE_NAME"][0]).suffix
@@ -106,7 +106,7 @@ class Taken:
 
 
 def measure(path: str) -> Taken:
-    """Plans a read of the table."""
+    """Plan a read of the table."""
     before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
     plan = morrow.open(path).scan().plan
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -115,7 +115,7 @@ def measure(path: str) -> Taken:
 
 
 def measure_spark(path: str, master: str) -> Taken:
-    """Plans a read of the table by Spark; `cpu` and `memory` are those of the driver's Python."""
+    """Plan a read of the table by Spark; `cpu` and `memory` are those of the driver's Python."""
     spark = morrow.spark.session(master=master)
     gateway = spark.sparkContext._gateway.proc.pid
     before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
@@ -126,7 +126,7 @@ def measure_spark(path: str, master: str) -> Taken:
 
 
 def taken(path: str, *, spark: bool, master: str = LOCAL) -> Taken:
-    """Plans a read of the table in a process of its own."""
+    """Plan a read of the table in a process of its own."""
     how = ["--spark", "--master", master] if spark else []
     command = [sys.executable, "-m", "bench.planning", *how, "--of", path]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -134,7 +134,7 @@ def taken(path: str, *, spark: bool, master: str = LOCAL) -> Taken:
 
 
 def _memory(process: int | str = "self") -> float:
-    """Returns the most memory that a process has taken, in MiB. (What `resource` tells includes its parent's.)"""
+    """Return the most memory that a process has taken, in MiB. (What `resource` tells includes its parent's.)"""
     status = Path(f"/proc/{process}/status").read_text().splitlines()
     (line,) = (line for line in status if line.startswith("VmHWM:"))
     return int(line.split()[1]) / KIB_PER_MIB

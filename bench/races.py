@@ -69,7 +69,7 @@ def race(
     warm: int = 0,
     fsync: bool = True,
 ) -> Outcome:
-    """Lets `processes` of `engine` make `commits` commits each to a new table `db.t` of a warehouse.
+    """Let `processes` of `engine` make `commits` commits each to a new table `db.t` of a warehouse.
 
     `warm`: each makes so many before the race, of rows with negative ids. Without `fsync` Morrow waits for no disk.
     """

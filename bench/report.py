@@ -80,13 +80,13 @@ def _row(benchmark: dict[str, Any]) -> Row:
 
 
 def _title(name: str) -> str:
-    """Turns ids into titles: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in the section "dv codec"."""
+    """Turn ids into titles: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in the section "dv codec"."""
     name = re.sub(r".*?test_(\w+)\.py::.*", r"\1", name)
     return re.sub(r"[\[\]_]+", " ", name.removeprefix("test_")).strip()
 
 
 def markdown(report: Report) -> str:
-    """Returns the whole of RESULTS.md."""
+    """Return the whole of RESULTS.md."""
     texts = ["\n".join(_section(section, rows)) for section, rows in report.sections.items()]
     head = [
         "# What was measured",
@@ -101,7 +101,7 @@ def markdown(report: Report) -> str:
 
 
 def _standing(head: str, texts: Sequence[str]) -> str:
-    """Returns the head of the report: the ratios that matter, and the bounds that these sections do not meet."""
+    """Return the head of the report: the ratios that matter, and the bounds that these sections do not meet."""
     outcomes = [outcome for text in texts for outcome in _outcomes(text)]
     missed = [f"- {said}" for said, met in outcomes if not met]
     kept = head.partition(NOT_MET)[0].partition(AT_A_GLANCE)[0].rstrip("\n")
@@ -114,7 +114,7 @@ def _standing(head: str, texts: Sequence[str]) -> str:
 
 
 def _outcomes(text: str) -> list[tuple[str, bool]]:
-    """Returns for each row that has a bound its result and whether the bound is met.
+    """Return for each row that has a bound its result and whether the bound is met.
 
     They are read off the table, since sections are measured in several runs.
     """
@@ -127,7 +127,7 @@ def _outcomes(text: str) -> list[tuple[str, bool]]:
 
 
 def _parsed(text: str) -> tuple[str, list[dict[str, str]]]:
-    """Returns the title of a section and the rows of its table, by the heads of the columns."""
+    """Return the title of a section and the rows of its table, by the heads of the columns."""
     title = text.partition("\n")[0].removeprefix(HEADING)
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return title, [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
@@ -187,12 +187,12 @@ def _is_drawn(rows: Sequence[Row]) -> bool:
 
 
 def _is_curve(rows: Sequence[Row]) -> bool:
-    """Returns whether rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
+    """Return whether rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
     return len(rows) > 1 and all("curve" in row for row in rows)
 
 
 def growth(rows: Sequence[Row]) -> str:
-    """Returns what a curve shows: its ends, its fitted exponent, and where it is steeper than linear."""
+    """Return what a curve shows: its ends, its fitted exponent, and where it is steeper than linear."""
     low, high = rows[0], rows[-1]
     low_at, high_at = (row["curve"]["at"] for row in (low, high))
     ends = f"From {low_at:g} to {high_at:g} {low['curve']['axis']}: Morrow {_change(low, high, 'value')}"
@@ -213,7 +213,7 @@ STEEP = 1.15
 
 
 def _slopes(name: str, rows: Sequence[Row], which: str) -> str:
-    """Returns the exponent of time over size, fitted to all points, and the steps whose own is steeper than linear."""
+    """Return the exponent of time over size, fitted to all points, and the steps whose own is steeper than linear."""
     x = [math.log(row["curve"]["at"]) for row in rows]
     y = [math.log(row[which]) for row in rows]
     fitted = statistics.linear_regression(x, y).slope
@@ -237,7 +237,7 @@ def slug(section: str) -> str:
 
 
 def write(report: Report, folder: Path) -> None:
-    """Writes RESULTS.md and plots/ in `folder`; removes plots of sections that are gone."""
+    """Write RESULTS.md and plots/ in `folder`; removes plots of sections that are gone."""
     (folder / "RESULTS.md").write_text(markdown(report))
     for old in (folder / "plots").glob("*.svg"):
         old.unlink()
@@ -245,7 +245,7 @@ def write(report: Report, folder: Path) -> None:
 
 
 def update(report: Report, folder: Path) -> None:
-    """Replaces the sections of RESULTS.md by those of `report` with the same names; new ones go to the end.
+    """Replace the sections of RESULTS.md by those of `report` with the same names; new ones go to the end.
 
     What is said of bounds before the first section is said of all sections anew.
     """

@@ -35,7 +35,7 @@ def keys(path: str) -> Callable[[], object]:
 
 
 def upsert(path: str) -> Callable[[], object]:
-    """Copies the table, and returns an upsert of rows that it has into the copy."""
+    """Copy the table, and return an upsert of rows that it has into the copy."""
     copy = Path(tempfile.mkdtemp()) / "warehouse" / "db.db" / "t"
     shutil.copytree(path, copy)
     table = morrow.open(copy)

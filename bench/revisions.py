@@ -68,7 +68,7 @@ class Verdict:
 
     @classmethod
     def of(cls, this: Sequence[float], other: Sequence[float]) -> Verdict:
-        """Compares the seconds of rounds, of which the i-th of both were measured side by side."""
+        """Compare the seconds of rounds, of which the i-th of both were measured side by side."""
         ratios = np.array(this) / np.array(other)
         drawn = np.random.default_rng(0).choice(ratios, (RESAMPLES, len(ratios)))
         low, high = np.quantile(np.median(drawn, axis=1), [OUTSIDE / 2, 1 - OUTSIDE / 2])
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def works(words: str) -> list[Work]:
-    """Lists what is measured, where all `words` are in its name."""
+    """List what is measured, where all `words` are in its name."""
     found = [Work(table, action, first) for table in TABLES for action in READS for first in (True, False)]
     found += [Work(table, KEYS, first) for table in TABLES if table != COMPOSITE for first in (True, False)]
     found += [Work(table, UPSERT, True) for table in UPSERTED]
@@ -84,7 +84,7 @@ def works(words: str) -> list[Work]:
 
 
 def unpacked(revision: str) -> Path:
-    """Returns a folder with the files of a revision, made once.
+    """Return a folder with the files of a revision, made once.
 
     Raises:
         SystemExit: git knows no such revision.
@@ -149,7 +149,7 @@ def workers(*roots: Path) -> Iterator[list[Worker]]:
 
 
 def compared(this: Worker, other: Worker, work: Work, path: str, rounds: int) -> Verdict:
-    """Measures the work in turns; who comes first changes with each round. A round to warm up is not counted."""
+    """Measure the work in turns; who comes first changes with each round. A round to warm up is not counted."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for side in (0, 1) if number % 2 else (1, 0):

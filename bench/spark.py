@@ -37,7 +37,7 @@ def session(master: str, **settings: object) -> SparkSession:
 
 
 def full(frame: DataFrame) -> None:
-    """Reads every column of every row into Spark's noop sink."""
+    """Read every column of every row into Spark's noop sink."""
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -51,7 +51,7 @@ QUERIES: dict[str, Callable[[DataFrame], object]] = {"full": full, "sum": count_
 
 
 def plain(spark: SparkSession, table: Table) -> DataFrame:
-    """Reads the rows of all files as Spark itself does: nothing is merged, no row is dead.
+    """Read the rows of all files as Spark itself does: nothing is merged, no row is dead.
 
     Spark is told the columns, so that it need not look for them in a file: what remains is the scan.
     """
@@ -59,7 +59,7 @@ def plain(spark: SparkSession, table: Table) -> DataFrame:
 
 
 def columns(table: Table) -> str:
-    """Returns the columns of a table as a schema in Spark's text form."""
+    """Return the columns of a table as a schema in Spark's text form."""
     fields = json.loads(Path(table.path, "schema", "schema-0").read_text())["fields"]
     kinds = {field["name"]: field["type"].removesuffix(" NOT NULL") for field in fields}
     return ", ".join(f"{name} {SPARK_KINDS.get(kind, kind)}" for name, kind in kinds.items())

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def put(table: Table, name: str, options: Mapping[str, str]) -> None:
-    """Puts all files of a table below the prefix `name` of the bucket."""
+    """Put all files of a table below the prefix `name` of the bucket."""
     client = client_of(dict(options))
     for file in Path(table.path).rglob("*"):
         if file.is_file():
@@ -60,7 +60,7 @@ def put(table: Table, name: str, options: Mapping[str, str]) -> None:
 def seconds_of(
     spark: SparkSession, table: Table, name: str, options: Mapping[str, str], rounds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Returns seconds of every round by query and reader: "scan", "first" and "again"."""
+    """Return seconds of every round by query and reader: "scan", "first" and "again"."""
     files = [f"s3a://{BUCKET}/{name}/{Path(file).relative_to(table.path)}" for file in table.files]
     storage = {**options, "allow_http": "true"}
     found: dict[str, dict[str, list[float]]] = {}

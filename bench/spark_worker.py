@@ -41,7 +41,7 @@ WARM, WARMUPS = "bigint", 2
 
 
 def processes(root: int) -> Iterator[tuple[str, int]]:
-    """Returns role and resident bytes of every process under `root`, that one included."""
+    """Return role and resident bytes of every process under `root`, that one included."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -127,7 +127,7 @@ def in_turns(
 
 
 def memory_of(spark: SparkSession, table: Table) -> dict[str, Any]:
-    """Returns the most bytes held by each role during all queries, by Morrow alone."""
+    """Return the most bytes held by each role during all queries, by Morrow alone."""
     morrow.clear_caches()
     with Sampler() as sampler:
         for run in sparks.QUERIES.values():

@@ -53,7 +53,7 @@ class Table:
     live_rows: int
 
     def beside(self, folder: str) -> str:
-        """Returns a folder beside the warehouse."""
+        """Return a folder beside the warehouse."""
         return str(Path(self.warehouse).parent / folder)
 
 
@@ -176,7 +176,7 @@ QUICK_DIVISOR = 10
 
 
 def make(name: str, *, quick: bool = False) -> Table:
-    """Returns the table of this name, written first if it is not there."""
+    """Return the table of this name, written first if it is not there."""
     home = HOME / ("quick" if quick else "full") / name
     about = home / "about.json"
     generation = SPECS[name].generation if name in SPECS else GENERATION
@@ -207,7 +207,7 @@ def _found(home: Path, live_rows: int) -> Table:
 
 
 def write(spec: Spec, path: Path) -> int:
-    """Writes the table; returns how many rows are alive."""
+    """Write the table; return how many rows are alive."""
     fields = list(data.fields(spec.key).items())
     table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
     updates, marked = [], []
@@ -234,7 +234,7 @@ def write(spec: Spec, path: Path) -> int:
 
 
 def write_by(name: str, spec: Spec, path: Path) -> int:
-    """Has one of `written.WRITERS` write the base and the updates, each a commit; returns how many rows are alive."""
+    """Have one of `written.WRITERS` write the base and the updates, each a commit; return how many rows are alive."""
     base = data.base_ids(0, spec.rows)
     updates = [spec.update(number) for number in range(spec.updates)]
     written.WRITERS[name](path.parents[1], [data.rows(base, spec.key, seed=0), *(rows for _, rows in updates)])
@@ -242,7 +242,7 @@ def write_by(name: str, spec: Spec, path: Path) -> int:
 
 
 def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:
-    """Writes one file of the rows in each bucket."""
+    """Write one file of the rows in each bucket."""
     buckets = compute_buckets([rows["id"]], [BigIntType()], spec.buckets) if spec.buckets > 1 else np.zeros(rows.height)
     return [
         table.write_file(
@@ -258,7 +258,7 @@ def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: 
 
 
 def write_many_files(path: Path, partitions: int, buckets: int) -> int:
-    """Writes metadata of `partitions` x `buckets` x 10 files that do not exist; returns 0 rows.
+    """Write metadata of `partitions` x `buckets` x 10 files that do not exist; return 0 rows.
 
     Files of the top level divide the keys of their bucket, files of level 0 overlap all of them.
     """

@@ -60,14 +60,14 @@ def interpreter(library: str) -> Path:
 
 
 def lines_of(library: str) -> dict[str, int]:
-    """Counts the lines of each task's function."""
+    """Count the lines of each task's function."""
     source = (HERE / "tasks" / f"{library}.py").read_text()
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     return {node.name: (node.end_lineno or node.lineno) - node.body[0].lineno + 1 for node in functions}
 
 
 def measured(library: str) -> dict[str, Answer]:
-    """Runs the tasks in the environment of a library."""
+    """Run the tasks in the environment of a library."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH" or library == "morrow"}
         command = [str(interpreter(library)), str(HERE / "tasks" / "worker.py"), library, folder]
@@ -93,7 +93,7 @@ def cell(answer: Answer, lines: int) -> str:
 
 
 def page(found: Mapping[str, Mapping[str, Answer]], versions: Mapping[str, str]) -> str:
-    """Returns the page: one row for each task, one column for each library, and why some have none."""
+    """Return the page: one row for each task, one column for each library, and why some have none."""
     names = [f"{library} {versions[library]}".strip() for library in found]
     counted = {library: lines_of(library) for library in found}
     rows = [

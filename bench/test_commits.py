@@ -47,7 +47,7 @@ SUM = (pl.len(), pl.col("amount").sum())
 
 
 def cpu(action: Callable[[], object]) -> float:
-    """Returns the CPU seconds of all threads that the action takes."""
+    """Return the CPU seconds of all threads that the action takes."""
     began = time.process_time()
     kept = action()
     took = time.process_time() - began
@@ -64,7 +64,7 @@ class Growing:
         self.spec = SPECS[name].scaled(divisor)
 
     def commit(self, rows: int) -> None:
-        """Upserts rows, a fifth of them new, as the table's updates are."""
+        """Upsert rows, a fifth of them new, as the table's updates are."""
         self.commits += 1
         ids = data.update_ids(self.spec.rows, rows, seed=1_000 + self.commits)
         update = data.rows(ids, self.spec.key, seed=2_000 + self.commits)
@@ -91,7 +91,7 @@ def growing(table: Tables, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
 
 def after_commits(table: Growing, rows: int, commits: int) -> tuple[Measured, Measured]:
-    """Measures a full read, and count and sum, in turns the first one after a commit."""
+    """Measure a full read, and count and sum, in turns the first one after a commit."""
     found = {
         "full read": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),
         "count and sum": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),

@@ -55,7 +55,7 @@ each_cell = pytest.mark.parametrize(
 
 
 def random_mask(rows: int, rate: float) -> Mask:
-    """Makes `rows` booleans, `rate` of them true, in batches, so that nothing larger than the mask exists."""
+    """Make `rows` booleans, `rate` of them true, in batches, so that nothing larger than the mask exists."""
     random = np.random.default_rng(rows)
     mask = np.empty(rows, np.bool_)
     for first in range(0, rows, BATCH):
@@ -105,7 +105,7 @@ def test_mask_to_bytes(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 
 @pytest.mark.long
 def test_mask_to_bytes_against_a_bulk_add_of_numpy_positions(benchmark: BenchmarkFixture) -> None:
-    """Calls pyroaring as most people would: `BitMap(positions)` with the positions as a numpy array."""
+    """Call pyroaring as most people would: `BitMap(positions)` with the positions as a numpy array."""
     rows, rate = 200_000_000, 0.8
     mask = random_mask(rows, rate)
     positions = np.flatnonzero(mask).astype(np.uint32)
@@ -171,7 +171,7 @@ def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 @pytest.mark.parametrize("rows", [400_000, 4_000_000])
 @pytest.mark.parametrize("rate", [0.001, 0.01])
 def test_bytes_of_sparse_vectors_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
-    """Measures few dead rows, in array containers; pyroaring checks nothing here (decision 20 in docs/decisions)."""
+    """Measure few dead rows, in array containers; pyroaring checks nothing here (decision 20 in docs/decisions)."""
     mask = np.random.default_rng(rows).random(rows) < rate
     data = to_bytes(mask)
     bitmap = data[9:-4]

@@ -104,7 +104,7 @@ def expiry(benchmark: BenchmarkFixture, section: str, home: Path, live: int, cha
 
 
 def replaced_files(home: Path, live: int, changed: int, snapshots: int) -> Path:
-    """Makes a table of `live` files, and a history in which every snapshot replaces `changed` small ones."""
+    """Make a table of `live` files, and a history in which every snapshot replaces `changed` small ones."""
     table = morrow.Catalog(home).create_table("db.t", schema="id BIGINT", options=TABLE)
     folder = Path(table.path)
     (folder / "bucket-0").mkdir()
@@ -174,7 +174,7 @@ def test_travel_by_time(benchmark: BenchmarkFixture, home: Path, scale: int, cou
 
 
 def long_history(home: Path, count: int) -> morrow.Table:
-    """Makes a table with `count` snapshots, a second apart."""
+    """Make a table with `count` snapshots, a second apart."""
     table = morrow.Catalog(home).create_table("db.t", schema="id BIGINT")
     first = table.append({"id": [1]})
     assert first is not None

@@ -56,7 +56,7 @@ def rows(first: int, count: int) -> pl.DataFrame:
 
 
 def count(benchmark: BenchmarkFixture, server: S3Server, what: str, work: Callable[[], object], bound: int) -> None:
-    """Records the round trips that wait for one another, and how long they take."""
+    """Record the round trips that wait for one another, and how long they take."""
     rounds: list[float] = []
     requests: list[int] = []
     times: list[float] = []

@@ -63,14 +63,14 @@ def _measured(
     *,
     rounds: int = 3,
 ) -> None:
-    """Measures a point of a curve: a first read, beside the baseline."""
+    """Measure a point of a curve: a first read, beside the baseline."""
     given = None if baseline is None else (baseline[0], timed(baseline[1]))
     compare(benchmark, section, f"{at:,} {axis}", subject, baseline=given, before=morrow.clear_caches, rounds=rounds)
     benchmark.extra_info["curve"] = {"at": at, "axis": axis, "each": axis.removesuffix("s")}
 
 
 def _keyed(home: Path, rows: int) -> morrow.Table:
-    """Makes a table whose base is one sorted run, with an update of some keys on top."""
+    """Make a table whose base is one sorted run, with an update of some keys on top."""
     table = morrow.Catalog(home).create_table(
         "db.t",
         schema="id BIGINT, a DOUBLE, b BIGINT, s STRING",
@@ -106,7 +106,7 @@ def test_rows(benchmark: BenchmarkFixture, home: Path, divisor: int, rows: int) 
 
 
 def _wide(home: Path, count: int, columns: int, rows: int) -> morrow.Table:
-    """Makes an append table of so many partitions of one file."""
+    """Make an append table of so many partitions of one file."""
     names = [f"c{number}" for number in range(columns)]
     schema = ", ".join(["p INT", *(f"{name} {'DOUBLE' if i % 2 else 'BIGINT'}" for i, name in enumerate(names))])
     table = morrow.Catalog(home).create_table("db.t", schema=schema, partition_keys=["p"])
@@ -117,7 +117,7 @@ def _wide(home: Path, count: int, columns: int, rows: int) -> morrow.Table:
 
 
 def _small_files(home: Path, count: int) -> morrow.Table:
-    """Makes an append table of so many files, in one commit."""
+    """Make an append table of so many files, in one commit."""
     table = morrow.Catalog(home).create_table("db.t", schema="id BIGINT, a DOUBLE, b BIGINT, s STRING")
     user, messages = "scale", []
     for number in range(count):

@@ -96,7 +96,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def progress(request: pytest.FixtureRequest) -> None:
-    """Prints a line for each test, since a run takes some minutes."""
+    """Print a line for each test, since a run takes some minutes."""
     plugins = request.config.pluginmanager
     with plugins.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n{request.node.name} ", end="", flush=True)
@@ -140,7 +140,7 @@ def test_read(
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_read_again(benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, engine: str, query: str) -> None:
-    """Measures with masks and metadata cached, as in a session that reads a table twice."""
+    """Measure with masks and metadata cached, as in a session that reads a table twice."""
     data = table(ENGINES[engine][0])
     compare(
         benchmark,
@@ -207,7 +207,7 @@ def rounds_told(row: Measured) -> str:
 
 
 def large_rows(engine: str, query: str, rows: list[Measured]) -> list[Measured]:
-    """Records what was measured against the scan and against Java Paimon in the sections of large tables."""
+    """Record what was measured against the scan and against Java Paimon in the sections of large tables."""
     scan, java = rows
     what = f"{engine}: {QUERIES[query]}, first"
     sections = f"Spark, {LARGE} million rows: the scan of Parquet", f"Spark, {LARGE} million rows: Java Paimon"
@@ -228,7 +228,7 @@ def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
 @pytest.mark.peers
 @pytest.mark.parametrize("into", ["an empty table", "as many rows"])
 def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop, peer: Peers, into: str) -> None:
-    """Writes the rows in no order to a Parquet file; every second key is one that the table has, if it has any."""
+    """Write the rows in no order to a Parquet file; every second key is one that the table has, if it has any."""
     rows = workshop.base()
     source = workshop.folder.with_suffix(".parquet")
     rows.write_parquet(source, row_group_size=tables.ROW_GROUP)
@@ -286,7 +286,7 @@ def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
 @pytest.mark.long
 @pytest.mark.parametrize("executors", EXECUTOR_COUNTS)
 def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) -> None:
-    """Processes of their own with one core each."""
+    """Process of their own with one core each."""
     (answer,) = benchmark.pedantic(drive, ([f"spark_{EXECUTOR_TABLE}"], executors, EXECUTOR_ROUNDS), rounds=1)
     put(
         benchmark,
@@ -306,7 +306,7 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
 
 @pytest.mark.long
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
-    """Measures a full read and count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
+    """Measure a full read and count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
     answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)
     rows = []
     for role, most in MOST_HELD.items():
@@ -321,7 +321,7 @@ def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
 @pytest.mark.peers
 @pytest.mark.parametrize("name", [name for names in ENGINES.values() for name in names[:1]])
 def test_java_reads_the_same_rows(spark: SparkSession, peer: Peers, name: str) -> None:
-    """Checks that the reads return the same rows: else the times would mean nothing."""
+    """Check that the reads return the same rows: else the times would mean nothing."""
     data = tables.make(name, quick=True)
     rows, total = sparks.count_and_sum(morrow.spark.read(spark, data.path))
     answer = peer("paimon-spark").read(data.warehouse, "sum", "amount")

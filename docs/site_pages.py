@@ -45,7 +45,7 @@ LINK = re.compile(r"\[(?P<text>[^\]\n]*(?:\n[^\]\n]*)?)\]\((?P<path>[^)#:\s]+)(?
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages and the plots that they show."""
+    """Add the pages and the plots that they show."""
     for source, target in PAGES.items():
         files.append(File.generated(config, target, content=(ROOT / source).read_text()))
     files.append(File.generated(config, "layouts.md", content=layouts()))
@@ -55,7 +55,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 (mkdocs passes it by name)
-    """Turns links of a page to the site's places; of a link to a file that the site lacks, the text stays."""
+    """Turn links of a page to the site's places; of a link to a file that the site lacks, the text stays."""
     here = page.file.src_uri
     source = next((path for path, target in PAGES.items() if target == here), f"docs/{here}")
 
@@ -70,7 +70,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def layouts() -> str:
-    """Returns the page of byte layouts, in Markdown."""
+    """Return the page of byte layouts, in Markdown."""
     lines = ["# Byte layouts", "", "What Morrow reads and writes by itself, as the modules that do it describe it."]
     for title, module in FORMATS:
         text = ast.get_docstring(ast.parse((ROOT / "engine" / "format" / f"{module}.py").read_text())) or ""
@@ -80,7 +80,7 @@ def layouts() -> str:
 
 
 def in_site(path: str) -> str:
-    """Returns the path in the site of a path in the tree."""
+    """Return the path in the site of a path in the tree."""
     if path.startswith(PLOTS):
         return path.removeprefix("bench/")
     return PAGES.get(path, path.removeprefix("docs/"))

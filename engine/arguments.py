@@ -18,7 +18,7 @@ NUL = "\0"
 
 
 def check_text(value: str, what: str) -> str:
-    """Returns `value` after checking that it is text that can be stored.
+    """Return `value` after checking that it is text that can be stored.
 
     Raises:
         InvalidArgument: something else, text with lone surrogates, which UTF-8 does not have, or with NUL, at which
@@ -36,19 +36,19 @@ def check_text(value: str, what: str) -> str:
 
 
 def is_name(value: object) -> TypeGuard[str]:
-    """Returns whether a value is text that a file, a column or an Arrow field can be called, as `check_text` checks
+    """Return whether a value is text that a file, a column or an Arrow field can be called, as `check_text` checks
     it.
     """
     return isinstance(value, str) and NUL not in value and (value.isascii() or not any(map(is_surrogate, value)))
 
 
 def is_surrogate(character: str) -> bool:
-    """Returns whether a character is half of a pair, which UTF-8 does not have."""
+    """Return whether a character is half of a pair, which UTF-8 does not have."""
     return "\ud800" <= character <= "\udfff"
 
 
 def check_texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
-    """Returns one text or several as a tuple; None gives an empty tuple. Raises `InvalidArgument`."""
+    """Return one text or several as a tuple; None gives an empty tuple. Raises `InvalidArgument`."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def check_texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]
 
 
 def check_mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
-    """Returns a mapping whose names the caller checks; None gives an empty one. Raises `InvalidArgument`."""
+    """Return a mapping whose names the caller checks; None gives an empty one. Raises `InvalidArgument`."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def check_mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
 
 
 def check_instance(value: V, kind: type | tuple[type, ...], what: str) -> V:
-    """Returns `value` after checking that it is of this kind (a bool is no number). Raises `InvalidArgument`."""
+    """Return `value` after checking that it is of this kind (a bool is no number). Raises `InvalidArgument`."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         named = " or ".join(one.__name__ for one in kinds)

@@ -24,7 +24,7 @@ OWN_PREFIX = KEY_PREFIX + KEY_PREFIX
 
 
 def reserve_name(*words: object) -> str:
-    """Returns a name of Morrow's own. The first word says what it names, and only the last one may be a user's."""
+    """Return a name of Morrow's own. The first word says what it names, and only the last one may be a user's."""
     return OWN_PREFIX + "_".join(map(str, words))
 
 
@@ -98,37 +98,37 @@ FAILED = reserve_name("failed")
 
 
 def is_pattern(name: str) -> bool:
-    """Returns whether Polars takes the name for a pattern."""
+    """Return whether Polars takes the name for a pattern."""
     return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def col(name: str) -> pl.Expr:
-    """Returns the column with exactly this name."""
+    """Return the column with exactly this name."""
     return cs.by_name(name).as_expr() if is_pattern(name) else pl.col(name)
 
 
 def cols(names: Iterable[str]) -> list[pl.Expr]:
-    """Returns the columns with exactly these names."""
+    """Return the columns with exactly these names."""
     return [col(name) for name in names]
 
 
 def get_series(frame: pl.DataFrame, name: str) -> pl.Series:
-    """Returns the column with this name as a series whose methods work, see `clear_pattern_name`."""
+    """Return the column with this name as a series whose methods work, see `clear_pattern_name`."""
     return clear_pattern_name(frame.get_column(name))
 
 
 def clear_pattern_name(column: pl.Series) -> pl.Series:
-    """Returns the series, unnamed if its name is a pattern: many methods of series look themselves up by name."""
+    """Return the series, unnamed if its name is a pattern: many methods of series look themselves up by name."""
     return column.alias("") if is_pattern(column.name) else column
 
 
 def select_exactly(*names: str) -> cs.Selector:
-    """Returns the columns with exactly these names, for functions that take no expressions (``drop``)."""
+    """Return the columns with exactly these names, for functions that take no expressions (``drop``)."""
     return cs.by_name(*names)
 
 
 def get_member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
-    """Returns the member `name` of rows whose members are `names`, in order."""
+    """Return the member `name` of rows whose members are `names`, in order."""
     if not is_pattern(name):
         return row.struct.field(name)
     # Polars selects members neither by literal name nor by number here, so the members are renamed.
@@ -137,7 +137,7 @@ def get_member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
 
 
 def find_free_name(wanted: str, taken: Iterable[str]) -> str:
-    """Returns `wanted`, with underscores appended until it equals no name of `taken` in any case."""
+    """Return `wanted`, with underscores appended until it equals no name of `taken` in any case."""
     folded = {each for name in taken for each in (name.casefold(), name.lower())}
     while wanted.casefold() in folded or wanted.lower() in folded:
         wanted += "_"

@@ -31,7 +31,7 @@ CATALOGS = "morrow.catalogs"
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Returns the object that an installed package registered under this name; None when there is none.
+    """Return the object that an installed package registered under this name; None when there is none.
 
     Raises:
         Unsupported: several packages claim the name, or the object does not load.
@@ -52,7 +52,7 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def load_plugin_of(group: str, name: str, kind: type[T]) -> T | None:
-    """Returns `load_plugin`, which must be of this class.
+    """Return `load_plugin`, which must be of this class.
 
     Raises:
         Unsupported: as `load_plugin`, or it is something else.
@@ -70,7 +70,7 @@ def _load_cached_plugin(group: str, name: str, path: tuple[str, ...]) -> Any:  #
 
 @contextmanager
 def require_extra(what: str, module: str, extra: str) -> Iterator[None]:
-    """Runs imports of `module`, which the extra of this name brings.
+    """Run imports of `module`, which the extra of this name brings.
 
     Raises:
         Unsupported: `module` is not installed; the hint has the command.

@@ -24,23 +24,23 @@ MAX_SMALL_ROWS = 1 << 8
 
 
 def deduplicate_values(column: pl.Series) -> pl.Series:
-    """Returns each value of a column once, in any order."""
+    """Return each value of a column once, in any order."""
     return column[:1] if column.n_unique() == 1 else column.unique()
 
 
 def filter_rows(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
-    """Returns the rows for which a mask without nulls is true: the frame itself where that are all."""
+    """Return the rows for which a mask without nulls is true: the frame itself where that are all."""
     return frame if mask.all() else frame.filter(mask)
 
 
 def select_columns(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Returns those of these columns that a frame has, in their order; no query runs."""
+    """Return those of these columns that a frame has, in their order; no query runs."""
     there = frozenset(frame.columns)
     return frame[[name for name in names if name in there]]
 
 
 def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Returns the rows of frames of one schema, at least one of them, one after another; no value is copied."""
+    """Return the rows of frames of one schema, at least one of them, one after another; no value is copied."""
     return reduce(pl.DataFrame.vstack, frames)
 
 
@@ -51,7 +51,7 @@ _first: int | None = None
 
 
 def check_process() -> None:
-    """Notes that this process runs queries.
+    """Note that this process runs queries.
 
     Raises:
         Unsupported: it was forked from one that has run some.

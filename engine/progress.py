@@ -74,7 +74,7 @@ _running: Work | None = None
 
 
 def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
-    """Counts what was done of the work that is shown; without any, does nothing."""
+    """Count what was done of the work that is shown; without any, does nothing."""
     work = _running
     if work is not None:
         with _lock:
@@ -84,7 +84,7 @@ def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
 
 
 def expect(*, rows: int = 0) -> None:
-    """Tells how many more rows there are to do, where that comes out on the way."""
+    """Tell how many more rows there are to do, where that comes out on the way."""
     work = _running
     if work is not None:
         with _lock:
@@ -93,7 +93,7 @@ def expect(*, rows: int = 0) -> None:
 
 @contextmanager
 def show_progress(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
-    """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.
+    """Show work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.
 
     Yields whether it is this work that is shown, not one that it is a part of, and not nothing.
     """
@@ -120,7 +120,7 @@ def show_progress(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]
 
 
 def track_calls(what: str) -> Callable[[F], F]:
-    """Shows calls of a function as work; the rows of its first argument are all there is, where it tells them."""
+    """Show calls of a function as work; the rows of its first argument are all there is, where it tells them."""
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -136,7 +136,7 @@ def track_calls(what: str) -> Callable[[F], F]:
 
 
 def is_shown() -> bool:
-    """Returns whether somebody looks: a terminal or a notebook, and the switch is not off."""
+    """Return whether somebody looks: a terminal or a notebook, and the switch is not off."""
     if os.environ.get(SWITCH, "").strip().lower() in OFF:
         return False
     if _is_notebook():
@@ -154,7 +154,7 @@ def _is_notebook() -> bool:
 
 
 def _show(work: Work, ended: threading.Event) -> None:
-    """Shows the work until it has ended; an error here ends the display and nothing else."""
+    """Show the work until it has ended; an error here ends the display and nothing else."""
     if ended.wait(MIN_SHOWN_SECONDS):
         return
     from rich.console import Console

@@ -56,7 +56,7 @@ _lock = Lock()
 
 
 def register_secrets(options: Mapping[str, str] | None = None, *, url: str = "") -> None:
-    """Registers the secrets among options of a store, and the password in its URL: they are hidden from now on."""
+    """Register the secrets among options of a store, and the password in its URL: they are hidden from now on."""
     found = [value for key, value in (options or {}).items() if is_secret(key) and isinstance(value, str)]
     for text in (url, *(options or {}).values()):
         if isinstance(text, str):
@@ -70,41 +70,41 @@ def register_secrets(options: Mapping[str, str] | None = None, *, url: str = "")
 
 
 def is_secret(name: str) -> bool:
-    """Returns whether an option or environment variable of this name holds a secret."""
+    """Return whether an option or environment variable of this name holds a secret."""
     return re.search(SECRET_NAME, name) is not None and re.search(OF_COLUMN, name) is None
 
 
 def hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns options for display, by name; values that are secrets by their name and passwords in URLs are hidden."""
+    """Return options for display, by name; values that are secrets by their name and passwords in URLs are hidden."""
     return {key: HIDDEN if is_secret(key) else redact_text(value) for key, value in sorted(options.items())}
 
 
 def clean_text(text: str) -> str:
-    """Returns the text without secrets and terminal control characters. Harmless text is unchanged."""
+    """Return the text without secrets and terminal control characters. Harmless text is unchanged."""
     return escape_controls(redact_text(text))
 
 
 def clean_lines(text: str) -> str:
-    """Returns Morrow's own lines with line breaks kept, each of them `clean_text`."""
+    """Return Morrow's own lines with line breaks kept, each of them `clean_text`."""
     return "\n".join(map(clean_text, text.split("\n")))
 
 
 def escape_to_line(text: str) -> str:
-    """Returns the text on one line, secrets left as they are: a value in a table for display."""
+    """Return the text on one line, secrets left as they are: a value in a table for display."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def escape_controls(text: str) -> str:
-    """Returns the text with control characters, directional overrides and lone surrogates as escapes."""
+    """Return the text with control characters, directional overrides and lone surrogates as escapes."""
     if text.isprintable():
         return text
     return re.sub(NEXT_LINE, "\n  ", re.sub(UNPRINTABLE, _escape_match, text))
 
 
 def redact_text(text: str) -> str:
-    """Returns the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
+    """Return the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
     if "=" in text or ":" in text or len(text.split(None, 1)) > 1:  # as all that the patterns find; a path has none
         text = re.sub(_USERINFO, _hide_password, text)
         text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
@@ -119,7 +119,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_error(error: E) -> E:
-    """Returns another library's error without secrets in its messages and notes: it may be the cause of one of ours.
+    """Return another library's error without secrets in its messages and notes: it may be the cause of one of ours.
 
     Its own chain of causes is cleaned too.
     """
@@ -151,7 +151,7 @@ class RedactingLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def get_logger(name: str) -> RedactingLogger:
-    """Returns the logger of this name, for messages that contain text from tables."""
+    """Return the logger of this name, for messages that contain text from tables."""
     return RedactingLogger(logging.getLogger(name))
 
 
@@ -166,7 +166,7 @@ def _list_known_secrets() -> Iterable[str]:
 
 
 def _is_findable(secret: str) -> bool:
-    """Returns whether a secret is searched for by itself: it is long enough, and not a word such as "password".
+    """Return whether a secret is searched for by itself: it is long enough, and not a word such as "password".
 
     A test store whose secret is "secret" would otherwise remove that word from every message; its value is still hidden
     where its option names it.
@@ -191,19 +191,19 @@ def _hide_value(found: re.Match[str]) -> str:
 
 
 def list_public_names(value: object) -> list[str]:
-    """Returns the attributes that users call, sorted: what ``dir`` and completion show."""
+    """Return the attributes that users call, sorted: what ``dir`` and completion show."""
     return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
 
 
 def format_columns(names: Iterable[str]) -> str:
-    """Returns ``the columns are a, b, c``; of wide tables the first, and how many more there are."""
+    """Return ``the columns are a, b, c``; of wide tables the first, and how many more there are."""
     known = [*names]
     more = f" and {len(known) - MAX_NAMED_COLUMNS:,} more" if len(known) > MAX_NAMED_COLUMNS else ""
     return f"the columns are {', '.join(known[:MAX_NAMED_COLUMNS])}{more}"
 
 
 def suggest_name(name: str, known: Iterable[str], most: int = 1) -> str:
-    """Returns ``did you mean 'x'? `` for the names that are nearest to one that is not there, or empty text.
+    """Return ``did you mean 'x'? `` for the names that are nearest to one that is not there, or empty text.
 
     Capitals make no difference.
     """

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 else:
 
     def replace(value, /, **changes):
-        """Returns the value with other members; raises `TypeError` for one that it does not have."""
+        """Return the value with other members; raise `TypeError` for one that it does not have."""
         change = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace  # noqa: TID251
         return change(value, **changes)

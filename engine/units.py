@@ -18,7 +18,7 @@ IRREGULAR = {"branch": "branches", "entry": "entries", "index": "indexes"}
 
 
 def format_count(count: int, what: str) -> str:
-    """Returns ``1 row``, ``2,000 rows``, ``2 branches``."""
+    """Return ``1 row``, ``2,000 rows``, ``2 branches``."""
     if count == 1:
         return f"1 {what}"
     head, _, noun = what.rpartition(" ")
@@ -26,7 +26,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def format_size(count: float) -> str:
-    """Returns ``0 B``, ``1.5 KiB``: bytes in the largest unit of which there is one."""
+    """Return ``0 B``, ``1.5 KiB``: bytes in the largest unit of which there is one."""
     for unit in SIZE_UNITS[:-1]:
         if count < SIZE_STEP:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
@@ -35,7 +35,7 @@ def format_size(count: float) -> str:
 
 
 def format_span(span: dt.timedelta | float) -> str:
-    """Returns ``3 days``, ``2 hours``, ``1 second``: a time span in the largest unit of which there is one."""
+    """Return ``3 days``, ``2 hours``, ``1 second``: a time span in the largest unit of which there is one."""
     seconds = span.total_seconds() if isinstance(span, dt.timedelta) else span
     for unit, length in SPAN_UNITS:
         if abs(seconds) >= length:
@@ -44,7 +44,7 @@ def format_span(span: dt.timedelta | float) -> str:
 
 
 def format_duration(span: dt.timedelta) -> str:
-    """Returns ``7 days``, ``1 day 12 hours``, ``1.5 seconds``: a time span, exactly."""
+    """Return ``7 days``, ``1 day 12 hours``, ``1.5 seconds``: a time span, exactly."""
     whole, seconds = [], span.total_seconds()
     for unit, length in SPAN_UNITS[:-1]:
         count, seconds = divmod(seconds, length)
@@ -55,12 +55,12 @@ def format_duration(span: dt.timedelta) -> str:
 
 
 def format_moment(moment: dt.datetime) -> str:
-    """Returns ``2024-05-14 12:30 UTC`` of an aware datetime."""
+    """Return ``2024-05-14 12:30 UTC`` of an aware datetime."""
     return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def format_age(moment: dt.datetime, now: dt.datetime | None = None) -> str:
-    """Returns ``3 days ago``, or ``in 3 days`` for a moment to come."""
+    """Return ``3 days ago``, or ``in 3 days`` for a moment to come."""
     passed = ((now or dt.datetime.now(dt.UTC)) - moment).total_seconds()
     if abs(passed) < 1:
         return "now"

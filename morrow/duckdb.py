@@ -57,7 +57,7 @@ NUMBERS = {"snapshot": ("[0-9]+", "snapshot id"), "watermark": ("-?[0-9]+", "num
 def install(
     connection: duckdb.DuckDBPyConnection | None = None, *, allowed_roots: Roots = (), verify: Verify | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Registers ``paimon_scan`` on `connection` (DuckDB's default connection when None), and returns the connection.
+    """Register ``paimon_scan`` on `connection` (DuckDB's default connection when None), and return the connection.
 
     ``paimon_scan(path, as_of := NULL, snapshot := NULL, tag := NULL, timestamp := NULL, watermark := NULL,
     version := NULL, branch := NULL)`` is a table: columns and filters of the query reach the files. ``version`` is the
@@ -81,7 +81,7 @@ def install(
 def attach(
     connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | str | os.PathLike[str], name: str
 ) -> duckdb.DuckDBPyConnection:
-    """Attaches a warehouse, so that ``name.database.table`` works in SQL of the connection; returns the connection.
+    """Attach a warehouse, so that ``name.database.table`` works in SQL of the connection; return the connection.
 
     morrow.duckdb.attach(con, "warehouse", "pm")
     con.sql('SELECT count(*) FROM pm.db.orders JOIN pm.db."orders$snapshots" ON true')
@@ -106,13 +106,13 @@ def attach(
 
 
 def refresh(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
-    """Looks for new tables of an attached warehouse now. Raises `InvalidArgument` where `name` is none."""
+    """Look for new tables of an attached warehouse now. Raises `InvalidArgument` where `name` is none."""
 
     find_attachment(connection, name).refresh()
 
 
 def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
-    """Removes an attached warehouse from the connection, and all that it has put there.
+    """Remove an attached warehouse from the connection, and all that it has put there.
 
     A connection that was closed may be given too. Raises `InvalidArgument` where `name` is none.
     """
@@ -123,7 +123,7 @@ def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
 def open_dataset(
     path: str, given: Mapping[str, str], *, allowed_roots: Roots = (), verify: Verify | None = None
 ) -> PaimonDataset:
-    """Returns the dataset of a ``paimon_scan`` call, whose arguments are all text.
+    """Return the dataset of a ``paimon_scan`` call, whose arguments are all text.
 
     Raises:
         InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
@@ -161,7 +161,7 @@ _lock = threading.Lock()
 
 
 def attach_catalog(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | str, name: str) -> Attachment:
-    """Makes a warehouse a database of a connection; see `morrow.duckdb.attach`."""
+    """Make a warehouse a database of a connection; see `morrow.duckdb.attach`."""
     connection = check_connection(connection)
     catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
     check_warehouse(catalog._catalog)
@@ -181,7 +181,7 @@ def attach_catalog(connection: duckdb.DuckDBPyConnection | None, warehouse: Cata
 
 
 def _detach_all() -> None:
-    """Removes all attachments as the process ends: DuckDB complains of functions that are left in its connections."""
+    """Remove all attachments as the process ends: DuckDB complains of functions that are left in its connections."""
     with _lock:
         left, _attached[:] = list(_attached), []
     for each in left:
@@ -189,7 +189,7 @@ def _detach_all() -> None:
 
 
 def find_attachment(connection: duckdb.DuckDBPyConnection | None, name: str) -> Attachment:
-    """Returns the attachment of this name. Raises `InvalidArgument` where there is none."""
+    """Return the attachment of this name. Raises `InvalidArgument` where there is none."""
     found = _list_attachments(check_connection(connection), name)
     if not found:
         raise InvalidArgument(f"the connection has no warehouse attached as {name!r}")
@@ -202,14 +202,14 @@ def _list_attachments(connection: duckdb.DuckDBPyConnection, name: str) -> list[
 
 
 def _forget_attachment(gone: Attachment) -> None:
-    """Removes what an attachment needs, whose database may be gone already."""
+    """Remove what an attachment needs, whose database may be gone already."""
     with _lock, suppress(ValueError):
         _attached.remove(gone)
     gone.detach()
 
 
 def detach_catalog(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
-    """Removes an attached warehouse; see `morrow.duckdb.detach`."""
+    """Remove an attached warehouse; see `morrow.duckdb.detach`."""
     _forget_attachment(find_attachment(connection, name))
 
 
@@ -230,7 +230,7 @@ class Attachment:
         name: str,
         on_gone: Callable[[Attachment], None],
     ) -> None:
-        """Attaches the warehouse; `on_gone` is called where it turns out that SQL has detached it."""
+        """Attach the warehouse; `on_gone` is called where it turns out that SQL has detached it."""
         self.name = name
         self._catalog = catalog
         self._on_gone = on_gone
@@ -260,7 +260,7 @@ class Attachment:
         watch(self._changed)
 
     def _plan(self, allowed: str, name: str) -> str:
-        """Returns SQL that reads a table; DuckDB calls it while it binds a query, with what `ACCESS_SQL` is then."""
+        """Return SQL that reads a table; DuckDB calls it while it binds a query, with what `ACCESS_SQL` is then."""
         if self._making_in == threading.get_ident():
             schema = self._catalog._dataset(name, NOW).schema
             empty = PaimonDataset(schema, lambda *_: schema.empty_table().to_reader(), schema)
@@ -269,7 +269,7 @@ class Attachment:
         return self._handoffs.text(self._catalog._dataset(name, NOW), allowed)
 
     def _look(self) -> None:
-        """Looks for tables that others have made, once in a while; the next query sees them."""
+        """Look for tables that others have made, once in a while; the next query sees them."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() - self._looked > CHECK_INTERVAL_SECONDS:
@@ -280,7 +280,7 @@ class Attachment:
                 self._lock.release()
 
     def refresh(self) -> None:
-        """Makes views of new tables, and drops those of tables that are gone.
+        """Make views of new tables, and drop those of tables that are gone.
 
         Raises:
             Unsupported: names that DuckDB takes for one. InvalidArgument: the database was detached. Others as
@@ -303,7 +303,7 @@ class Attachment:
 
     @contextmanager
     def _making(self) -> Iterator[None]:
-        """Marks this thread as the one that makes views: it needs the columns of tables, and none of their rows."""
+        """Mark this thread as the one that makes views: it needs the columns of tables, and none of their rows."""
         self._making_in = threading.get_ident()
         try:
             yield
@@ -311,7 +311,7 @@ class Attachment:
             self._making_in = None
 
     def _make(self, there: dict[str, list[str]]) -> None:
-        """Makes the views of these tables, and drops those of others."""
+        """Make the views of these tables, and drop those of others."""
         for database in [name for name in self._views if name not in there]:
             self._execute(f"DROP SCHEMA IF EXISTS {self._schema(database)} CASCADE")
             del self._views[database]
@@ -319,13 +319,13 @@ class Attachment:
             self._refresh_schema(database, tables)
 
     def _named_in(self, there: dict[str, list[str]]) -> bool:
-        """Returns whether the views are those of these tables."""
+        """Return whether the views are those of these tables."""
         return {name: set(tables) for name, tables in there.items()} == {
             name: set(known) for name, known in self._views.items()
         }
 
     def _publish(self) -> None:
-        """Puts the views into the place of those that queries see, at once and for all of them."""
+        """Put the views into the place of those that queries see, at once and for all of them."""
         copy = f"{self._made_in}_copy"
         replacing = "" if self._number is None else "OR REPLACE "
         with tempfile.TemporaryDirectory(prefix="morrow-", ignore_cleanup_errors=True) as folder:
@@ -348,7 +348,7 @@ class Attachment:
             known[table] = tuple(self._made(database, table))
 
     def _made(self, database: str, table: str) -> list[str]:
-        """Makes the views of a table and of its system tables; returns their names."""
+        """Make the views of a table and of its system tables; return their names."""
         made = []
         for view in (table, *(f"{table}{MARK}{name}" for name in SYSTEM_TABLES)):
             full = quote_text(f"{database}.{view}")
@@ -391,7 +391,7 @@ class Attachment:
                     self._on_gone(self)
 
     def is_there(self) -> bool:
-        """Returns whether the database is still attached: DETACH takes it away, and others may have its name then.
+        """Return whether the database is still attached: DETACH takes it away, and others may have its name then.
 
         Raises:
             duckdb.ConnectionException: the connection was closed.
@@ -400,7 +400,7 @@ class Attachment:
             return self._number is not None and self._numbered() == self._number
 
     def _numbered(self) -> int | None:
-        """Returns DuckDB's number of the database of this name."""
+        """Return DuckDB's number of the database of this name."""
         query = "SELECT database_oid FROM duckdb_databases() WHERE database_name = ?"
         with self._handoffs.cursor() as cursor:
             found = cursor.execute(query, [self.name]).fetchone()
@@ -421,7 +421,7 @@ class Attachment:
                 raise InvalidArgument(f"{self.name}: {str(error).splitlines()[0]}") from error
 
     def is_on(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Returns whether the connection, or one whose cursor it is, has this attachment."""
+        """Return whether the connection, or one whose cursor it is, has this attachment."""
         import duckdb
 
         if connection is self._connection:
@@ -433,7 +433,7 @@ class Attachment:
             return False
 
     def detach(self) -> None:
-        """Removes the database, its views and what they need; queries that run go on."""
+        """Remove the database, its views and what they need; queries that run go on."""
         import duckdb
 
         with self._lock:

@@ -33,14 +33,14 @@ class Safe(str):
 
 
 def escape_text(value: object) -> Safe:
-    """Returns text as markup: escaped, without secrets and control characters; markup stays as it is."""
+    """Return text as markup: escaped, without secrets and control characters; markup stays as it is."""
     if isinstance(value, Safe):
         return value
     return Safe(html.escape(escape_controls(redact_text(str(value)))))
 
 
 def build_element(name: str, *content: object, **attributes: object) -> Safe:
-    """Returns ``<name ...>content</name>``. Attributes that are None are left out.
+    """Return ``<name ...>content</name>``. Attributes that are None are left out.
 
     ``class_`` is ``class``; underscores in other names are hyphens.
     """
@@ -50,12 +50,12 @@ def build_element(name: str, *content: object, **attributes: object) -> Safe:
 
 
 def join_markup(*parts: object) -> Safe:
-    """Returns markup and text, one after the other."""
+    """Return markup and text, one after the other."""
     return Safe("".join(map(escape_text, parts)))
 
 
 def build_drawing(height: float, *shapes: object, label: str) -> Safe:
-    """Returns SVG as wide as its place and `height` pixels high; `label` is for whoever does not see it.
+    """Return SVG as wide as its place and `height` pixels high; `label` is for whoever does not see it.
 
     Places and widths of shapes are percents of its width, heights are pixels: text keeps its size on narrow screens.
     """
@@ -65,7 +65,7 @@ def build_drawing(height: float, *shapes: object, label: str) -> Safe:
 
 
 def build_box(x: float, y: float, width: float, height: float, kind: str, told: str) -> Safe:
-    """Returns a rectangle of the class `kind` with a text that shows under the pointer."""
+    """Return a rectangle of the class `kind` with a text that shows under the pointer."""
     size = {
         "x": format_percent(x),
         "y": _format_number(y),
@@ -76,7 +76,7 @@ def build_box(x: float, y: float, width: float, height: float, kind: str, told: 
 
 
 def build_legend(*kinds: tuple[str, str]) -> Safe:
-    """Returns a line that names what the colours of boxes mean: pairs of class and words."""
+    """Return a line that names what the colours of boxes mean: pairs of class and words."""
     swatch = {"width": 12, "height": 12, "style": "width:12px;display:inline-block;vertical-align:-1px"}
     marks = (
         join_markup(
@@ -88,7 +88,7 @@ def build_legend(*kinds: tuple[str, str]) -> Safe:
 
 
 def build_label(x: float, y: float, content: object, kind: str = "", anchor: str = "start", dx: float = 0) -> Safe:
-    """Returns a text in a drawing, `dx` pixels beside its place."""
+    """Return a text in a drawing, `dx` pixels beside its place."""
     place = {"x": format_percent(x), "y": _format_number(y), "dx": _format_number(dx) if dx else None}
     return build_element("text", content, class_=kind or None, text_anchor=anchor, **place)
 
@@ -106,7 +106,7 @@ MAX_ROWS = 200
 
 
 def build_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Iterable[str] = ()) -> Safe:
-    """Returns an HTML table; every cell is escaped. Columns named in `numbers` are aligned to the right."""
+    """Return an HTML table; every cell is escaped. Columns named in `numbers` are aligned to the right."""
     right = [each in set(numbers) for each in headers]
     rows = list(rows)
     head = build_element(
@@ -126,7 +126,7 @@ def _build_row(row: Sequence[object], right: Sequence[bool]) -> Safe:
 
 
 def build_facts(pairs: Iterable[tuple[str, object]]) -> Safe:
-    """Returns a table without a header: a name and a value a row; values that are None are left out."""
+    """Return a table without a header: a name and a value a row; values that are None are left out."""
     rows = (
         build_element("tr", build_element("th", name), build_element("td", value))
         for name, value in pairs
@@ -136,7 +136,7 @@ def build_facts(pairs: Iterable[tuple[str, object]]) -> Safe:
 
 
 def add_title(title: object, *content: object) -> Safe:
-    """Returns a bold line, and what follows it."""
+    """Return a bold line, and what follows it."""
     return join_markup(build_element("p", build_element("b", title)), *content)
 
 
@@ -175,12 +175,12 @@ rect { stroke: var(--card); stroke-width: .5 }
 
 
 def build_section(title: str, *content: object) -> Safe:
-    """Returns a titled part of the page."""
+    """Return a titled part of the page."""
     return build_element("section", build_element("h2", title), *content)
 
 
 def build_page(title: str, content: Iterable[object]) -> str:
-    """Returns a complete HTML document."""
+    """Return a complete HTML document."""
     head = join_markup(
         Safe('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         # No script runs and nothing is fetched, whatever a name in the table may be.
@@ -192,7 +192,7 @@ def build_page(title: str, content: Iterable[object]) -> str:
 
 
 def wrap_in_frame(document: str, height: int) -> str:
-    """Returns a page for a place inside of another one, such as a cell of a notebook, whose style stays its own."""
+    """Return a page for a place inside of another one, such as a cell of a notebook, whose style stays its own."""
     return (
         f'<iframe srcdoc="{escape_text(document)}" style="width:100%;height:{height}px;border:0" sandbox=""></iframe>'
     )
@@ -205,7 +205,7 @@ MAX_MANIFEST_BYTES = 8 << 20
 
 
 def render_text(metadata: TableMetadata, path: str) -> str:
-    """Returns where the table is, its keys, its newest snapshot, and its columns, one a line."""
+    """Return where the table is, its keys, its newest snapshot, and its columns, one a line."""
     schema = metadata.latest_schema()
     keys = [f"primary key ({', '.join(schema.primary_keys)})"] if schema.primary_keys else ["append"]
     if schema.partition_keys:
@@ -219,7 +219,7 @@ def render_text(metadata: TableMetadata, path: str) -> str:
 
 
 def render_html(metadata: TableMetadata, path: str, name: str) -> str:
-    """Returns the same and the options, without their secrets, and how large the table is."""
+    """Return the same and the options, without their secrets, and how large the table is."""
     schema = metadata.latest_schema()
     partitions = ", ".join(schema.partition_keys)
     known = [
@@ -249,7 +249,7 @@ def _describe_snapshot(metadata: TableMetadata) -> str:
 
 
 def _describe_size(metadata: TableMetadata) -> str | None:
-    """Returns ``3 files, 12 KiB``; None where that takes long to know, or cannot be known."""
+    """Return ``3 files, 12 KiB``; None where that takes long to know, or cannot be known."""
     try:
         newest = metadata.latest_snapshot()
         if newest is None or int(list_manifests(metadata, newest)["_FILE_SIZE"].sum()) > MAX_MANIFEST_BYTES:

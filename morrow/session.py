@@ -36,7 +36,7 @@ def open(  # morrow.open is the name users look for
     verify: Verify | None = None,
     filesystem: object = None,
 ) -> Table:
-    """Opens the Paimon table at `path`.
+    """Open the Paimon table at `path`.
 
     Args:
         path: the table's folder, or its URL in an object store (``s3://bucket/warehouse/db.db/orders``).
@@ -90,7 +90,7 @@ def scan(
     verify: Verify | None = None,
     **at: Unpack[TravelArguments],
 ) -> pl.LazyFrame:
-    """Returns the rows of the table at `path` as a Polars LazyFrame.
+    """Return the rows of the table at `path` as a Polars LazyFrame.
 
     The state of the table is chosen now, the newest one unless the arguments say otherwise. What is read of it is
     planned when the frame is collected: columns, filters and limits that are set later reach the files.
@@ -118,7 +118,7 @@ def read(
     verify: Verify | None = None,
     **at: Unpack[TravelArguments],
 ) -> pl.DataFrame:
-    """Returns the rows of the table at `path` as a Polars DataFrame. Arguments and errors as of `scan`."""
+    """Return the rows of the table at `path` as a Polars DataFrame. Arguments and errors as of `scan`."""
     return scan_at(path, columns, filter, limit, storage_options, allowed_roots, verify, **at).to_polars()
 
 
@@ -132,7 +132,7 @@ def scan_at(
     verify: Verify | None = None,
     **at: Unpack[TravelArguments],
 ) -> Scan | SystemScan:
-    """Returns a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
+    """Return a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
     name = parse_object_name(to_location(path))
     name.branch_or(at.get("branch"))  # the latter is opened by the scan
     metadata = _open_metadata(name.table, name.branch, storage_options, allowed_roots, verify)
@@ -142,7 +142,7 @@ def scan_at(
 
 
 def clear_caches(*, folder: bool = False) -> None:
-    """Drops what this process has cached: metadata, masks, merged rows, results of page checks.
+    """Drop what this process has cached: metadata, masks, merged rows, results of page checks.
 
     The next read starts cold but for the cache folder, which with `folder` is emptied, too: for all processes.
     """
@@ -165,7 +165,7 @@ def clear_caches(*, folder: bool = False) -> None:
 
 
 def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
-    """Chooses the folder in which masks, merged rows and keys outlive this process, for its reads from now on.
+    """Choose the folder in which masks, merged rows and keys outlive this process, for its reads from now on.
 
     Args:
         folder: a folder; True for the usual one (``MORROW_CACHE_DIR``, else ``morrow`` in the user's folder for

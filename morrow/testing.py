@@ -44,12 +44,12 @@ class CatalogTests:
 
     @pytest.fixture
     def catalog(self) -> CatalogProtocol:
-        """Returns the catalog to test."""
+        """Return the catalog to test."""
         raise NotImplementedError("give the suite a fixture 'catalog'")
 
     @pytest.fixture
     def tables(self, catalog: CatalogProtocol) -> Catalog:
-        """Returns the catalog as users see it, with the empty database ``db``."""
+        """Return the catalog as users see it, with the empty database ``db``."""
         catalog.create_database("db")
         return Catalog.over(catalog)
 
@@ -344,12 +344,12 @@ class StoreTests:
 
     @pytest.fixture
     def store(self) -> FileStore:
-        """Returns the store to test."""
+        """Return the store to test."""
         raise NotImplementedError("give the suite a fixture 'store'")
 
     @pytest.fixture
     def folder(self) -> str:
-        """Returns a folder of the store, as a path within it, that does not exist or is empty."""
+        """Return a folder of the store, as a path within it, that does not exist or is empty."""
         raise NotImplementedError("give the suite a fixture 'folder'")
 
     # Reading
@@ -531,5 +531,5 @@ class StoreTests:
 
 
 def _clear_folder_sizes(found: Iterable[FileStatus]) -> list[FileStatus]:
-    """Returns the entries with the size 0 for folders, whose size means nothing."""
+    """Return the entries with the size 0 for folders, whose size means nothing."""
     return [FileStatus(each.name, 0 if each.is_dir else each.size, 0, each.is_dir) for each in found]

@@ -60,26 +60,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Keeps `make check` from importing what it leaves out."""
+    """Keep `make check` from importing what it leaves out."""
     file = collection_path.relative_to(PROJECT).as_posix() if collection_path.is_relative_to(PROJECT) else ""
     return True if config.getoption("--quick") and (file == "tests/interop" or is_slow(file)) else None
 
 
 def is_slow(file: str) -> bool:
-    """Tells whether `make check` leaves out all tests of a file: it is among the dear ones."""
+    """Tell whether `make check` leaves out all tests of a file: it is among the dear ones."""
     return file in recorded() and file not in MARK_THEIR_OWN
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Disables the garbage collector, which would look again and again through objects that all stay."""
+    """Disable the garbage collector, which would look again and again through objects that all stay."""
     gc.disable()
     if session.config.args and {session.config.rootpath / each for each in session.config.args} == {PROJECT / "tests"}:
         import_own_part(session.config)
 
 
 def import_own_part(config: pytest.Config) -> None:
-    """Imports a part of the tests first, another in each worker.
+    """Import a part of the tests first, another in each worker.
 
     All workers import all tests, at the same time. In a fresh clone each module has to be compiled and its asserts
     rewritten, which takes longer than the rest of the collection: so each worker finds most of it done by the others.
@@ -101,7 +101,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Adds a worker to the cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
+    """Add a worker to the cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -113,7 +113,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make check` leaves out: tests with a JVM, and files that cost much."""
+    """Mark what `make check` leaves out: tests with a JVM, and files that cost much."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         file = item.nodeid.partition("::")[0]
@@ -137,7 +137,7 @@ PYTESTS_OWN = b"PYTEST_CURRENT_TEST"
 
 
 def environment_of_test() -> dict[bytes, bytes]:
-    """Copies the environment, all but pytest's own; by its dict, as `os.environ` decodes each name and value twice."""
+    """Copy the environment, all but pytest's own; by its dict, as `os.environ` decodes each name and value twice."""
     held: dict[bytes, bytes] = os.environb._data  # type: ignore[attr-defined]  # no public way is as quick
     return {name: value for name, value in held.items() if name != PYTESTS_OWN}
 

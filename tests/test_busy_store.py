@@ -97,7 +97,7 @@ def test_what_does_not_end_is_an_error(server: S3Server, monkeypatch: pytest.Mon
 
 @contextmanager
 def _redirecting(to: str) -> Iterator[str]:
-    """Runs a server that has nothing, and says where to ask; yields its host."""
+    """Run a server that has nothing, and says where to ask; yield its host."""
 
     class Elsewhere(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

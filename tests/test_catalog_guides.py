@@ -35,7 +35,7 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 def run(block: Block, namespace: dict[str, Any], instead: dict[str, str]) -> None:
-    """Runs a block with the addresses of servers that are there instead of those in the text."""
+    """Run a block with the addresses of servers that are there instead of those in the text."""
     text = block.text
     for told, there in instead.items():
         text = text.replace(told, there)
@@ -205,7 +205,7 @@ def catalogs(s3: dict[str, str], tmp_path: Path) -> Iterator[dict[str, Callable[
 
 
 def table_of_what_was_run() -> list[str]:
-    """Returns the lines of the table in docs/catalogs.md."""
+    """Return the lines of the table in docs/catalogs.md."""
     (told,) = TABLE.findall((ROOT / PLACES["catalogs"]).read_text())
     return str(told).strip().splitlines()
 

@@ -65,7 +65,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def answer(path: Path) -> list[dict[str, Any]] | None:
-    """Reads the rows, or None for a MorrowError. Any other exception is a finding and goes up."""
+    """Read the rows, or None for a MorrowError. Any other exception is a finding and goes up."""
     try:
         return read(path)
     except MorrowError:
@@ -80,7 +80,7 @@ def flips(size: int) -> Iterator[tuple[int, int]]:
 
 
 def damaged_reads(table: Path, file: Path, damage: Callable[[bytes], Iterator[tuple[str, bytes]]]) -> list[str]:
-    """Lists what went wrong: each damaged content that was read as something else than the truth."""
+    """List what went wrong: each damaged content that was read as something else than the truth."""
     sound, truth, findings = file.read_bytes(), read(table), []
     for what, content in damage(sound):
         file.write_bytes(content)
@@ -97,7 +97,7 @@ def flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def footer_flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Changes to a Parquet footer. Pages have checksums of their own, which neither Polars nor DuckDB verifies."""
+    """Change to a Parquet footer. Pages have checksums of their own, which neither Polars nor DuckDB verifies."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     for what, tail in flipped(content[footer:]):
         yield f"footer {what}", content[:footer] + tail
@@ -291,7 +291,7 @@ def test_a_snapshot_of_an_old_version_counts_no_rows(tmp_path: Path) -> None:
 
 
 def with_options(table: Path, options: dict[str, str], schema_id: int = 0) -> None:
-    """Gives the schema other options; or, with an id, makes a schema of that id with them."""
+    """Give the schema other options; or, with an id, makes a schema of that id with them."""
     node = json.loads((table / "schema" / "schema-0").read_text())
     (table / "schema" / f"schema-{schema_id}").write_text(json.dumps(node | {"id": schema_id, "options": options}))
 
@@ -322,7 +322,7 @@ def test_keys_in_no_order_are_noticed(tmp_path: Path) -> None:
 
 
 def one_int(value: int) -> bytes:
-    """Encodes a BinaryRow of one INT: arity, null bits, slot."""
+    """Encode a BinaryRow of one INT: arity, null bits, slot."""
     return (1).to_bytes(4, "big") + bytes(8) + value.to_bytes(8, "little")
 
 
@@ -350,7 +350,7 @@ PREFIXES = {"manifest": "manifest-[0-9a-f]*", "manifest_list": "manifest-list-*"
 
 
 def rewrite(table: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Changes every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
+    """Change every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
     for file in sorted((table / "manifest").glob(PREFIXES[kind])):
         with file.open("rb") as stream:
             records: list[Any] = list(fastavro.reader(stream))

@@ -96,7 +96,7 @@ class Block:
     exempt: bool
 
     def commands(self) -> Iterator[str]:
-        """Yields the shell lines, joined where they end in a backslash, without prompts and comments."""
+        """Yield the shell lines, joined where they end in a backslash, without prompts and comments."""
         for line in self.text.replace("\\\n", " ").splitlines():
             command = line.strip().removeprefix("$ ")
             if command and not command.startswith("#"):
@@ -118,12 +118,12 @@ def blocks(document: str) -> list[Block]:
 
 
 def run_python(block: Block, namespace: dict[str, Any]) -> None:
-    """Executes a block at its own line number, so that a traceback points into the document."""
+    """Execute a block at its own line number, so that a traceback points into the document."""
     exec(compile("\n" * (block.line - 1) + block.text, block.document, "exec"), namespace)
 
 
 def run_command(block: Block, command: str) -> None:
-    """Runs a command, in this process if it needs no shell: most that one of its own does is to import."""
+    """Run a command, in this process if it needs no shell: most that one of its own does is to import."""
     if OF_THE_SHELL.isdisjoint(command):
         done_here = CliRunner().invoke(
             app, shlex.split(command, comments=True)[1:], prog_name="morrow", catch_exceptions=False
@@ -138,7 +138,7 @@ def run_command(block: Block, command: str) -> None:
 
 
 def run_guide(guide: str, golden_root: Path) -> None:
-    """Runs the blocks of a guide in this process and its working folder, to which the tables are copied."""
+    """Run the blocks of a guide in this process and its working folder, to which the tables are copied."""
     if guide not in LAKE_GUIDES:
         for table, case in TABLES.items():
             shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", table)

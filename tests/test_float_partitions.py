@@ -38,7 +38,7 @@ def values(type_: str) -> list[float]:
 
 
 def partitioned(path: Path, type_: str, kind: str) -> morrow.Table:
-    """Makes a partition for each value, with one row: its number, the value, its number."""
+    """Make a partition for each value, with one row: its number, the value, its number."""
     keyed, options = KINDS[kind]
     keys = ["id", "p", "q"] if keyed else []
     table = new_table(path, f"id INT, p {type_}, q STRING, v INT", keys=keys, by=["q", "p"], options=options)
@@ -54,7 +54,7 @@ def rows_of(type_: str) -> pa.Table:
 
 
 def found(rows: pa.Table) -> list[tuple[int, int, int]]:
-    """Lists number, bits of the partition's value, and value of each row."""
+    """List number, bits of the partition's value, and value of each row."""
     p = rows["p"].combine_chunks().to_numpy()
     return sorted(zip(rows["id"].to_pylist(), p.view(f"u{p.itemsize}").tolist(), rows["v"].to_pylist()))
 

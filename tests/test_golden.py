@@ -73,17 +73,17 @@ def result(name: str, root: Path, output: str) -> pa.Table:
 
 
 def is_newest(name: str) -> bool:
-    """Tells whether this is what a table of the newest Java holds in the end."""
+    """Tell whether this is what a table of the newest Java holds in the end."""
     return READS[name].id == "latest" and name.startswith("public/")
 
 
 def by_age(name: str) -> Any:
-    """Marks as slow what is not read in the end: such reads have other plans, of the same kinds of files."""
+    """Mark as slow what is not read in the end: such reads have other plans, of the same kinds of files."""
     return name if is_newest(name) else pytest.param(name, marks=pytest.mark.slow)
 
 
 def outputs_of(name: str) -> list[str]:
-    """Lists all outputs where a table is read as it is in the end; for tags, branches, older snapshots and versions
+    """List all outputs where a table is read as it is in the end; for tags, branches, older snapshots and versions
     one after the other, since what differs there is the plan, which all share. `make test-long` takes all of all,
     `make check` one of each.
     """

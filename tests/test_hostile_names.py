@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 
 def made(folder: Path, kind: str, names: tuple[str, ...], format: str = "parquet") -> Table:
-    """Makes a table of ``id`` and INT columns of these names; row i of ten has i times the number of the column."""
+    """Make a table of ``id`` and INT columns of these names; row i of ten has i times the number of the column."""
     keys, options = KINDS[kind]
     if kind in ("partial-update", "aggregation", "first-row"):
         options = {**options, "merge-engine": kind}

@@ -125,7 +125,7 @@ def test_the_command(run: Run, orders: morrow.Table, tmp_path: Path) -> None:
 
 @needs_browser
 def test_in_a_browser(orders: morrow.Table, tmp_path: Path) -> None:
-    """Pages are as wide as the window, of the scheme that the reader prefers, run nothing and fetch nothing."""
+    """Page are as wide as the window, of the scheme that the reader prefers, run nothing and fetch nothing."""
     report, reprs = tmp_path / "page.html", tmp_path / "reprs.html"
     with patch.object(inspection, "FRAME_PIXELS", 100):
         orders.inspect(where="id < 3").save(report)

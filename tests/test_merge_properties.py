@@ -38,7 +38,7 @@ OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
 
 
 def literal(value: Any) -> str:
-    """Writes the value as DuckDB's SQL does."""
+    """Write the value as DuckDB's SQL does."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, Decimal)):
@@ -91,12 +91,12 @@ def conditions(draw: st.DrawFn, table: RandomTable) -> str:
 
 
 def named(condition: str, names: Iterable[str]) -> str:
-    """Names the columns of the condition."""
+    """Name the columns of the condition."""
     return condition.format(*map(quoted, names))
 
 
 def filtered(rows: pa.Table, condition: str) -> pa.Table:
-    """Filters by DuckDB, the judge of what a condition means; it takes names that differ only in case for one."""
+    """Filter by DuckDB, the judge of what a condition means; it takes names that differ only in case for one."""
     plain = [f"c{i}" for i in range(rows.num_columns)]
     found = one_duckdb().from_arrow(rows.rename_columns(plain)).filter(named(condition, plain)).to_arrow_table()
     return found.rename_columns(rows.column_names)
@@ -126,7 +126,7 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
 
 
 def check_reads(table: RandomTable, data: st.DataObject) -> None:
-    """Writes the table, and compares one random read of it, and its count, with what the oracle says."""
+    """Write the table, and compare one random read of it, and its count, with what the oracle says."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     try:
         snapshots = table.write(folder / "t")

@@ -91,7 +91,7 @@ FIELDS = [t.DataField(i, name, parse_atomic("INT")) for i, name in enumerate(("i
 
 
 def merged(options: dict[str, str], *versions: tuple[str, tuple[int | None, ...]]) -> Row | None:
-    """Merges versions to the row of key 1, oldest first, each a kind and the values of a, b, g and h."""
+    """Merge versions to the row of key 1, oldest first, each a kind and the values of a, b, g and h."""
     records = [
         Record((1,), i, kind, (1, *values, *[None] * (4 - len(values)))) for i, (kind, values) in enumerate(versions)
     ]

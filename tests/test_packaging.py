@@ -25,7 +25,7 @@ BUILD = "from setuptools import build_meta; import sys; build_meta.build_{kind}(
 
 
 def build(kind: str, source: Path, into: Path) -> Path:
-    """Builds `source` with the backend that is installed: no network, no temporary environment."""
+    """Build `source` with the backend that is installed: no network, no temporary environment."""
     into.mkdir()
     command = [sys.executable, "-c", BUILD.format(kind=kind), str(into)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
@@ -64,7 +64,7 @@ def names(wheel: Path) -> set[str]:
 
 
 def sources() -> Iterator[str]:
-    """Yields every module, Java text and setting of logging of the tree, by its path in the wheel."""
+    """Yield every module, Java text and setting of logging of the tree, by its path in the wheel."""
     for folder in LINKED:
         for path in (ROOT / folder).rglob("*.py"):
             yield f"morrow/{path.relative_to(ROOT).as_posix()}"

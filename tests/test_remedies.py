@@ -26,7 +26,7 @@ class Remedy(NamedTuple):
 
 
 def lives_on(table: morrow.Table) -> morrow.Table:
-    """Writes the key 1 twice."""
+    """Write the key 1 twice."""
     table.upsert({"id": [1], "v": [1]})
     table.upsert({"id": [1], "v": [2]})
     return table

@@ -12,7 +12,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 
 
 def table(path: Path, **options: str) -> morrow.Table:
-    """Makes three snapshots of one row each, with the watermarks 100, 200 and 300."""
+    """Make three snapshots of one row each, with the watermarks 100, 200 and 300."""
     made = morrow.Catalog(path).create_table("db.t", schema="n INT", options={"bucket": "-1", **options})
     with made.writer() as writer:
         for n in (1, 2, 3):

@@ -33,7 +33,7 @@ FORMS: Mapping[str, Callable[[Any], pa.Table]] = {
 
 @contextmanager
 def low(chance: random.Random, share: float) -> Iterator[Path]:
-    """Lowers a share of the sizes, and gives a folder."""
+    """Lower a share of the sizes, and give a folder."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     with pytest.MonkeyPatch.context() as patched:
         note(str(lowered(patched, chance, share)))
@@ -46,7 +46,7 @@ def low(chance: random.Random, share: float) -> Iterator[Path]:
 
 
 def check(opened: morrow.Table, table: RandomTable, rows: Sequence[Row], data: st.DataObject, snapshot: int) -> None:
-    """Compares a read of some form, filtered or not, of what caches know or not, and the count."""
+    """Compare a read of some form, filtered or not, of what caches know or not, and the count."""
     expected = table.arrow(rows)
     condition = data.draw(st.none() | conditions(table), "condition")
     where = None if condition is None else named(condition, expected.column_names)

@@ -47,7 +47,7 @@ class WriteTarget:
 
     @classmethod
     def of(cls, metadata: TableMetadata, commit_user: str | None = None) -> WriteTarget:
-        """Returns the target at the newest schema of the table.
+        """Return the target at the newest schema of the table.
 
         Raises:
             TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
@@ -88,17 +88,17 @@ class WriteTarget:
         return tuple(self.schema.by_name[name] for name in self.schema.partition_keys)
 
     def partition_values(self, partition: bytes) -> tuple[Value | None, ...]:
-        """Returns the values of a partition's BinaryRow."""
+        """Return the values of a partition's BinaryRow."""
         return decode_row(partition, [f.type for f in self.partition_fields], where=self.where)
 
     def bucket_folder(self, partition: bytes, bucket: int) -> str:
-        """Returns the folder of this bucket's data files."""
+        """Return the folder of this bucket's data files."""
         if partition not in self._folders:
             self._folders[partition] = self._partition_folder(partition)
         return build_bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
 
     def find_folders(self, partitions: Iterable[bytes]) -> None:
-        """Decodes many partitions at once whose folders are about to be asked for."""
+        """Decode many partitions at once whose folders are about to be asked for."""
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._folders]
         if unknown and self.partition_fields:
             rows = decode_rows(unknown, [f.type for f in self.partition_fields], where=self.where)
@@ -135,7 +135,7 @@ WRITE_OPTION_KEYS = frozenset(
 
 
 def check_write_options(options: Iterable[str]) -> None:
-    """Raises `Unsupported` for an option that a single write does not heed."""
+    """Raise `Unsupported` for an option that a single write does not heed."""
     for key in options:
         name = find_present_key(key)
         if name not in WRITE_OPTION_KEYS:
@@ -145,7 +145,7 @@ def check_write_options(options: Iterable[str]) -> None:
 
 
 def override_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:
-    """Returns the table with other options, for one operation.
+    """Return the table with other options, for one operation.
 
     Raises:
         InvalidArgument: an unknown option, a value that does not parse, or an option that cannot change.

@@ -25,7 +25,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.stri
 
 
 def rows(first: int, count: int, amount: float | None = None, **more: list[Any]) -> pa.Table:
-    """Makes rows with ascending ids; `amount` None: the last two digits of the id."""
+    """Make rows with ascending ids; `amount` None: the last two digits of the id."""
     ids = range(first, first + count)
     amounts = [float(i % 100) if amount is None else amount for i in ids]
     table = pa.table([ids, [f"name {i % NAMES}" for i in ids], amounts], schema=SCHEMA)
@@ -46,7 +46,7 @@ def _sum(table: pa.Table) -> float:
 
 
 def right(task: str, result: Any, now: pa.Table) -> bool:
-    """Returns whether a task did what it should: what it returned, or what the table holds then."""
+    """Return whether a task did what it should: what it returned, or what the table holds then."""
     upserted = sum(i % 100 for i in range(FIRST_UPSERTED)) + UPSERTED
     checks = {
         "create": lambda: now.num_rows == ROWS,
@@ -67,7 +67,7 @@ TASKS = ("create", "upsert", "read", "aggregate", "update", "delete", "travel", 
 
 
 def run(module: ModuleType, folder: Path) -> Iterator[dict[str, Any]]:
-    """Runs the tasks one after the other on a table in an empty folder."""
+    """Run the tasks one after the other on a table in an empty folder."""
     folder.mkdir()
     for task in TASKS:
         answer: dict[str, Any] = {"task": task, "reason": module.IMPOSSIBLE.get(task)}
@@ -80,7 +80,7 @@ def run(module: ModuleType, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def load(path: Path) -> ModuleType:
-    """Imports a file that has the name of the library that it imports itself."""
+    """Import a file that has the name of the library that it imports itself."""
     spec = importlib.util.spec_from_file_location(f"tasks_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -48,17 +48,17 @@ class PropertyCatalog(Protocol):
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Creates a database with these properties, as `Catalog` says.
+        """Create a database with these properties, as `Catalog` says.
 
         Raises:
             Unsupported: a property that the catalog does not keep, such as a place of its own; nothing was made.
         """
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Returns the properties of a database, comment, owner and location among them. Raises `DatabaseNotFound`."""
+        """Return the properties of a database, comment, owner and location among them. Raises `DatabaseNotFound`."""
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
-        """Sets some properties of a database and removes others, if they are there.
+        """Set some properties of a database and removes others, if they are there.
 
         Raises:
             DatabaseNotFound. Unsupported: a property that the catalog does not change; nothing was changed.
@@ -66,7 +66,7 @@ class PropertyCatalog(Protocol):
 
 
 def find_database(catalog: Catalog, name: str) -> Database:
-    """Returns what a catalog tells of a database. Raises `DatabaseNotFound`."""
+    """Return what a catalog tells of a database. Raises `DatabaseNotFound`."""
     if hasattr(catalog, "database_properties"):
         told = cast(PropertyCatalog, catalog).database_properties(name)
     elif catalog.has_database(name):
@@ -80,7 +80,7 @@ def find_database(catalog: Catalog, name: str) -> Database:
 
 
 def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], *, ignore_if_exists: bool) -> None:
-    """Creates a database. Raises as `Catalog.create_database`, and `Unsupported` where it keeps no properties."""
+    """Create a database. Raises as `Catalog.create_database`, and `Unsupported` where it keeps no properties."""
     if not properties:
         catalog.create_database(name, ignore_if_exists=ignore_if_exists)
         return
@@ -90,19 +90,19 @@ def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], 
 
 
 def require_properties(catalog: Catalog, what: str) -> PropertyCatalog:
-    """Returns the catalog, for properties of its databases. Raises `Unsupported`: it keeps none."""
+    """Return the catalog, for properties of its databases. Raises `Unsupported`: it keeps none."""
     if not has_properties(catalog):
         raise Unsupported(what, where=catalog.title, hint=HINT)
     return cast(PropertyCatalog, catalog)
 
 
 def has_properties(catalog: Catalog) -> bool:
-    """Returns whether a catalog keeps properties of databases."""
+    """Return whether a catalog keeps properties of databases."""
     return hasattr(catalog, "alter_database") and hasattr(catalog, "database_properties")
 
 
 def check_properties(given: Mapping[str, object] | None, comment: str | None = None) -> dict[str, str]:
-    """Returns properties as texts, the comment among them.
+    """Return properties as texts, the comment among them.
 
     Raises:
         InvalidArgument: names or values that are none. Unsupported: the name of a secret, which all may read there.
@@ -125,7 +125,7 @@ def check_properties(given: Mapping[str, object] | None, comment: str | None = N
 
 
 def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], removed: str | Sequence[str]) -> None:
-    """Changes properties of a database. Raises as `PropertyCatalog.alter_database`, and `InvalidArgument`."""
+    """Change properties of a database. Raises as `PropertyCatalog.alter_database`, and `InvalidArgument`."""
     gone = check_texts(removed, "unset")
     if both := sorted(set(properties) & set(gone)):
         raise InvalidArgument(f"the property {both[0]!r} of the database {name} is set and unset at once")
@@ -136,14 +136,14 @@ def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], r
 
 
 def refuse(where: str, properties: Iterable[str], reserved: Mapping[str, str]) -> None:
-    """Raises `Unsupported` for a property that a catalog has for itself, with the remedy."""
+    """Raise `Unsupported` for a property that a catalog has for itself, with the remedy."""
     for key in properties:
         if key in reserved:
             raise Unsupported(f"the property {key!r} of a database", where=where, hint=reserved[key])
 
 
 def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence[str] | None = None) -> None:
-    """Raises `InvalidArgument` for a database that holds tables or views; `views` is None where there are none."""
+    """Raise `InvalidArgument` for a database that holds tables or views; `views` is None where there are none."""
     held = [*tables, *(views or ())]
     if held:
         counts = format_count(len(tables), "table") + (
@@ -156,7 +156,7 @@ def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence
 
 
 def refuse_renaming(catalog: Named, new_name: str) -> NoReturn:
-    """Refuses to rename a database, which a catalog cannot do in one step. Raises `AlreadyExists`, `Unsupported`."""
+    """Refuse to rename a database, which a catalog cannot do in one step. Raises `AlreadyExists`, `Unsupported`."""
     if catalog.has_database(checked_name("database", new_name)):
         raise AlreadyExists(f"{catalog.title}: there is a database {new_name!r} already")
     raise Unsupported("renaming a database", where=catalog.title, hint="rename its tables one by one")

@@ -36,7 +36,7 @@ NO_FOLDER = "the warehouse's folder does not exist"
 
 
 def open_catalog(settings: Settings) -> FilesystemCatalog:
-    """Returns the catalog of these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
+    """Return the catalog of these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
     given = settings.checked().given
     if given.get(LOCK_ENABLED):
         hint = "leave it out where the store has conditional puts; a catalog with metastore=jdbc has a lock"
@@ -84,7 +84,7 @@ class FilesystemCatalog:
         return self.store.is_dir(self.root) or bool(self.store.list(self.root))
 
     def tables(self, database: str) -> list[str]:
-        """Returns the names of the tables in `database`, sorted: the folders that hold a schema.
+        """Return the names of the tables in `database`, sorted: the folders that hold a schema.
 
         Raises:
             DatabaseNotFound: the warehouse has no such database.
@@ -94,7 +94,7 @@ class FilesystemCatalog:
         return sorted(s.name for s in listed if s.is_dir and self.store.is_dir(f"{folder}/{s.name}/{SCHEMA_FOLDER}"))
 
     def table(self, name: str) -> TableMetadata:
-        """Returns the metadata of ``database.table``.
+        """Return the metadata of ``database.table``.
 
         Raises:
             InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: it does not exist.
@@ -112,21 +112,21 @@ class FilesystemCatalog:
         return found
 
     def has_database(self, name: str) -> bool:
-        """Returns whether a database of this name exists."""
+        """Return whether a database of this name exists."""
         return self.store.is_dir(self.folder_of(name))
 
     def has_table(self, name: str) -> bool:
-        """Returns whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
+        """Return whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
         return self.has_database(table_name(name)[0]) and self._is_table(self.found(name))
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Returns where a database lies: folders have no other properties. Raises `DatabaseNotFound`."""
+        """Return where a database lies: folders have no other properties. Raises `DatabaseNotFound`."""
         return {LOCATION: self.store.url(self._database(name))}
 
     # Databases made, dropped and renamed
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Creates a database, and the warehouse if it does not exist.
+        """Create a database, and the warehouse if it does not exist.
 
         Raises:
             AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
@@ -143,7 +143,7 @@ class FilesystemCatalog:
         self.store.make_folder(folder)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drops a database; with `cascade` its tables too.
+        """Drop a database; with `cascade` its tables too.
 
         Raises:
             DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
@@ -158,11 +158,11 @@ class FilesystemCatalog:
         self.remove_folder(name)
 
     def remove_folder(self, database: str) -> None:
-        """Removes the folder of a database, with everything in it."""
+        """Remove the folder of a database, with everything in it."""
         confine(self.store, (self.root,)).delete_folder(self.folder_of(database))
 
     def rename_database(self, name: str, new_name: str) -> None:
-        """Renames a database in one step, with all its tables.
+        """Rename a database in one step, with all its tables.
 
         Raises:
             DatabaseNotFound, AlreadyExists. Unsupported: in object stores.
@@ -175,18 +175,18 @@ class FilesystemCatalog:
     # Tables made, dropped and renamed
 
     def place_of(self, name: str) -> TableMetadata:
-        """Returns the location of a new table ``database.table``. Raises `InvalidArgument` for an invalid name."""
+        """Return the location of a new table ``database.table``. Raises `InvalidArgument` for an invalid name."""
         database, table = table_name(name)
         checked_name("database", database)
         checked_name("table", table)
         return self.found(name)
 
     def where_of(self, name: str) -> str:
-        """Returns the location of a new table for messages. Raises `InvalidArgument` for an invalid name."""
+        """Return the location of a new table for messages. Raises `InvalidArgument` for an invalid name."""
         return self.place_of(name).where
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
-        """Creates a table with this first schema, and its database if it does not exist.
+        """Create a table with this first schema, and its database if it does not exist.
 
         Raises:
             AlreadyExists: the table exists. InvalidArgument: not a valid table name.
@@ -199,7 +199,7 @@ class FilesystemCatalog:
         return place
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drops a table with all its files; those in folders outside of the table's own stay.
+        """Drop a table with all its files; those in folders outside of the table's own stay.
 
         A link is removed and its target stays: in the table, and where the table's folder is itself a link, unless that
         leads below `allowed_roots`.
@@ -213,13 +213,13 @@ class FilesystemCatalog:
         self.remove_table(self.table(name))
 
     def check_removal(self, table: TableMetadata) -> None:
-        """Raises `UnsafePath` where a link above the table leads out of the warehouse."""
+        """Raise `UnsafePath` where a link above the table leads out of the warehouse."""
         root = table.root
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             check_inside(self.store, root, (self.root, *table.removable_roots))
 
     def remove_table(self, table: TableMetadata) -> None:
-        """Removes the files of a table. Raises and keeps what `drop_table` does."""
+        """Remove the files of a table. Raises and keep what `drop_table` does."""
         root, warehouse = table.root, confine(self.store, (self.root, *table.removable_roots))
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             self.check_removal(table)
@@ -231,7 +231,7 @@ class FilesystemCatalog:
         warehouse.delete_folder(root)
 
     def rename_table(self, name: str, new_name: str) -> TableMetadata:
-        """Renames a table in one step, within its database or to another.
+        """Rename a table in one step, within its database or to another.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: in object stores.
@@ -244,7 +244,7 @@ class FilesystemCatalog:
         return target
 
     def found(self, name: str) -> TableMetadata:
-        """Returns the location of a table, which need not exist."""
+        """Return the location of a table, which need not exist."""
         database, table = table_name(name)
         folder = self.folder_of(database)
         return TableMetadata(
@@ -255,7 +255,7 @@ class FilesystemCatalog:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
 
     def folder_of(self, database: str) -> str:
-        """Returns the folder of a database, which need not exist."""
+        """Return the folder of a database, which need not exist."""
         check_text(database, "the name of a database")
         name = f"{_check_folder_name(database, self.root)}{DATABASE_SUFFIX}"
         return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
@@ -282,7 +282,7 @@ def check_warehouse(catalog: object) -> None:
 
 
 def _check_folder_name(name: str, where: str) -> str:
-    """Returns the name of a database or table, which is that of its folder. Raises `UnsafePath` if none can have it."""
+    """Return the name of a database or table, which is that of its folder. Raises `UnsafePath` if none can have it."""
     try:
         return check_segment(name, where)
     except UnsafePath as error:

@@ -78,12 +78,12 @@ class JdbcViews:
     _lock: Callable[[str, str], AbstractContextManager[object]]
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
+        """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
         self._known(database)
         return self.rows.views(database)
 
     def view(self, name: str) -> View:
-        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         database, view = table_name(name)
         text = self.rows.view(database, view)
         if text is None:
@@ -95,7 +95,7 @@ class JdbcViews:
             raise StorageError(f"{where}: the view is no JSON: {error}") from error
 
     def create_view(self, name: str, view: View) -> None:
-        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
+        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
         database, own = table_name(name)
         checked_name("view", own)
         self._known(database)
@@ -105,7 +105,7 @@ class JdbcViews:
                 raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already")
 
     def drop_view(self, name: str) -> None:
-        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         database, view = table_name(name)
         if not self.rows.remove_view(database, view):
             raise self._without_view(database, view)
@@ -129,7 +129,7 @@ RESERVED = {
 
 
 def open_catalog(settings: Settings) -> JdbcCatalog:
-    """Returns the catalog of these settings; makes its tables in the database where they are not there.
+    """Return the catalog of these settings; make its tables in the database where they are not there.
 
     Raises:
         InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
@@ -287,7 +287,7 @@ class JdbcCatalog(JdbcViews):
     # Parts
 
     def synchronize(self, name: str, schema: TableSchema) -> None:
-        """Notes the options of a table in the database, if that is wanted."""
+        """Note the options of a table in the database, if that is wanted."""
         if self.keeps_properties:
             self.rows.set_properties(*table_name(name), self._properties(schema))
 
@@ -366,7 +366,7 @@ class Locks:
 
     @contextmanager
     def hold(self, database: str, table: str) -> Iterator[None]:
-        """Holds the lock of a table within the block.
+        """Hold the lock of a table within the block.
 
         Raises:
             StorageError: others have it for longer than ``lock-acquire-timeout``, or the database does not answer.
@@ -387,7 +387,7 @@ class Locks:
             self._own.given_back = (name, time.monotonic())
 
     def check(self, database: str, table: str) -> None:
-        """Raises `StorageError` where this thread may have lost the lock of a table, or does not have it."""
+        """Raise `StorageError` where this thread may have lost the lock of a table, or does not have it."""
         since = self._held().get(f"{self._key}.{database}.{table}")
         if since is None or time.monotonic() - since > self._timeout - min(MARGIN_SECONDS, self._timeout / 2):
             raise StorageError(
@@ -402,7 +402,7 @@ class Locks:
         return found
 
     def _acquired(self, name: str) -> float:
-        """Returns the time at which the lock was asked for successfully."""
+        """Return the time at which the lock was asked for successfully."""
         if len(name) > self._most_key:
             raise InvalidArgument(
                 f"the name of the lock {name!r} is longer than lock-key-max-length = {self._most_key}"
@@ -440,6 +440,6 @@ class Locks:
         return True
 
     def _noted(self, name: str) -> object:
-        """Returns the time that the database has noted for a lock that this thread holds."""
+        """Return the time that the database has noted for a lock that this thread holds."""
         rows = self._database.ask(f"SELECT acquired_at FROM {LOCKS} WHERE lock_id = ?", name)
         return rows[0][0] if rows else None

@@ -70,18 +70,18 @@ class Database(ABC):
 
     @abstractmethod
     def ask(self, statement: str, *values: object) -> Rows:
-        """Returns the rows of a query. Raises `StorageError`."""
+        """Return the rows of a query. Raises `StorageError`."""
 
     @abstractmethod
     def run(self, statement: str, *values: object) -> int:
-        """Runs a statement; returns the number of rows it changed. Raises `Duplicate`, `StorageError`."""
+        """Run a statement; return the number of rows it changed. Raises `Duplicate`, `StorageError`."""
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
-        """Returns whether the database has a table of this name."""
+        """Return whether the database has a table of this name."""
 
     def failed(self, error: Exception) -> StorageError:
-        """Returns the error of a database that does not do what it was asked."""
+        """Return the error of a database that does not do what it was asked."""
         lines = str(redact_error(error)).strip().splitlines() or [type(error).__name__]
         return StorageError(f"{self.where}: {lines[0]}; check the option {URI} and whether the database is up")
 
@@ -123,7 +123,7 @@ class Sqlite(Database):
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
-    """Returns whether others have the file: a statement, which is a transaction, was not carried out."""
+    """Return whether others have the file: a statement, which is a transaction, was not carried out."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -186,7 +186,7 @@ class Postgres(Database):
 
 
 def open_database(settings: Settings) -> Database:
-    """Returns the database that the option ``uri`` names.
+    """Return the database that the option ``uri`` names.
 
     Raises:
         InvalidArgument: no address. Unsupported: another database, or a driver that is not installed.
@@ -243,7 +243,7 @@ KINDS: dict[str, Callable[[str, str, Settings], Database]] = {
 
 
 def _find_local_zone() -> str | None:
-    """Returns the name of this machine's time zone, as a JVM on it would find it; None where it has none."""
+    """Return the name of this machine's time zone, as a JVM on it would find it; None where it has none."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named if all(c.isalnum() or c in "/_+-" for c in named) else None
@@ -296,7 +296,7 @@ class CatalogRows:
     key: str
 
     def prepare(self, lock_key_length: int | None) -> None:
-        """Makes the tables that are not there; that of locks where the length of their keys is given."""
+        """Make the tables that are not there; that of locks where the length of their keys is given."""
         wanted = dict(COLUMNS)
         if lock_key_length is not None:
             wanted[LOCKS] = LOCK_COLUMNS.format(most=lock_key_length)
@@ -313,7 +313,7 @@ class CatalogRows:
     # Databases
 
     def databases(self) -> list[str]:
-        """Returns the names of all databases, sorted: of those that have properties, tables or views."""
+        """Return the names of all databases, sorted: of those that have properties, tables or views."""
         homes = (TABLES, DATABASE_PROPERTIES, VIEWS)
         union = " UNION ".join(f"SELECT database_name FROM {home} WHERE catalog_key = ?" for home in homes)
         return sorted(row[0] for row in self.database.ask(union, *[self.key] * len(homes)))
@@ -324,7 +324,7 @@ class CatalogRows:
         return bool(self.database.ask(f"{union} LIMIT 1", *[self.key, name] * len(homes)))
 
     def add_database(self, name: str, properties: Mapping[str, str]) -> bool:
-        """Adds a database with these properties; returns False where there is one."""
+        """Add a database with these properties; return False where there is one."""
         if self.has_database(name):
             return False
         _check_length(name)
@@ -338,13 +338,13 @@ class CatalogRows:
         return True
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Returns the properties of a database but for the mark that it exists."""
+        """Return the properties of a database but for the mark that it exists."""
         query = f"SELECT property_key, property_value FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE}"
         rows = self.database.ask(query, self.key, name)
         return {str(key): str(value) for key, value in rows if key != EXISTS and value is not None}
 
     def change_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
-        """Sets some properties of a database, if it is still there, and removes others."""
+        """Set some properties of a database, if it is still there, and removes others."""
         _check_properties(f"property of the database {name}", properties)
         rows = [(self.key, name, key, value) for key, value in properties.items()]
         if rows:
@@ -370,18 +370,18 @@ class CatalogRows:
             self.database.run(f"DELETE FROM {home} WHERE {OF_DATABASE}", self.key, name)
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted."""
+        """Return the names of the views of a database, sorted."""
         rows = self.database.ask(f"SELECT view_name FROM {VIEWS} WHERE {OF_DATABASE}", self.key, database)
         return sorted(row[0] for row in rows)
 
     def view(self, database: str, view: str) -> str | None:
-        """Returns the JSON of a view, None where there is none."""
+        """Return the JSON of a view, None where there is none."""
         query = f"SELECT view_schema FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
         rows = self.database.ask(query, self.key, database, view)
         return str(rows[0][0]) if rows else None
 
     def add_view(self, database: str, view: str, json: str) -> bool:
-        """Adds a view; returns False when there is one of this name."""
+        """Add a view; return False when there is one of this name."""
         try:
             self.database.run(f"INSERT INTO {VIEWS} VALUES (?, ?, ?, ?)", self.key, database, view, json)
         except Duplicate:
@@ -389,14 +389,14 @@ class CatalogRows:
         return True
 
     def remove_view(self, database: str, view: str) -> bool:
-        """Removes a view; returns False when there was none."""
+        """Remove a view; return False when there was none."""
         query = f"DELETE FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
         return self.database.run(query, self.key, database, view) > 0
 
     # Tables
 
     def tables(self, database: str) -> list[str]:
-        """Returns the names of the tables of a database, sorted."""
+        """Return the names of the tables of a database, sorted."""
         rows = self.database.ask(f"SELECT table_name FROM {TABLES} WHERE {OF_DATABASE}", self.key, database)
         return sorted(row[0] for row in rows)
 
@@ -404,20 +404,20 @@ class CatalogRows:
         return bool(self.database.ask(f"SELECT 1 FROM {TABLES} WHERE {OF_TABLE}", self.key, database, table))
 
     def add_table(self, database: str, table: str) -> None:
-        """Adds a table. Raises `AlreadyExists`."""
+        """Add a table. Raises `AlreadyExists`."""
         try:
             self.database.run(f"INSERT INTO {TABLES} VALUES (?, ?, ?)", self.key, database, table)
         except Duplicate as error:
             raise AlreadyExists(f"{self.database.where}: there is a table {database}.{table} already") from error
 
     def remove_table(self, database: str, table: str) -> bool:
-        """Removes a table with its properties; returns False where there is none."""
+        """Remove a table with its properties; return False where there is none."""
         removed = self.database.run(f"DELETE FROM {TABLES} WHERE {OF_TABLE}", self.key, database, table)
         self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
         return removed > 0
 
     def rename_table(self, old: tuple[str, str], new: tuple[str, str]) -> None:
-        """Renames a table with its properties. Raises `AlreadyExists`."""
+        """Rename a table with its properties. Raises `AlreadyExists`."""
         for home in (TABLES, TABLE_PROPERTIES):
             try:
                 update = f"UPDATE {home} SET database_name = ?, table_name = ? WHERE {OF_TABLE}"
@@ -426,7 +426,7 @@ class CatalogRows:
                 raise AlreadyExists(f"{self.database.where}: there is a table {'.'.join(new)} already") from error
 
     def set_properties(self, database: str, table: str, properties: Mapping[str, str]) -> None:
-        """Replaces the properties of a table."""
+        """Replace the properties of a table."""
         self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
         for name, value in properties.items():
             with suppress(Duplicate):  # another one does the same
@@ -436,7 +436,7 @@ class CatalogRows:
 
 
 def check_properties(table: str, properties: Mapping[str, str]) -> None:
-    """Raises `InvalidArgument` for options that the database has no room for."""
+    """Raise `InvalidArgument` for options that the database has no room for."""
     _check_length(table)
     _check_properties(f"option of {table}", properties, "; open the catalog with sync-all-properties=false")
 

@@ -23,7 +23,7 @@ class ObjectName(msgspec.Struct, frozen=True):
     system: str | None = None
 
     def branch_or(self, given: str | None) -> str | None:
-        """Returns the branch in the name, or the one that is `given` beside it; None for the main branch.
+        """Return the branch in the name, or the one that is `given` beside it; None for the main branch.
 
         Raises:
             InvalidArgument: both name one.
@@ -34,7 +34,7 @@ class ObjectName(msgspec.Struct, frozen=True):
 
 
 def table_name(name: str) -> tuple[str, str]:
-    """Returns database and table of ``database.table``. Raises `InvalidArgument` for another form."""
+    """Return database and table of ``database.table``. Raises `InvalidArgument` for another form."""
     check_text(name, "the name of a table")
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
@@ -43,7 +43,7 @@ def table_name(name: str) -> tuple[str, str]:
 
 
 def checked_name(what: str, name: str) -> str:
-    """Checks the name of a new database or table.
+    """Check the name of a new database or table.
 
     Raises:
         InvalidArgument: a name that Paimon reserves or cannot find again.
@@ -60,7 +60,7 @@ def checked_name(what: str, name: str) -> str:
 
 
 def parse_object_name(text: str) -> ObjectName:
-    """Parses a name; a ``$`` before the last ``/`` is part of a folder's name.
+    """Parse a name; a ``$`` before the last ``/`` is part of a folder's name.
 
     Raises:
         InvalidArgument: more ``$`` than there are parts, or an empty part.

@@ -20,7 +20,7 @@ CREATED = "lastFileCreationTime"
 
 
 def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Returns the statistics of the partitions that a snapshot adds files to or removes files from.
+    """Return the statistics of the partitions that a snapshot adds files to or removes files from.
 
     Counts of removed files are negative. A table without partition keys has one partition, without values.
 
@@ -54,7 +54,7 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
 
 
 def partition_specs(metadata: TableMetadata, schema: TableSchema, partitions: list[bytes]) -> list[dict[str, str]]:
-    """Returns the values of partitions as their folders have them, by partition key."""
+    """Return the values of partitions as their folders have them, by partition key."""
     options, keys = metadata.options(schema), schema.partition_keys
     types = [schema.by_name[key].type for key in keys]
     default, legacy = options.partition_default_name, options.legacy_partition_name
@@ -69,5 +69,5 @@ def partition_specs(metadata: TableMetadata, schema: TableSchema, partitions: li
 
 
 def _to_epoch_millis(local: dt.datetime | None) -> int:
-    """Returns epoch milliseconds of the local time in a manifest, as Java reads it."""
+    """Return epoch milliseconds of the local time in a manifest, as Java reads it."""
     return 0 if local is None else int(local.timestamp() * MILLIS_PER_SECOND)

@@ -46,56 +46,56 @@ class Catalog(Protocol):
         """The options that ``sys.catalog_options`` shows, without secrets."""
 
     def databases(self) -> list[str]:
-        """Returns the names of all databases, sorted. Raises `DatabaseNotFound`: there is no such catalog."""
+        """Return the names of all databases, sorted. Raises `DatabaseNotFound`: there is no such catalog."""
 
     def has_database(self, name: str) -> bool:
-        """Returns whether a database of this name exists."""
+        """Return whether a database of this name exists."""
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Creates a database. Raises `AlreadyExists`, and `InvalidArgument` for what `checked_name` refuses."""
+        """Create a database. Raises `AlreadyExists`, and `InvalidArgument` for what `checked_name` refuses."""
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drops a database; with `cascade` its tables too.
+        """Drop a database; with `cascade` its tables too.
 
         Raises:
             DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
         """
 
     def rename_database(self, name: str, new_name: str) -> None:
-        """Renames a database in one step, with all its tables.
+        """Rename a database in one step, with all its tables.
 
         Raises:
             DatabaseNotFound, AlreadyExists. Unsupported: the catalog cannot; nothing was changed.
         """
 
     def tables(self, database: str) -> list[str]:
-        """Returns the names of the tables in `database`, sorted. Raises `DatabaseNotFound`."""
+        """Return the names of the tables in `database`, sorted. Raises `DatabaseNotFound`."""
 
     def has_table(self, name: str) -> bool:
-        """Returns whether a table exists; False too where there is no such database."""
+        """Return whether a table exists; False too where there is no such database."""
 
     def table(self, name: str) -> TableMetadata:
-        """Returns the metadata of a table, on its main branch. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return the metadata of a table, on its main branch. Raises `DatabaseNotFound`, `TableNotFound`."""
 
     def where_of(self, name: str) -> str:
-        """Returns the title of a table that need not exist, for messages.
+        """Return the title of a table that need not exist, for messages.
 
         Raises:
             InvalidArgument: a name that no table can have.
         """
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
-        """Creates a table with this first schema, and its database if it does not exist.
+        """Create a table with this first schema, and its database if it does not exist.
 
         Raises:
             AlreadyExists: the table exists. InvalidArgument: a name that no table can have.
         """
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drops a table with its files. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drop a table with its files. Raises `DatabaseNotFound`, `TableNotFound`."""
 
     def rename_table(self, name: str, new_name: str) -> TableMetadata:
-        """Renames a table in one step, within its database or to another.
+        """Rename a table in one step, within its database or to another.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: the catalog cannot; nothing was changed.
@@ -106,11 +106,11 @@ class FolderCatalog(Protocol):
     """A catalog that keeps tables which are folders of files. Names are ``database.table``."""
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Returns a format table or object table; None for one of Paimon's own. Raises as `Catalog.table`."""
+        """Return a format table or object table; None for one of Paimon's own. Raises as `Catalog.table`."""
 
 
 def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> FolderTable:
-    """Returns a format table or object table of a catalog.
+    """Return a format table or object table of a catalog.
 
     Raises:
         DatabaseNotFound, TableNotFound. InvalidArgument: the table is of another kind.
@@ -128,7 +128,7 @@ def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> F
 
 
 def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
-    """Creates a format table with these columns, partition keys and options.
+    """Create a format table with these columns, partition keys and options.
 
     Raises:
         DatabaseNotFound, AlreadyExists. InvalidArgument: a primary key, which such a table has not.
@@ -164,32 +164,32 @@ class ViewCatalog(Protocol):
     """A catalog that keeps views. Names are ``database.view``."""
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
+        """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
 
     def view(self, name: str) -> View:
-        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
 
     def create_view(self, name: str, view: View) -> None:
-        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`: there is a view or table of this name."""
+        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`: there is a view or table of this name."""
 
     def drop_view(self, name: str) -> None:
-        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
 
 
 def has_views(catalog: Catalog) -> bool:
-    """Returns whether a catalog can keep views."""
+    """Return whether a catalog can keep views."""
     return all(hasattr(catalog, method) for method in ("views", "view", "create_view", "drop_view"))
 
 
 def require_views(catalog: Catalog) -> ViewCatalog:
-    """Returns the catalog, for its views. Raises `Unsupported` where it can have none."""
+    """Return the catalog, for its views. Raises `Unsupported` where it can have none."""
     if not has_views(catalog):
         raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
     return cast(ViewCatalog, catalog)
 
 
 def view_from_json(node: Any, where: str) -> View:
-    """Returns a view of its JSON. Raises `StorageError` for one without text or columns, `Unsupported` for a type."""
+    """Return a view of its JSON. Raises `StorageError` for one without text or columns, `Unsupported` for a type."""
     node = node if isinstance(node, dict) else {}
     query, fields = node.get("query"), node.get("fields")
     if not isinstance(query, str) or not isinstance(fields, list):
@@ -204,7 +204,7 @@ def view_from_json(node: Any, where: str) -> View:
 
 
 def view_to_json(view: View) -> dict[str, Any]:
-    """Returns the JSON of a view."""
+    """Return the JSON of a view."""
     return {
         "fields": [to_json_field(each) for each in view.fields],
         "query": view.query,
@@ -241,7 +241,7 @@ class Function:
 
 
 def parse_function(node: Any, where: str) -> Function:
-    """Returns a function of its JSON.
+    """Return a function of its JSON.
 
     Raises:
         StorageError: its members are of other types. Unsupported: a type that Morrow does not know.
@@ -271,12 +271,12 @@ _watchers: list[WeakMethod[Callable[[str], None]]] = []
 
 
 def watch(method: Callable[[str], None]) -> None:
-    """Has a bound method called with the title of each catalog that changes, as long as its object is there."""
+    """Have a bound method called with the title of each catalog that changes, as long as its object is there."""
     _watchers.append(WeakMethod(method))
 
 
 def notify_watchers(title: str) -> None:
-    """Tells that the catalog of this title has other tables now."""
+    """Tell that the catalog of this title has other tables now."""
     for reference in list(_watchers):
         method = reference()
         if method is None:

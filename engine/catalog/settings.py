@@ -88,7 +88,7 @@ class Settings:
         allowed_roots: tuple[str, ...] = (),
         verify: str | None = None,
     ) -> Settings:
-        """Returns the settings of what users give; numbers and booleans become text. Raises `InvalidArgument`."""
+        """Return the settings of what users give; numbers and booleans become text. Raises `InvalidArgument`."""
         raw = {check_text(key, "the name of an option"): _check_text(key, value) for key, value in options.items()}
         uri = raw.get(URI.key, "")
         register_secrets(raw, url=uri)
@@ -101,7 +101,7 @@ class Settings:
         return Options(self.raw, f"the catalog {self.raw.get(URI.key) or self.raw.get(WAREHOUSE.key, '')!r}")
 
     def checked(self, declared: Iterable[AnyOption] = (), prefixes: tuple[str, ...] = ()) -> Settings:
-        """Returns these settings. Raises `InvalidArgument` for an unknown option, or a value of no meaning."""
+        """Return these settings. Raises `InvalidArgument` for an unknown option, or a value of no meaning."""
         known = {key: option for option in (*COMMON, *declared) for key in option.keys}
         for key in self.raw:
             if key in known:
@@ -113,21 +113,21 @@ class Settings:
         return self
 
     def required(self, option: AnyOption) -> str:
-        """Returns the text of an option. Raises `InvalidArgument` where it is not set."""
+        """Return the text of an option. Raises `InvalidArgument` where it is not set."""
         found = (self.given.text(option) or "").strip()
         if not found:
             raise InvalidArgument(f"a catalog with metastore={self.given.get(METASTORE)!r} needs the option {option}")
         return found
 
     def updated(self, options: Mapping[str, str]) -> Settings:
-        """Returns the settings with other values of some options, such as those that a server sends."""
+        """Return the settings with other values of some options, such as those that a server sends."""
         register_secrets(options)
         return Settings(
             StorageOptions({**self.raw, **options}, self.raw.url), self.allowed_roots, self.verify, self.extra
         )
 
     def storage_options(self, location: str) -> dict[str, str] | None:
-        """Returns the options of the store of `location`; None where none are given. Raises as `to_store_options`."""
+        """Return the options of the store of `location`; None where none are given. Raises as `to_store_options`."""
         return {**to_store_options(self.raw, location), **self.extra} or None
 
     @property
@@ -137,7 +137,7 @@ class Settings:
 
 
 def select_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options that new tables get: ``table-default.bucket`` of the catalog is their ``bucket``."""
+    """Return the options that new tables get: ``table-default.bucket`` of the catalog is their ``bucket``."""
     return {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
 
 
@@ -168,7 +168,7 @@ INSTEAD = "open its tables by their folders, or name them in a catalog with meta
 
 
 def open_catalog(settings: Settings) -> Catalog:
-    """Returns the catalog that the settings describe.
+    """Return the catalog that the settings describe.
 
     Raises:
         Unsupported: an unknown metastore, or one whose driver is not installed.

@@ -39,12 +39,12 @@ class _ExportedArray:
 
 
 def to_series(array: pa.Array) -> pl.Series:
-    """Returns an array as a series without a name; `pl.from_arrow` imports a large module of Arrow's, this does not."""
+    """Return an array as a series without a name; `pl.from_arrow` imports a large module of Arrow's, this does not."""
     return pl.Series(_ExportedArray(array))
 
 
 def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
-    """Returns booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them.
+    """Return booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them.
 
     Integers are not copied: nobody may write to them any more.
     """
@@ -55,7 +55,7 @@ def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.S
 
 
 def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
-    """Returns slices of one column that follow each other as one slice of it, without a copy; None of others."""
+    """Return slices of one column that follow each other as one slice of it, without a copy; None of others."""
     if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
         return None
     arrays = [part.to_arrow(compat_level=pl.CompatLevel.newest()) for part in parts]
@@ -69,7 +69,7 @@ def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
 
 
 def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
-    """Returns `column` as one Arrow array in the layout that the encoders take.
+    """Return `column` as one Arrow array in the layout that the encoders take.
 
     Variable-length values are large binary, timestamps keep their own unit, everything else has the Arrow type of
     `kind`.
@@ -91,7 +91,7 @@ def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
 
 
 def read_fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
-    """Returns the values of a fixed-width Arrow array, 0 where null."""
+    """Return the values of a fixed-width Arrow array, 0 where null."""
     width = np.dtype(dtype).itemsize
     _, data = array.buffers()
     if data is None:
@@ -101,7 +101,7 @@ def read_fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
 
 
 def read_wide_values(array: pa.Array) -> Ints:
-    """Returns the values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
+    """Return the values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
     _, data = array.buffers()
     if data is None:
         return np.zeros((len(array), 2), np.int64)
@@ -110,7 +110,7 @@ def read_wide_values(array: pa.Array) -> Ints:
 
 
 def find_byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """Returns the buffer, begins and lengths (0 for null) of a large binary array."""
+    """Return the buffer, begins and lengths (0 for null) of a large binary array."""
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
     buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
@@ -118,7 +118,7 @@ def find_byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 
 
 def read_validity(array: pa.Array) -> Bools:
-    """Returns a boolean per value, False where null.
+    """Return a boolean per value, False where null.
 
     Not by Arrow's `to_numpy`, whose first call in a process imports all of pandas.
     """
@@ -146,14 +146,14 @@ class _ExportedTable:
 
 
 def serialize_frame(frame: pl.DataFrame) -> bytes:
-    """Returns a frame as bytes, uncompressed."""
+    """Return a frame as bytes, uncompressed."""
     target = BytesIO()
     frame.write_ipc(target, compression="uncompressed")
     return target.getvalue()
 
 
 def deserialize_frame(data: IpcBytes) -> pl.DataFrame:
-    """Returns the frame that `serialize_frame` wrote. Raises: one of `IPC_ERRORS`."""
+    """Return the frame that `serialize_frame` wrote. Raises: one of `IPC_ERRORS`."""
     from pyarrow import ipc
 
     return pl.DataFrame(_ExportedTable(ipc.open_file(pa.py_buffer(data)).read_all()))

@@ -156,7 +156,7 @@ class AvroContainer(msgspec.Struct, frozen=True):
         return lower(self.schema, where=self.where, spread=self.spread)
 
     def payload(self, block: AvroBlock, most: int = MAX_BLOCK_BYTES) -> Buffer:
-        """Returns the rows of one block, decompressed to `most` bytes at most. Raises `CorruptFile`."""
+        """Return the rows of one block, decompressed to `most` bytes at most. Raises `CorruptFile`."""
         raw = memoryview(self.data)[block.start : block.start + block.size]
         try:
             rows = CODECS[self.codec](raw, most)
@@ -173,7 +173,7 @@ class AvroContainer(msgspec.Struct, frozen=True):
 
 
 def read_container(data: bytes, *, where: str, spread: str = "") -> AvroContainer:
-    """Checks the frame of a container and finds its blocks, without decompressing any; `spread` as in `AvroContainer`.
+    """Check the frame of a container and find its blocks, without decompressing any; `spread` as in `AvroContainer`.
 
     Raises:
         CorruptFile: not a container, truncated, or a sync marker that does not match.
@@ -196,7 +196,7 @@ def read_container(data: bytes, *, where: str, spread: str = "") -> AvroContaine
 def decompress_container(
     container: AvroContainer, blocks: Sequence[AvroBlock] | None = None, *, most: DecodedLimits | None = None
 ) -> bytes:
-    """Returns these blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
+    """Return these blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
     chosen = container.blocks if blocks is None else blocks
     return _build_null_container(
         container, [(sum(block.rows for block in chosen), _decompress_payloads(container, chosen, most=most))]
@@ -206,7 +206,7 @@ def decompress_container(
 def decode_frame(
     data: bytes, *, where: str, columns: Iterable[str] | None = None, most: DecodedLimits | None = None
 ) -> pl.DataFrame:
-    """Decodes all rows of a container: records become structs, arrays and maps lists (maps of struct{key, value}).
+    """Decode all rows of a container: records become structs, arrays and maps lists (maps of struct{key, value}).
 
     `most` gives the most rows, and bytes of rows, that a file of a given size in bytes may hold.
 
@@ -221,7 +221,7 @@ def decode_frame(
 def decode_together(
     containers: Sequence[AvroContainer], most: DecodedLimits | None = None, columns: Iterable[str] | None = None
 ) -> pl.DataFrame:
-    """Decodes containers of one schema into one frame, one container after the other: faster for many small ones.
+    """Decode containers of one schema into one frame, one container after the other: faster for many small ones.
 
     Each becomes a separate block, so that no row is attributed to another container.
 
@@ -241,7 +241,7 @@ def decode_together(
 def decode_batches(
     container: AvroContainer, batch_bytes: int, columns: Iterable[str] | None = None
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yields frames of consecutive blocks (about `batch_bytes` of decompressed rows each), with their row counts."""
+    """Yield frames of consecutive blocks (about `batch_bytes` of decompressed rows each), with their row counts."""
     wanted = None if columns is None else tuple(columns)
     payloads: list[Buffer] = []
     rows = size = 0
@@ -256,7 +256,7 @@ def decode_batches(
 
 
 def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: Iterable[str] | None) -> pl.DataFrame:
-    """Decodes re-wrapped blocks of `container` that hold `rows` rows; without `columns` all columns are decoded."""
+    """Decode re-wrapped blocks of `container` that hold `rows` rows; without `columns` all columns are decoded."""
     lowered, where = container.lowered, container.where
     wanted = lowered.names if columns is None else tuple(columns)
     if missing := [name for name in wanted if name not in lowered.names]:
@@ -335,7 +335,7 @@ class _Cursor(msgspec.Struct):
 def _decompress_payloads(
     container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0, most: DecodedLimits | None = None
 ) -> list[Buffer]:
-    """Decompresses these blocks, to `most` at most, and together with `before` to `MAX_CONTAINER_BYTES` at most."""
+    """Decompress these blocks, to `most` at most, and together with `before` to `MAX_CONTAINER_BYTES` at most."""
     most_rows, most_bytes = (MAX_CONTAINER_BYTES, MAX_BLOCK_BYTES) if most is None else most(len(container.data))
     if container.rows > most_rows:
         raise CorruptFile(
@@ -352,7 +352,7 @@ def _decompress_payloads(
 
 
 def _build_null_container(container: AvroContainer, parts: Iterable[tuple[int, Sequence[Buffer]]]) -> bytes:
-    """Returns an uncompressed container with the schema of `container`: a block for each part (row count, payloads)."""
+    """Return an uncompressed container with the schema of `container`: a block for each part (row count, payloads)."""
     sync = bytes(SYNC_LENGTH)  # Any value will do: the lengths of the blocks are given.
     out: list[Buffer] = [
         MAGIC,

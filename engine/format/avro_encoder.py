@@ -50,7 +50,7 @@ Piece: TypeAlias = "pa.Array | bytes"
 
 
 def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
-    """Encodes the rows of `table` as one container file.
+    """Encode the rows of `table` as one container file.
 
     Args:
         schema: the Avro schema, a record of the types above; its text is stored as it is. Columns go by name; integers
@@ -67,7 +67,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
 
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
-    """Returns a container file of one block, whose rows are encoded already; raises `Unsupported` as `find_codec`."""
+    """Return a container file of one block, whose rows are encoded already; raise `Unsupported` as `find_codec`."""
     name = find_codec(codec)
     sync = uuid.uuid4().bytes
     compressed = COMPRESSORS[name](memoryview(payload), ZSTD_LEVEL)
@@ -77,7 +77,7 @@ def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
 
 
 def find_codec(codec: str) -> str:
-    """Returns the name of a codec in headers. Raises `Unsupported` if it is not in `COMPRESSORS`."""
+    """Return the name of a codec in headers. Raises `Unsupported` if it is not in `COMPRESSORS`."""
     name = {"zstd": "zstandard", "none": "null", "uncompressed": "null"}.get(codec, codec)
     if name not in COMPRESSORS:
         raise Unsupported(f"the Avro codec {codec!r}", hint=f"known are {', '.join(COMPRESSORS)}")
@@ -85,7 +85,7 @@ def find_codec(codec: str) -> str:
 
 
 def encode_head(schema: bytes, codec: str, sync: bytes) -> bytes:
-    """Returns the head of a container; `codec` is the name in the header."""
+    """Return the head of a container; `codec` is the name in the header."""
     out = [MAGIC, encode_varint(2)]
     for key, value in ((b"avro.schema", schema), (b"avro.codec", codec.encode())):
         out += [encode_varint(len(key)), key, encode_varint(len(value)), value]
@@ -93,7 +93,7 @@ def encode_head(schema: bytes, codec: str, sync: bytes) -> bytes:
 
 
 def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: bytes, zstd_level: int) -> bytes:
-    """Encodes the rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
+    """Encode the rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
 
     Raises:
         InvalidArgument, Unsupported: as `encode_container`.
@@ -107,7 +107,7 @@ def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: 
 
 
 def encode_varint(value: int) -> bytes:
-    """Encodes one zigzag varint."""
+    """Encode one zigzag varint."""
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value >= 0x80:
@@ -121,7 +121,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def _encode_members(columns: Mapping[str, pa.Array], record: Mapping[str, Any], nulls: int = 0) -> list[Piece]:
-    """Returns the pieces of a record; `nulls` of its rows are null themselves, and their bytes are not used."""
+    """Return the pieces of a record; `nulls` of its rows are null themselves, and their bytes are not used."""
     pieces: list[Piece] = []
     for member in record["fields"]:
         name, node = member["name"], member["type"]
@@ -212,7 +212,7 @@ _NUMPY = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
 
 
 def _encode_varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Returns the varint of each value, no bytes at all where not `present`."""
+    """Return the varint of each value, no bytes at all where not `present`."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     widths = np.searchsorted(_WIDTHS, zigzag, side="right") + 1
     longest = int(widths.max(initial=1))
@@ -225,7 +225,7 @@ def _encode_varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_
 
 
 def _join_pieces(pieces: Sequence[Piece], count: int) -> pa.Array:
-    """Returns the pieces of each row, one after the other."""
+    """Return the pieces of each row, one after the other."""
     columns = [p for p in pieces if isinstance(p, pa.Array)]
     if len(columns) == len(pieces) == 1:
         return columns[0]
@@ -236,12 +236,12 @@ def _join_pieces(pieces: Sequence[Piece], count: int) -> pa.Array:
 
 
 def _build_column(edges: npt.NDArray[np.int64], data: pa.Buffer | None) -> pa.Array:
-    """Returns a large binary column of the byte strings that lie back to back in `data`."""
+    """Return a large binary column of the byte strings that lie back to back in `data`."""
     return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
 
 
 def _read_edges(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the begins of the byte strings of a large binary column, and the end of the last."""
+    """Return the begins of the byte strings of a large binary column, and the end of the last."""
     if not len(column):
         return np.zeros(1, np.int64)
     return np.frombuffer(column.buffers()[1], np.int64, len(column) + 1, column.offset * 8)
@@ -255,7 +255,7 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _split_blocks(rows: pa.Array) -> Iterator[tuple[int, memoryview]]:
-    """Yields row counts and bytes of consecutive blocks."""
+    """Yield row counts and bytes of consecutive blocks."""
     edges = _read_edges(rows)
     data = memoryview(rows.buffers()[2] or b"")
     begin = 0

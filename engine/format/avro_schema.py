@@ -80,7 +80,7 @@ def _lower(schema: bytes, spread: str) -> LoweredSchema:
 
 
 def _spread(fields: list[Any], name: str) -> list[Any]:
-    """Returns columns with the members of the record `name` in its place, if it is one that is never null."""
+    """Return columns with the members of the record `name` in its place, if it is one that is never null."""
     spread: list[Any] = []
     for field in fields:
         is_record = field["name"] == name and isinstance(field["type"], dict) and field["type"]["type"] == "record"
@@ -89,7 +89,7 @@ def _spread(fields: list[Any], name: str) -> list[Any]:
 
 
 def lower(schema: bytes, *, where: str, spread: str = "") -> LoweredSchema:
-    """Returns the schema of a container file in types that Polars reads.
+    """Return the schema of a container file in types that Polars reads.
 
     The members of the column `spread` become columns, if it is a record that is never null.
 
@@ -118,7 +118,7 @@ class _NoEquivalentError(Exception):
 
 
 def _find_row(schema: Any) -> tuple[Any, int | None]:
-    """Returns the record of a row, and its branch number where rows are ["null", record] (Paimon before 1.0)."""
+    """Return the record of a row, and its branch number where rows are ["null", record] (Paimon before 1.0)."""
     if isinstance(schema, list):
         if len(schema) == 2 and "null" in schema:
             branch = 1 - schema.index("null")

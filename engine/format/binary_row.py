@@ -71,12 +71,12 @@ Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.tim
 
 
 def compute_bit_set_width(arity: int) -> int:
-    """Returns the bytes of the header and null bits of a row of `arity` fields."""
+    """Return the bytes of the header and null bits of a row of `arity` fields."""
     return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
 def compute_fixed_width(arity: int) -> int:
-    """Returns the bytes of a row before its variable part: header, null bits and slots."""
+    """Return the bytes of a row before its variable part: header, null bits and slots."""
     return compute_bit_set_width(arity) + SLOT_WIDTH * arity
 
 
@@ -88,7 +88,7 @@ def decode_columns(
     columns: Sequence[int] | None = None,
     unrepresentable: Literal["raise", "null"] = "raise",
 ) -> list[pl.Series]:
-    """Decodes stored rows into one Series for each field.
+    """Decode stored rows into one Series for each field.
 
     Args:
         rows: the stored bytes, arity first; a null row gives null in every column.
@@ -116,7 +116,7 @@ def decode_columns(
 
 
 def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[Value, ...]:
-    """Decodes one stored row into Python values, None for null.
+    """Decode one stored row into Python values, None for null.
 
     TIMESTAMP is a naive datetime and TIMESTAMP_LTZ an aware one in UTC. A timestamp whose nanoseconds a datetime would
     lose is a `numpy.datetime64[ns]` instead (UTC for TIMESTAMP_LTZ), so no value changes silently.
@@ -129,13 +129,13 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
 
 
 def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
-    """Decodes many stored rows at once, in their order; values and errors are those of `decode_row`."""
+    """Decode many stored rows at once, in their order; values and errors are those of `decode_row`."""
     columns = decode_columns(rows, types, where=where)
     return to_python_rows(columns, where=where) if columns else [()] * len(rows)
 
 
 def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
-    """Returns the rows of decoded columns (at least one) with values as in `decode_row`.
+    """Return the rows of decoded columns (at least one) with values as in `decode_row`.
 
     Raises:
         Unsupported: as `decode_row`.
@@ -144,7 +144,7 @@ def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Va
 
 
 def is_same_value(left: Value | None, right: Value | None) -> bool:
-    """Returns whether two decoded values name the same partition, by Java's order: NaN is NaN, and -0.0 is not 0.0."""
+    """Return whether two decoded values name the same partition, by Java's order: NaN is NaN, and -0.0 is not 0.0."""
     if isinstance(left, float) and isinstance(right, float):
         return (
             math.isnan(left) and math.isnan(right)
@@ -155,7 +155,7 @@ def is_same_value(left: Value | None, right: Value | None) -> bool:
 
 
 def read_arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
-    """Returns the number of fields of each stored row, -1 for null rows.
+    """Return the number of fields of each stored row, -1 for null rows.
 
     Raises:
         CorruptFile: a row is too short to hold its arity.
@@ -192,7 +192,7 @@ def _to_python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.dat
 
 
 def _locate(rows: BinaryColumn, where: str) -> Rows:
-    """Reduces any form of a binary column to one byte buffer with starts and sizes."""
+    """Reduce any form of a binary column to one byte buffer with starts and sizes."""
     if isinstance(rows, (pa.Array, pa.ChunkedArray)):
         array = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
     else:
@@ -239,7 +239,7 @@ class Rows(msgspec.Struct, frozen=True):
     where: str
 
     def load(self, positions: Ints, dtype: str) -> npt.NDArray[Any]:
-        """Returns one `dtype` value at each byte position, aligned or not; positions are already checked."""
+        """Return one `dtype` value at each byte position, aligned or not; positions are already checked."""
         width = np.dtype(dtype).itemsize
         if len(self.buffer) < width:
             return np.zeros(len(positions), dtype)
@@ -247,7 +247,7 @@ class Rows(msgspec.Struct, frozen=True):
         return np.lib.stride_tricks.as_strided(first, (len(self.buffer) - width + 1,), (1,))[positions]
 
     def require(self, good: Bools, problem: str) -> None:
-        """Raises `CorruptFile` with the number of the first row that is not `good`."""
+        """Raise `CorruptFile` with the number of the first row that is not `good`."""
         if not good.all():
             raise CorruptFile(self.where, f"row {int(np.argmin(good))}: {problem}")
 
@@ -263,7 +263,7 @@ class Field(msgspec.Struct, frozen=True):
     lenient: bool
 
     def spans(self, length: Ints) -> Ints:
-        """Returns where the variable part of each row's value begins, 0 for null rows.
+        """Return where the variable part of each row's value begins, 0 for null rows.
 
         Checks that `length` bytes are there.
         """
@@ -274,13 +274,13 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def _build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
-    """Returns an Arrow array over `values`, whose bytes already have the layout of `kind`."""
+    """Return an Arrow array over `values`, whose bytes already have the layout of `kind`."""
     validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _make_plain_decoder(dtype: str) -> Callable[[Field, DataType], pa.Array]:
-    """Returns the decoder of a type whose slot begins with its value."""
+    """Return the decoder of a type whose slot begins with its value."""
 
     def decode(field: Field, kind: DataType) -> pa.Array:
         return _build_array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
@@ -316,7 +316,7 @@ def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
 
 
 def _read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
-    """Reads big-endian two's complement integers of 1 to 16 bytes.
+    """Read big-endian two's complement integers of 1 to 16 bytes.
 
     They are sign-extended to pairs of little-endian words (n x 2).
     """
@@ -348,7 +348,7 @@ def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
 
 
 def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
-    """Decodes variable-length values, copied once by Arrow.
+    """Decode variable-length values, copied once by Arrow.
 
     The values of one field lie in the order of the rows, so `begin, end, begin, end ...` are ascending offsets into
     the buffer: every second element of that array is a value, the others are the gaps between them.

@@ -82,7 +82,7 @@ class EncodedRows:
         return self.words[self.edges[index] : self.edges[index + 1]].tobytes()
 
     def hash_codes(self) -> npt.NDArray[np.int32]:
-        """Returns Paimon's hash code of each row: 32-bit Murmur3 over its 4-byte words, seed 42."""
+        """Return Paimon's hash code of each row: 32-bit Murmur3 over its 4-byte words, seed 42."""
         return hash_words(self.words.view("<u4"), self.edges[:-1] * 2, np.diff(self.edges) * 2)
 
 
@@ -99,7 +99,7 @@ class _Encoded:
 
 
 def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> EncodedRows:
-    """Encodes columns of equal length into rows with the header INSERT.
+    """Encode columns of equal length into rows with the header INSERT.
 
     Values are cast to `types` first. Up to precision 3, timestamps are truncated to milliseconds.
 
@@ -134,7 +134,7 @@ def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> Enco
 
 
 def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
-    """Encodes one row as metadata stores it, arity first. None is null.
+    """Encode one row as metadata stores it, arity first. None is null.
 
     Raises:
         InvalidArgument: a value does not fit its type.
@@ -146,7 +146,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
 
 
 def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
-    """Returns Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
+    """Return Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
     if not columns:
         raise InvalidArgument("a row without columns has no hash: name at least one bucket key")
     batches = range(0, max(len(columns[0]), 1), HASH_BATCH)
@@ -174,7 +174,7 @@ def _write_null_bits(words: Ints, begin: Ints, arrays: Sequence[pa.Array]) -> No
 
 
 def _make_plain_encoder(dtype: str, unsigned: str) -> Callable[[pa.Array, DataType], _Encoded]:
-    """Returns the encoder of a type whose slot begins with its value; the rest of the slot is zero."""
+    """Return the encoder of a type whose slot begins with its value; the rest of the slot is zero."""
 
     def encode(array: pa.Array, _: DataType) -> _Encoded:
         return _Encoded(read_fixed_values(array, dtype).view(unsigned).astype(np.int64))
@@ -200,12 +200,12 @@ def _encode_decimal(array: pa.Array, kind: DataType) -> _Encoded:
 
 
 def to_big_endian(words: Ints) -> Bytes:
-    """Returns the bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
+    """Return the bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
     return np.ascontiguousarray(words[:, ::-1]).byteswap().view(np.uint8).reshape(-1, DECIMAL_WIDTH)
 
 
 def compute_twos_complement_length(digits: Bytes) -> Ints:
-    """Returns the fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
+    """Return the fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
     magnitude = digits ^ np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     first = np.argmax(magnitude > 0, axis=1)
     leading = np.take_along_axis(magnitude, first[:, None], axis=1)[:, 0]
@@ -230,7 +230,7 @@ def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
     unaligned = np.lib.stride_tricks.as_strided(padded[:SLOT_WIDTH].view("<u8"), (len(padded) - SLOT_WIDTH + 1,), (1,))
 
     def words(rows: Ints, word: int) -> Ints:
-        """Returns bytes ``8 * word`` to ``8 * word + 8`` of the values of `rows`, zeros after their ends."""
+        """Return bytes ``8 * word`` to ``8 * word + 8`` of the values of `rows`, zeros after their ends."""
         missing = np.maximum(SLOT_WIDTH * (word + 1) - length[rows], 0)
         found = unaligned[begin[rows] + SLOT_WIDTH * word]
         mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (8 * np.minimum(missing, SLOT_WIDTH - 1)).astype(np.uint64)
@@ -244,7 +244,7 @@ def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
 
 
 def _encode_nulls(array: pa.Array, kind: DataType) -> _Encoded:
-    """Encodes null slots: nested columns have no statistics, and no other use in metadata."""
+    """Encode null slots: nested columns have no statistics, and no other use in metadata."""
     if array.null_count < len(array):
         raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
     return _Encoded(np.zeros(len(array), np.int64))
@@ -281,7 +281,7 @@ Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
 
 
 def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:
-    """Returns one row of columns as metadata stores it, arity first; the columns have the dtypes of `polars_types`.
+    """Return one row of columns as metadata stores it, arity first; the columns have the dtypes of `polars_types`.
 
     Raises:
         Unsupported: a nested value.

@@ -63,7 +63,7 @@ Limbs: TypeAlias = npt.NDArray[np.uint64]
 def compute_buckets(
     columns: Sequence[Column], types: Sequence[DataType], num_buckets: int, function: str = "default"
 ) -> Buckets:
-    """Returns the bucket (0 to `num_buckets` - 1) of each row.
+    """Return the bucket (0 to `num_buckets` - 1) of each row.
 
     Args:
         columns: the bucket key columns, in the order of the option ``bucket-key`` (else of the primary key).
@@ -126,7 +126,7 @@ def _hash_hive_boolean(array: pa.Array, _: DataType) -> Hashes:
 
 
 def _fold(values: npt.NDArray[np.int64]) -> Hashes:
-    """Returns Java's hash of a long: the xor of its halves."""
+    """Return Java's hash of a long: the xor of its halves."""
     bits = values.view(np.uint64)
     folded: Hashes = ((bits ^ bits >> np.uint64(32)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return folded
@@ -159,7 +159,7 @@ def _hash_hive_bytes(array: pa.Array, _: DataType) -> Hashes:
 
 
 def _hash_hive_decimal(array: pa.Array, kind: DataType) -> Hashes:
-    """Returns Java's hash of a BigDecimal without trailing zeros: 31 * hash of the unscaled integer + scale."""
+    """Return Java's hash of a BigDecimal without trailing zeros: 31 * hash of the unscaled integer + scale."""
     assert isinstance(kind, DecimalType)
     words = read_wide_values(array)
     negative = words[:, 1] < 0
@@ -182,7 +182,7 @@ def _hash_hive_decimal(array: pa.Array, kind: DataType) -> Hashes:
 
 
 def _compute_magnitude(words: npt.NDArray[np.int64], negative: npt.NDArray[np.bool_]) -> Limbs:
-    """Returns 128-bit absolute values as four 32-bit limbs, most significant first (n x 4)."""
+    """Return 128-bit absolute values as four 32-bit limbs, most significant first (n x 4)."""
     flipped = np.where(negative[:, None], ~words, words)
     limbs = np.ascontiguousarray(flipped).view("<u4").reshape(-1, 4)[:, ::-1].astype(np.uint64)
     carry = negative.astype(np.uint64)
@@ -232,12 +232,12 @@ HashCodes: TypeAlias = npt.NDArray[np.int32]
 
 
 def encode_hash_index(hashes: HashCodes) -> bytes:
-    """Returns the bytes of an index file; `hashes` has each code once."""
+    """Return the bytes of an index file; `hashes` has each code once."""
     return hashes.astype(HASH_DTYPE).tobytes()
 
 
 def decode_hash_index(data: bytes, *, where: str, row_count: int | None = None) -> HashCodes:
-    """Returns the hash codes in an index file.
+    """Return the hash codes in an index file.
 
     Raises:
         CorruptFile: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.

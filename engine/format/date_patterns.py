@@ -42,7 +42,7 @@ RESERVED = "{}#'"
 
 @lru_cache(maxsize=64)
 def parse_date_pattern(pattern: str) -> DatePattern:
-    """Returns the parsed pattern.
+    """Return the parsed pattern.
 
     Raises:
         InvalidArgument: Java would refuse the pattern as well. Unsupported: a letter that Morrow does not support.
@@ -98,7 +98,7 @@ def _make_part(letters: str, pattern: str) -> Part:
 
 
 def _append(parts: list[Part], part: Part) -> None:
-    """Appends a part; a fixed number takes its digits from the number that begins its run of adjacent numbers."""
+    """Append a part; a fixed number takes its digits from the number that begins its run of adjacent numbers."""
     width = part.most if isinstance(part, Number) and part.is_fixed else 0
     width = part.digits if isinstance(part, Fraction) else width
     if width:
@@ -122,7 +122,7 @@ class DatePattern:
     parts: tuple[Part, ...]
 
     def read(self, text: str) -> int | None:
-        """Returns nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
+        """Return nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
 
         None for text that the pattern does not match, or that gives no date.
         """
@@ -164,13 +164,13 @@ def _is_valid(fields: Fields) -> bool:
 
 
 def _has_gap(fields: Fields) -> bool:
-    """Returns whether an hour and seconds lack minutes, or a fraction lacks seconds: Java then ignores all of them."""
+    """Return whether an hour and seconds lack minutes, or a fraction lacks seconds: Java then ignores all of them."""
     units = [name in fields for name in "msS"]
     return any(of(fields) is not None for of in _HOURS.values()) and units != sorted(units, reverse=True)
 
 
 def _is_consistent(hour: int, fields: Fields) -> bool:
-    """Returns whether AM/PM and the hour of the half day, where they are given as well, agree with the hour."""
+    """Return whether AM/PM and the hour of the half day, where they are given as well, agree with the hour."""
     half, of_half = divmod(hour % 24, 12)
     return fields.get("a", half) == half and fields.get("K", of_half) == of_half == fields.get("h", of_half) % 12
 
@@ -211,7 +211,7 @@ def _count_month_days(year: int, month: int) -> int:
 
 
 def to_epoch_day(year: int, month: int, day: int) -> int:
-    """Returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar.
+    """Return the days since 1970-01-01 of a date in the proleptic Gregorian calendar.
 
     The year is any year; `day` may be any number.
     """
@@ -331,7 +331,7 @@ def read_all(parts: Sequence[Part], text: str, start: int, fields: Fields) -> in
 
 
 def _put(fields: Fields, field: str, value: int, end: int) -> int | None:
-    """Sets a field; returns None if it has another value already: Java rejects text that gives a field two values."""
+    """Set a field; return None if it has another value already: Java rejects text that gives a field two values."""
     return end if fields.setdefault(field, value) == value else None
 
 

@@ -65,7 +65,7 @@ class DeletionVector:
 
     @classmethod
     def from_positions(cls, positions: npt.ArrayLike) -> DeletionVector:
-        """Makes a vector from dead positions: any integer array, in any order, repeated or not.
+        """Make a vector from dead positions: any integer array, in any order, repeated or not.
 
         Raises:
             InvalidArgument: a position is negative or not an integer.
@@ -88,7 +88,7 @@ class DeletionVector:
 
     @classmethod
     def from_mask(cls, dead: Mask) -> DeletionVector:
-        """Makes a vector from a boolean per row, true where the row is dead.
+        """Make a vector from a boolean per row, true where the row is dead.
 
         Raises:
             InvalidArgument: not a one-dimensional boolean array.
@@ -99,7 +99,7 @@ class DeletionVector:
 
     @classmethod
     def from_packed(cls, dead: Packed) -> DeletionVector:
-        """Makes a vector from packed bits: position `i` is bit ``i & 7`` of byte ``i >> 3``."""
+        """Make a vector from packed bits: position `i` is bit ``i & 7`` of byte ``i >> 3``."""
         count = -(-dead.size // BLOCK_BYTES)
         bits = (
             np.zeros((count, BLOCK_BYTES), np.uint8)
@@ -115,12 +115,12 @@ class DeletionVector:
         return int(self.blocks.counts.sum())
 
     def packed(self, row_count: int) -> Packed:
-        """Returns the dead bits of rows 0 .. row_count - 1, eight a byte, lowest bit first; read-only where shared."""
+        """Return the dead bits of rows 0 .. row_count - 1, eight a byte, lowest bit first; read-only where shared."""
         self.check_rows(row_count)
         return self.blocks.packed(row_count)
 
     def dead(self, row_count: int) -> Mask:
-        """Returns a boolean per row of the file, true where it is dead.
+        """Return a boolean per row of the file, true where it is dead.
 
         Raises:
             CorruptFile: a dead position is not below `row_count`: the vector belongs to another file.
@@ -129,12 +129,12 @@ class DeletionVector:
         return self.blocks.mask(row_count, value=True)
 
     def live(self, row_count: int) -> Mask:
-        """Returns a boolean per row of the file, true where it is not dead. See `dead` for the error."""
+        """Return a boolean per row of the file, true where it is not dead. See `dead` for the error."""
         self.check_rows(row_count)
         return self.blocks.mask(row_count, value=False)
 
     def positions(self) -> Positions:
-        """Returns the dead positions, ascending, as uint64."""
+        """Return the dead positions, ascending, as uint64."""
         out = np.empty(self.cardinality, np.uint64)
         done = 0
         for first in range(0, self.blocks.keys.size, BATCH):
@@ -146,7 +146,7 @@ class DeletionVector:
         return out
 
     def union(self, other: DeletionVector) -> DeletionVector:
-        """Returns the vector of the rows dead in either; both must be of the same data file."""
+        """Return the vector of the rows dead in either; both must be of the same data file."""
         keys = np.union1d(self.blocks.keys, other.blocks.keys)
         bits = np.zeros((keys.size, BLOCK_BYTES), np.uint8)
         bits[np.searchsorted(keys, self.blocks.keys)] = self.blocks.bits
@@ -180,7 +180,7 @@ EMPTY = DeletionVector(Blocks(np.empty(0, np.int64), np.empty((0, BLOCK_BYTES), 
 
 
 def _number_blocks(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Returns the distinct keys, ascending, and the index of each input key among them; linear where keys are dense."""
+    """Return the distinct keys, ascending, and the index of each input key among them; linear where keys are dense."""
     top = int(keys.max()) + 1
     if top > keys.size:
         return np.unique(keys, return_inverse=True)
@@ -213,7 +213,7 @@ class DeletionVectorRange(NamedTuple):
 def decode_vector(
     payload: bytes | memoryview, *, where: str, row_count: int | None = None, expected_cardinality: int | None = None
 ) -> DeletionVector:
-    """Decodes magic and bitmap.
+    """Decode magic and bitmap.
 
     Args:
         where: file (and offset) for messages.
@@ -244,7 +244,7 @@ def decode_vector(
 
 
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
-    """Encodes magic and bitmap, as `decode_vector` takes them.
+    """Encode magic and bitmap, as `decode_vector` takes them.
 
     Raises:
         InvalidArgument: a position does not fit 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
@@ -253,7 +253,7 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
 
 
 def compute_entry_span(length: int) -> int:
-    """Returns the number of bytes from the offset on that are enough for `read_entry`, for either bitmap."""
+    """Return the number of bytes from the offset on that are enough for `read_entry`, for either bitmap."""
     return SIZE_WIDTH + length + CRC_WIDTH
 
 
@@ -267,7 +267,7 @@ def read_entry(
     expected_cardinality: int | None = None,
     base: int = 0,
 ) -> DeletionVector:
-    """Reads and checks one vector of an index file.
+    """Read and check one vector of an index file.
 
     Args:
         data: the index file, or the part of it that begins at byte `base`.
@@ -307,7 +307,7 @@ def read_entry(
 def write_index_file(
     vectors: Mapping[str, DeletionVector], bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """Returns an index file with the vector of each data file, and the ranges to store in the index manifest.
+    """Return an index file with the vector of each data file, and the ranges to store in the index manifest.
 
     Args:
         vectors: the vectors by name of the data file; written in this order.

@@ -97,7 +97,7 @@ BUILT_IN: Mapping[str, FileFormat] = {
 
 
 def find_format(name: str) -> FileFormat | None:
-    """Returns the format of a name, built in or of another package; None for an unknown one.
+    """Return the format of a name, built in or of another package; None for an unknown one.
 
     Raises:
         Unsupported: a package registers something else under the name.
@@ -109,7 +109,7 @@ def find_format(name: str) -> FileFormat | None:
 
 
 def get_format(name: str, where: str) -> FileFormat:
-    """Returns the format of a name. Raises `Unsupported`: there is none."""
+    """Return the format of a name. Raises `Unsupported`: there is none."""
     found = find_format(name)
     if found is None:
         raise Unsupported(f"the file format {name!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
@@ -117,7 +117,7 @@ def get_format(name: str, where: str) -> FileFormat:
 
 
 def get_written_format(name: str, where: str) -> FileFormat:
-    """Returns the format of a name, in which tables are written. Raises `Unsupported`: there is none."""
+    """Return the format of a name, in which tables are written. Raises `Unsupported`: there is none."""
     found = find_format(name)
     if found is None or found.lacks is None:
         written = ", ".join(each.name for each in BUILT_IN.values() if each.lacks is not None)

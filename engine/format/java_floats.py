@@ -33,13 +33,13 @@ SPECIAL = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def format_double(value: float) -> str:
-    """Returns Java's text of a DOUBLE."""
+    """Return Java's text of a DOUBLE."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
     return _format_value(value, bits & (2**63 - 1), DOUBLE_FRACTION_BITS, DOUBLE_BIAS)
 
 
 def format_float(value: float) -> str:
-    """Returns Java's text of a FLOAT, given as the equal Python float."""
+    """Return Java's text of a FLOAT, given as the equal Python float."""
     if math.isnan(value) or math.isinf(value):
         return format_double(value)
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
@@ -68,7 +68,7 @@ def _format_value(value: float, bits: int, fraction_bits: int, bias: int) -> str
 
 
 def _format_digits(digits: str, point: int) -> str:
-    """Formats digits d1 d2 d3 ..., worth 0.d1d2d3 * 10**point, in Java's form."""
+    """Format digits d1 d2 d3 ..., worth 0.d1d2d3 * 10**point, in Java's form."""
     if 0 < point < PLAIN_DIGITS:
         return f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
     if -3 < point <= 0:
@@ -77,7 +77,7 @@ def _format_digits(digits: str, point: int) -> str:
 
 
 def _compute_digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
-    """Returns digits and decimal point of fraction / 2**52 * 2**exponent, of which `significant` bits are known."""
+    """Return digits and decimal point of fraction / 2**52 * 2**exponent, of which `significant` bits are known."""
     trailing = (fraction & -fraction).bit_length() - 1
     width = DOUBLE_FRACTION_BITS + 1 - trailing
     tiny = max(0, width - exponent - 1)
@@ -99,7 +99,7 @@ def _compute_whole_digits(fraction: int, exponent: int, significant: int) -> tup
 
 
 def _estimate(fraction: int, exponent: int) -> int:
-    """Estimates the decimal exponent, off by at most one: a tangent of log10 at 1.5."""
+    """Estimate the decimal exponent, off by at most one: a tangent of log10 at 1.5."""
     mantissa = fraction / (1 << DOUBLE_FRACTION_BITS)
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 

@@ -64,7 +64,7 @@ UNREADABLE = (
 
 
 def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
-    """Decodes a manifest list: one row per manifest, in the order of the list, columns `MANIFEST_LIST_COLUMNS`.
+    """Decode a manifest list: one row per manifest, in the order of the list, columns `MANIFEST_LIST_COLUMNS`.
 
     Raises:
         CorruptFile: undecodable bytes, missing columns or nulls where the format has none.
@@ -74,7 +74,7 @@ def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
 
 
 def decode_manifest_lists(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Returns `decode_manifest_list` of each file (data, path), faster for small ones."""
+    """Return `decode_manifest_list` of each file (data, path), faster for small ones."""
     return _decode_each(files, _align_list)
 
 
@@ -83,7 +83,7 @@ def _align_list(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
-    """Decodes a manifest: one row per entry, in file order, columns `ENTRY_COLUMNS` and the members of ``_FILE``.
+    """Decode a manifest: one row per entry, in file order, columns `ENTRY_COLUMNS` and the members of ``_FILE``.
 
     Raises: as `decode_manifest_list`.
     """
@@ -91,12 +91,12 @@ def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def decode_manifests(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Returns `decode_manifest` of each file (data, path), faster for small ones."""
+    """Return `decode_manifest` of each file (data, path), faster for small ones."""
     return _decode_each(files, _align_entries)
 
 
 def decode_outlines(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Returns `decode_manifest` of each file (data, path), columns `OUTLINE_COLUMNS`: statistics are passed over.
+    """Return `decode_manifest` of each file (data, path), columns `OUTLINE_COLUMNS`: statistics are passed over.
 
     In Avro files they are not decoded: of a wide table, entries take a hundredth of the memory without them.
     """
@@ -112,7 +112,7 @@ def _align_outlines(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _select_without_statistics(container: AvroContainer) -> list[str] | None:
-    """Returns the columns to decode of a container whose column _FILE is spread; None: all, where it is not."""
+    """Return the columns to decode of a container whose column _FILE is spread; None: all, where it is not."""
     names, path = container.lowered.names, container.where
     if _FILE in names or _FILE not in lower(container.schema, where=path).names:
         return None
@@ -135,7 +135,7 @@ def _align_entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _check_numbers(entries: pl.DataFrame, path: str) -> None:
-    """Refuses counts that no file can have, before anything is allocated by them."""
+    """Refuse counts that no file can have, before anything is allocated by them."""
     # Not by expressions: each would take longer to set up than a small manifest to check.
     numbers = ("_KIND", "_ROW_COUNT", "_FILE_SIZE", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
     kind, rows, size, first, last = (entries[name].to_numpy() for name in numbers)
@@ -161,7 +161,7 @@ def _check_numbers(entries: pl.DataFrame, path: str) -> None:
 
 
 def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
-    """Decodes an index manifest: one row per index file, columns `INDEX_COLUMNS`.
+    """Decode an index manifest: one row per index file, columns `INDEX_COLUMNS`.
 
     Raises: as `decode_manifest_list`.
     """
@@ -171,7 +171,7 @@ def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
-    """Refuses impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
+    """Refuse impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
     for kind in deduplicate_values(indexes["_INDEX_TYPE"]):
         if (meant := find_meant_name(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
             raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")
@@ -191,7 +191,7 @@ def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
 
 
 def compute_decoded_limits(size: int) -> tuple[int, int]:
-    """Returns the most entries, and the most bytes of them, that a metadata file of `size` bytes may hold.
+    """Return the most entries, and the most bytes of them, that a metadata file of `size` bytes may hold.
 
     Each entry holds a unique, random file name, which takes at least a byte with any codec.
     """
@@ -208,7 +208,7 @@ def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape, *, outlines: 
 
 
 def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape, outlines: bool) -> list[pl.DataFrame] | None:
-    """Returns slices of one frame for the files of each schema, as each writer has its own; None unless all are Avro.
+    """Return slices of one frame for the files of each schema, as each writer has its own; None unless all are Avro.
 
     None also when any is damaged: decoded by itself, its error names the file.
     """
@@ -271,7 +271,7 @@ def _from_arrow(table: pa.Table) -> pl.DataFrame:
 def align_frame(
     frame: pl.DataFrame, columns: Mapping[str, pl.DataType | type[pl.DataType]], version: int, path: str
 ) -> pl.DataFrame:
-    """Returns the frame with exactly these columns.
+    """Return the frame with exactly these columns.
 
     Raises:
         CorruptFile: a column is missing, misnamed, of another type or null. Unsupported: a version after `version`.
@@ -296,7 +296,7 @@ def align_frame(
 
 
 def refuse_missing(names: Collection[str], columns: Iterable[str], path: str) -> None:
-    """Refuses a file without one of the columns that every generation has. Raises `CorruptFile`."""
+    """Refuse a file without one of the columns that every generation has. Raises `CorruptFile`."""
     missing = [name for name in columns if name not in names and name not in OPTIONAL_COLUMNS]
     if missing:
         raise CorruptFile(path, f"the column {missing[0]} is missing")
@@ -305,7 +305,7 @@ def refuse_missing(names: Collection[str], columns: Iterable[str], path: str) ->
 def _refuse_misnamed(
     schema: Mapping[str, pl.DataType], columns: Mapping[str, pl.DataType | type[pl.DataType]], path: str
 ) -> None:
-    """Refuses a column, or a member of one, that is one slip away from a known one that is missing."""
+    """Refuse a column, or a member of one, that is one slip away from a known one that is missing."""
     refuse_slips(schema, columns, path)
     for name, wanted in columns.items():
         found = _list_members(schema.get(name))

@@ -34,7 +34,7 @@ MAX_SINGLE_ROWS = 100
 
 
 def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encodes a manifest file of these entries, a frame as `decode_manifest` returns it.
+    """Encode a manifest file of these entries, a frame as `decode_manifest` returns it.
 
     Raises:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
@@ -48,12 +48,12 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encodes a manifest list from a frame as `decode_manifest_list` returns it; raises as `encode_manifest`."""
+    """Encode a manifest list from a frame as `decode_manifest_list` returns it; raise as `encode_manifest`."""
     return _encode(manifests, MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encodes an index manifest from a frame as `decode_index_manifest` returns it; raises as `encode_manifest`."""
+    """Encode an index manifest from a frame as `decode_index_manifest` returns it; raise as `encode_manifest`."""
     return _encode(entries, INDEX_MANIFEST, format, codec)
 
 
@@ -93,7 +93,7 @@ def _parse_schema(schema: bytes) -> dict[str, Any]:
 
 
 def _to_rows(frame: pl.DataFrame, schema: StoredSchema) -> list[dict[str, Any]]:
-    """Returns the rows as Avro has them: times are numbers, and the members of a file are inside of it."""
+    """Return the rows as Avro has them: times are numbers, and the members of a file are inside of it."""
     missing = [field.name for field in schema.arrow if field.name not in frame.columns and field.name != FILE]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
@@ -135,7 +135,7 @@ def _find_codec(codec: str, known: Mapping[str, str], format: str) -> str:
 
 
 def _cast_table(table: pa.Table, schema: StoredSchema) -> pa.Table:
-    """Returns the columns in the exact types of the stored schema."""
+    """Return the columns in the exact types of the stored schema."""
     missing = [field.name for field in schema.arrow if field.name not in table.column_names]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
@@ -161,7 +161,7 @@ def _cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _fill_nulls(column: pa.Array, field: pa.Field, missing: pa.Array | None) -> pa.Array:
-    """Fills NOT NULL members of null structs with an arbitrary value, which is not read."""
+    """Fill NOT NULL members of null structs with an arbitrary value, which is not read."""
     if missing is None or field.nullable or pa.types.is_nested(field.type):
         return column
     return pc.if_else(missing, pa.scalar(0).cast(column.type) if pa.types.is_integer(column.type) else "", column)

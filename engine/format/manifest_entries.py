@@ -75,7 +75,7 @@ class DataFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     write_cols: tuple[str, ...] | None = None
 
     def upgraded(self, level: int) -> DataFileMeta:
-        """Returns the same file at another level: compaction without rewriting."""
+        """Return the same file at another level: compaction without rewriting."""
         return msgspec.structs.replace(self, level=level)
 
 
@@ -236,7 +236,7 @@ _TIME = "_CREATION_TIME"
 
 
 def to_entry_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
-    """Returns a frame of one row per entry, with the columns of `decode_manifest`."""
+    """Return a frame of one row per entry, with the columns of `decode_manifest`."""
     if not entries:
         return make_empty_frame()
     # By rows: most commits have few files, and making a Series takes as long as making the whole of a small frame.
@@ -245,7 +245,7 @@ def to_entry_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
 
 @cache
 def make_empty_frame() -> pl.DataFrame:
-    """Returns a frame of no entry, with the columns of `decode_manifest`."""
+    """Return a frame of no entry, with the columns of `decode_manifest`."""
     return pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
 
 
@@ -268,7 +268,7 @@ def _to_stats_members(stats: SimpleStats) -> dict[str, Any]:
 
 
 def to_entries(frame: pl.DataFrame) -> list[ManifestEntry]:
-    """Returns the rows of a frame such as `decode_manifest` returns."""
+    """Return the rows of a frame such as `decode_manifest` returns."""
     partitions, buckets, totals = (frame[name].to_list() for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"))
     kinds = map(EntryKind, frame["_KIND"].to_list())
     files = to_data_files(frame)
@@ -276,7 +276,7 @@ def to_entries(frame: pl.DataFrame) -> list[ManifestEntry]:
 
 
 def to_data_files(frame: pl.DataFrame) -> list[DataFileMeta]:
-    """Returns the file of each entry."""
+    """Return the file of each entry."""
     times = frame[_TIME].cast(pl.Int64)
     columns = [(times if column == _TIME else frame[column]).to_list() for column, _ in _FILE_MEMBERS]
     members = [member for _, member in _FILE_MEMBERS]
@@ -284,7 +284,7 @@ def to_data_files(frame: pl.DataFrame) -> list[DataFileMeta]:
 
 
 def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
-    """Returns a frame of one row per index file, with the columns of `decode_index_manifest`."""
+    """Return a frame of one row per index file, with the columns of `decode_index_manifest`."""
     files = [entry.file for entry in entries]
     columns: Mapping[str, list[Any]] = {
         "_VERSION": [INDEX_MANIFEST_VERSION] * len(files),
@@ -303,7 +303,7 @@ def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
 
 
 def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
-    """Returns the rows of a frame such as `decode_index_manifest` returns, without the members of global indexes."""
+    """Return the rows of a frame such as `decode_index_manifest` returns, without the members of global indexes."""
     names = ("_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT")
     columns = [frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES")]
     return [
@@ -327,7 +327,7 @@ def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
 
 
 def drop_value_stats(file: DataFileMeta) -> DataFileMeta:
-    """Returns the file without value statistics, which entries that delete a file do not need."""
+    """Return the file without value statistics, which entries that delete a file do not need."""
     return msgspec.structs.replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
 
 

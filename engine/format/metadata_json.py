@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def parse_object(data: bytes, path: str) -> dict[str, Any]:
-    """Parses the JSON object in `data`.
+    """Parse the JSON object in `data`.
 
     Raises:
         CorruptFile: not JSON, not an object, or an object with two members of one name.
@@ -37,14 +37,14 @@ def parse_object(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _check_distinct(members: list[tuple[str, Any]]) -> None:
-    """Refuses two members of one name: one of the names is damaged, as no writer repeats one."""
+    """Refuse two members of one name: one of the names is damaged, as no writer repeats one."""
     names = [name for name, _ in members]
     if len(set(names)) < len(names):
         raise ValueError(f"two members {next(name for name in names if names.count(name) > 1)!r}")
 
 
 def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str, Any]) -> T:
-    """Returns `build(node)`, and reports a missing or ill-typed member as a corrupt file.
+    """Return `build(node)`, and report a missing or ill-typed member as a corrupt file.
 
     Raises:
         CorruptFile: a member that the format requires is absent or of the wrong type.
@@ -58,7 +58,7 @@ def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Ma
 
 
 def format_json(node: Any) -> bytes:
-    """Prints `node` as Java's pretty printer does: a member a line, arrays of objects without line breaks between them.
+    """Print `node` as Java's pretty printer does: a member a line, arrays of objects without line breaks between them.
 
     So files of equal content have equal bytes, written by Java or Morrow.
     """
@@ -87,7 +87,7 @@ SEPARATORS = ".-_"
 
 
 def find_meant_name(name: str, known: Collection[str]) -> str | None:
-    """Returns the first of the `known` names that is one slip away from `name`; None for none, and for a known name."""
+    """Return the first of the `known` names that is one slip away from `name`; None for none, and for a known name."""
     if name in known:
         return None
     return next((meant for meant in known if is_misspelling(name, meant)), None)
@@ -95,7 +95,7 @@ def find_meant_name(name: str, known: Collection[str]) -> str | None:
 
 @lru_cache(maxsize=1 << 16)
 def is_misspelling(name: str, meant: str) -> bool:
-    """Returns whether `name` is `meant` with one character changed, added, left out or exchanged with its neighbour.
+    """Return whether `name` is `meant` with one character changed, added, left out or exchanged with its neighbour.
 
     Also whether it is `meant` with one run of characters doubled, or cut out in the middle of a word.
     """
@@ -111,7 +111,7 @@ def is_misspelling(name: str, meant: str) -> bool:
 
 
 def _find_difference(name: str, meant: str) -> tuple[str, int, int]:
-    """Returns the part of `name` that differs, and the numbers of equal characters before and after it in `meant`."""
+    """Return the part of `name` that differs, and the numbers of equal characters before and after it in `meant`."""
     most = min(len(name), len(meant))
     head = next((i for i in range(most) if name[i] != meant[i]), most)
     tail = next((i for i in range(most - head) if name[-1 - i] != meant[-1 - i]), most - head)
@@ -119,7 +119,7 @@ def _find_difference(name: str, meant: str) -> tuple[str, int, int]:
 
 
 def _is_broken_word(meant: str, start: int, length: int) -> bool:
-    """Returns whether cutting a run of `length`, wherever it began, leaves half of `meant`, and not whole words."""
+    """Return whether cutting a run of `length`, wherever it began, leaves half of `meant`, and not whole words."""
     if 2 * length > len(meant):
         return False
     begins = start
@@ -140,7 +140,7 @@ def _is_doubled(run: str, meant: str, head: int) -> bool:
 
 
 def refuse_slips(node: Mapping[str, Any], known: Collection[str], path: str) -> None:
-    """Checks that no unknown member of a JSON object is one slip away from a known one that it lacks.
+    """Check that no unknown member of a JSON object is one slip away from a known one that it lacks.
 
     Raises:
         CorruptFile: one is; the known member would otherwise be read as absent.

@@ -19,7 +19,7 @@ UInts: TypeAlias = npt.NDArray[np.uint32]
 
 
 def iterate_waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Walks ragged lists side by side: yields (0, lists with an element 0), (1, lists with an element 1) and so on.
+    """Walk ragged lists side by side: yields (0, lists with an element 0), (1, lists with an element 1) and so on.
 
     The work is the sum of all sizes; lists that have ended are not visited again.
     """
@@ -32,7 +32,7 @@ def iterate_waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
-    """Returns the hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
+    """Return the hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
     hashes = np.full(len(begin), SEED, np.uint32)
     for at, active in iterate_waves(count):
         hashes[active] = _mix_word(hashes[active], words[begin[active] + at])
@@ -40,7 +40,7 @@ def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
 
 
 def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
-    """Returns the hash of each string ``data[begin[i]:begin[i] + size[i]]``.
+    """Return the hash of each string ``data[begin[i]:begin[i] + size[i]]``.
 
     Whole words are hashed first, then each remaining byte as a signed word.
     """
@@ -63,7 +63,7 @@ def _mix_word(hashes: UInts, words: UInts) -> UInts:
 
 
 def _finish_hashes(hashes: UInts) -> UInts:
-    """Does the final mix, after which every bit of a hash depends on every bit of its string."""
+    """Do the final mix, after which every bit of a hash depends on every bit of its string."""
     hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     mixed: UInts = hashes ^ hashes >> np.uint32(16)

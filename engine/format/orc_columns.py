@@ -59,7 +59,7 @@ ZEROS_BITS = 3
 
 
 def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
-    """Reads the rows of an ORC file as a table, decompressing no more than `most_bytes`.
+    """Read the rows of an ORC file as a table, decompressing no more than `most_bytes`.
 
     Raises:
         CorruptFile: any part of the file contradicts another.
@@ -86,7 +86,7 @@ class _Columns:
     stripe: Stripe
 
     def column(self, node: int, count: int, depth: int) -> pa.Array:
-        """Decodes the column `node` of the type tree, for `count` rows (of a member: where its struct is not null)."""
+        """Decode the column `node` of the type tree, for `count` rows (of a member: where its struct is not null)."""
         where = self.layout.where
         kind = self.layout.types[node].kind
         if depth > MAX_DEPTH or kind not in _DECODERS:
@@ -116,7 +116,7 @@ class _Columns:
 
 
 def _spread(values: npt.NDArray[np.int64], present: Bits) -> npt.NDArray[np.int64]:
-    """Returns the values spread to the rows that are present; 0 elsewhere."""
+    """Return the values spread to the rows that are present; 0 elsewhere."""
     if present.all():
         return values
     out = np.zeros(len(present), values.dtype)
@@ -183,7 +183,7 @@ MAX_TEXT_BYTES = 1 << 28
 
 
 def _cut(columns: _Columns, data: bytes, lengths: Signed, kind: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
-    """Cuts `data` into consecutive values of these lengths, which add up to all of it."""
+    """Cut `data` into consecutive values of these lengths, which add up to all of it."""
     if (lengths > len(data)).any() or int(lengths.sum()) != len(data):
         raise columns.corrupt(f"lengths that do not add up to the {len(data)} bytes of their values")
     edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -245,7 +245,7 @@ _DECODERS: dict[int, Callable[[_Columns, int, Bits, int], pa.Array]] = {
 
 
 def _to_arrow_type(types: tuple[OrcType, ...], node: int, depth: int, where: str) -> pa.DataType:
-    """Returns the Arrow type of a node, after checks: a tree of known kinds, lists of one item, distinct names."""
+    """Return the Arrow type of a node, after checks: a tree of known kinds, lists of one item, distinct names."""
     if not 0 <= node < len(types) or depth > MAX_DEPTH:
         raise CorruptFile(where, "the types of the ORC file are no tree")
     type_ = types[node]
@@ -277,7 +277,7 @@ _MASK = (1 << 64) - 1
 
 
 def decode_unsigned(data: bytes, count: int, where: str) -> Values:
-    """Returns the first `count` values of a stream.
+    """Return the first `count` values of a stream.
 
     Raises:
         CorruptFile: the stream holds fewer, or a run is invalid.
@@ -286,7 +286,7 @@ def decode_unsigned(data: bytes, count: int, where: str) -> Values:
 
 
 def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed:
-    """Returns the values of a stream that holds exactly `count` of them.
+    """Return the values of a stream that holds exactly `count` of them.
 
     Raises:
         CorruptFile: it holds fewer or more, or a run is invalid.
@@ -298,7 +298,7 @@ def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed
 
 
 def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
-    """Returns the bytes of a byte stream that holds exactly `count` of them.
+    """Return the bytes of a byte stream that holds exactly `count` of them.
 
     Raises:
         CorruptFile: it holds fewer or more.
@@ -320,7 +320,7 @@ def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
 
 
 def decode_bits(data: bytes, count: int, where: str) -> Bits:
-    """Returns the bits of a stream that holds `count` of them, padded to whole bytes.
+    """Return the bits of a stream that holds `count` of them, padded to whole bytes.
 
     Raises:
         CorruptFile: it holds fewer or more.
@@ -329,7 +329,7 @@ def decode_bits(data: bytes, count: int, where: str) -> Bits:
 
 
 def _decode_runs(data: bytes, count: int, where: str, *, signed: bool) -> tuple[Values, int]:
-    """Returns at least the first `count` values, in whole runs, and the position of the byte after them."""
+    """Return at least the first `count` values, in whole runs, and the position of the byte after them."""
     runs: list[Values] = []
     at = found = 0
     try:
@@ -414,7 +414,7 @@ def _count(data: bytes, at: int) -> int:
 
 
 def _unpack_values(data: bytes, at: int, width: int, count: int) -> tuple[Values, int]:
-    """Returns `count` big-endian values of `width` bits from byte `at`, and the position of the byte after them."""
+    """Return `count` big-endian values of `width` bits from byte `at`, and the position of the byte after them."""
     end = at + (count * width + 7) // 8
     bits = np.unpackbits(np.frombuffer(data[at:end], np.uint8))[: count * width].reshape(count, width)
     wide = np.zeros((count, 64), np.uint8)
@@ -435,18 +435,18 @@ Integers = npt.NDArray[np.int64]
 
 
 def is_utc(zone: str) -> bool:
-    """Returns whether clocks of this zone show UTC."""
+    """Return whether clocks of this zone show UTC."""
     return zone in UTC_NAMES
 
 
 def compute_orc_epoch(zone: str, where: str) -> int:
-    """Returns the instant (seconds since 1970 in UTC) from which ORC counts in this zone."""
+    """Return the instant (seconds since 1970 in UTC) from which ORC counts in this zone."""
     tzinfo = dt.UTC if is_utc(zone) else _load_zone(zone, where)
     return int(ORC_EPOCH.replace(tzinfo=tzinfo).timestamp())
 
 
 def find_offsets(instants: Integers, zone: str, where: str) -> Integers:
-    """Returns the seconds by which clocks of `zone` are ahead of UTC at these instants (seconds since 1970).
+    """Return the seconds by which clocks of `zone` are ahead of UTC at these instants (seconds since 1970).
 
     Raises:
         Unsupported: a zone that the time zone database does not have.
@@ -470,7 +470,7 @@ def _load_zone(zone: str, where: str) -> zoneinfo.ZoneInfo:
 
 
 def _move_into_cycle(instants: Integers) -> Integers:
-    """Moves instants after `CYCLE` into its year with the same calendar: zone tables end in 2100."""
+    """Move instants after `CYCLE` into its year with the same calendar: zone tables end in 2100."""
     limit = _find_year_start(CYCLE.stop) * DAY_SECONDS
     years = np.where(
         instants < limit, CYCLE.start, instants.astype("datetime64[s]").astype("datetime64[Y]").astype(int) + 1970
@@ -482,7 +482,7 @@ def _move_into_cycle(instants: Integers) -> Integers:
 
 @lru_cache(maxsize=1)
 def _find_twin_years() -> Integers:
-    """Returns the first day of a year of `CYCLE` by [leap year, weekday of that day]."""
+    """Return the first day of a year of `CYCLE` by [leap year, weekday of that day]."""
     table = np.zeros((2, 7), np.int64)
     for year in CYCLE:
         start = _find_year_start(year)

@@ -121,11 +121,11 @@ class OrcLayout:
         return self.types[0].names if self.types else ()
 
     def stripe_rows(self, number: int) -> int:
-        """Returns the number of rows of a stripe."""
+        """Return the number of rows of a stripe."""
         return _get_integer(self.stripes[number], 5)
 
     def stripe(self, number: int) -> Stripe:
-        """Returns the footer of a stripe."""
+        """Return the footer of a stripe."""
         info = self.stripes[number]
         offset, footer_length = _get_integer(info, 1), _get_integer(info, 4)
         end = offset + _get_integer(info, 2) + _get_integer(info, 3)
@@ -149,11 +149,11 @@ class OrcLayout:
         return Stripe(streams, encodings, zone, _get_integer(info, 5), dictionaries, bool(zones))
 
     def stream_bytes(self, stripe: Stripe, column: int, kind: int) -> bytes:
-        """Returns a stream, decompressed; empty when the stripe has none of this kind."""
+        """Return a stream, decompressed; empty when the stripe has none of this kind."""
         return self.unpacked(self._range(*stripe.streams.get((column, kind), (0, 0))))
 
     def ranges(self, places: Mapping[Name, tuple[int, int]]) -> dict[Name, bytes]:
-        """Returns the bytes of each range (first byte and end), in the file's order; neighbours are read at once."""
+        """Return the bytes of each range (first byte and end), in the file's order; neighbours are read at once."""
         found: dict[Name, bytes] = {}
         group: list[Name] = []
         ordered = sorted(places, key=lambda name: places[name])
@@ -168,7 +168,7 @@ class OrcLayout:
         return found
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Returns the bytes of a stream or footer, decompressed."""
+        """Return the bytes of a stream or footer, decompressed."""
         if not self.codec:
             return packed
         chunks: list[bytes] = []
@@ -257,7 +257,7 @@ CODECS: dict[int, Callable[[bytes, int], bytes]] = {
 
 
 def _parse_checked_fields(data: bytes, where: str) -> Iterator[tuple[int, int | bytes]]:
-    """Yields number and value of each field of a message."""
+    """Yield number and value of each field of a message."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at, where)
@@ -274,7 +274,7 @@ def _parse_checked_fields(data: bytes, where: str) -> Iterator[tuple[int, int | 
 
 
 def read_varint(data: bytes, at: int, where: str) -> tuple[int, int]:
-    """Reads a base-128 number, lowest group first; returns it and the position after it."""
+    """Read a base-128 number, lowest group first; return it and the position after it."""
     value = shift = 0
     for byte in data[at : at + VARINT_MAX_BYTES]:
         at += 1
@@ -308,7 +308,7 @@ Field: TypeAlias = "tuple[int, int, int | bytes]"
 
 
 def parse_fields(message: bytes) -> Iterator[Field]:
-    """Yields the fields of a message that is known to be whole, in their order."""
+    """Yield the fields of a message that is known to be whole, in their order."""
     at = 0
     while at < len(message):
         key, at = _read(message, at)
@@ -323,12 +323,12 @@ def parse_fields(message: bytes) -> Iterator[Field]:
 
 
 def encode_message(parts: Iterable[Field]) -> bytes:
-    """Encodes a message of these fields, the reverse of `parse_fields`."""
+    """Encode a message of these fields, the reverse of `parse_fields`."""
     return b"".join(_encode_field(*part) for part in parts)
 
 
 def make_field(number: int, value: int | bytes) -> Field:
-    """Returns a field with an integer, or with bytes or a message."""
+    """Return a field with an integer, or with bytes or a message."""
     return (number, VARINT if isinstance(value, int) else BYTES, value)
 
 

@@ -83,7 +83,7 @@ class Column:
 
 
 def build_orc_file(root: Column, rows: int, zone: str = "") -> bytes:
-    """Returns an uncompressed ORC file of one stripe, whose rows are structs like `root`."""
+    """Return an uncompressed ORC file of one stripe, whose rows are structs like `root`."""
     nodes: list[tuple[Column, list[int]]] = []
     _number(root, nodes)
     streams = [(number, kind, data) for number, (node, _) in enumerate(nodes) for kind, data in node.streams.items()]
@@ -142,7 +142,7 @@ class StripeColumns:
         return tuple(child for child in self.layout.types[0].children if child in wanted)
 
     def file(self, kinds: Mapping[int, int]) -> bytes:
-        """Returns an ORC file of one stripe with these columns; nodes in `kinds` are declared to be of that kind."""
+        """Return an ORC file of one stripe with these columns; nodes in `kinds` are declared to be of that kind."""
         types = self.layout.types
         timed = any(kinds.get(node, types[node].kind) == TIMESTAMP for node in self.nodes)
         zone = self.stripe.zone if timed and self.stripe.names_zone else ""
@@ -150,7 +150,7 @@ class StripeColumns:
         return build_orc_file(Column(STRUCT, members=members), self.stripe.rows, zone)
 
     def column(self, node: int, kinds: Mapping[int, int], is_key: bool = False) -> Column:
-        """Returns a node with all below it. Keys of maps are declared never null: Arrow would end the process."""
+        """Return a node with all below it. Keys of maps are declared never null: Arrow would end the process."""
         type_ = self.layout.types[node]
         names = type_.names or tuple(map(str, type_.children))
         keys = type_.children[:1] if type_.kind == MAP else ()
@@ -166,11 +166,11 @@ class StripeColumns:
         )
 
     def stream(self, node: int, kind: int) -> bytes:
-        """Returns a stream of a column, empty where there is none."""
+        """Return a stream of a column, empty where there is none."""
         return self.streams.get((node, kind), b"")
 
     def version(self, node: int) -> int:
-        """Returns the version of the encoding of the integers."""
+        """Return the version of the encoding of the integers."""
         return 1 if self.stripe.encodings[node] in (DIRECT, DICTIONARY) else 2
 
     def corrupt(self, node: int, problem: str) -> CorruptFile:
@@ -178,7 +178,7 @@ class StripeColumns:
 
 
 def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> StripeColumns:
-    """Reads these columns of the root, in this order, from a stripe.
+    """Read these columns of the root, in this order, from a stripe.
 
     Raises:
         CorruptFile: the file contradicts itself.
@@ -205,7 +205,7 @@ def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> Stri
 
 
 def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
-    """Returns the root and the nodes of these columns, in order."""
+    """Return the root and the nodes of these columns, in order."""
     types, where = layout.types, layout.where
     if not types or types[0].kind != STRUCT or len(types[0].names) != len(types[0].children):
         raise CorruptFile(where, "the rows of the ORC file are no structs")
@@ -216,7 +216,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
 
 
 def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, where: str) -> None:
-    """Appends a node and those below it, which come after it in the file."""
+    """Append a node and those below it, which come after it in the file."""
     if not nodes[-1] < node < len(types) or (depth and node != nodes[-1] + 1):
         raise CorruptFile(where, "the types of the ORC file are no tree")
     if depth > MAX_DEPTH:
@@ -231,7 +231,7 @@ def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, w
 
 
 def _list_stream_kinds(type_: OrcType, encoding: int, where: str) -> tuple[int, ...]:
-    """Returns the kinds of streams that a column of this type and encoding has."""
+    """Return the kinds of streams that a column of this type and encoding has."""
     known = _STREAMS.get((type_.kind, encoding))
     if known is None:
         raise Unsupported(f"an ORC column of kind {type_.kind} in the encoding {encoding}", where=where)
@@ -269,7 +269,7 @@ ENTRY_BYTES = 4
 
 
 def check_lengths(columns: StripeColumns) -> None:
-    """Checks that the columns of a stripe take no more memory than the contents of their streams justify.
+    """Check that the columns of a stripe take no more memory than the contents of their streams justify.
 
     Raises:
         CorruptFile: they take more, or a stream ends early.
@@ -306,7 +306,7 @@ def _find_places(columns: StripeColumns, node: int, path: tuple[int, ...], depth
 
 
 def _read_numbers(columns: StripeColumns, places: Sequence[_Place], kind: int) -> list[Numbers]:
-    """Returns the numbers of each node that are not null, as columns of that kind read them."""
+    """Return the numbers of each node that are not null, as columns of that kind read them."""
     wanted = {place.path for place in places}
     root = _copy_nodes(columns, (0,), wanted, kind)
     batch = orc.ORCFile(pa.BufferReader(build_orc_file(root, columns.stripe.rows))).read_stripe(0)
@@ -315,7 +315,7 @@ def _read_numbers(columns: StripeColumns, places: Sequence[_Place], kind: int) -
 
 
 def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple[int, ...]], kind: int) -> Column:
-    """Copies the nodes on the paths to the wanted ones, and makes columns of numbers of these."""
+    """Copy the nodes on the paths to the wanted ones, and makes columns of numbers of these."""
     node = path[-1]
     type_, encoding = columns.layout.types[node], columns.stripe.encodings[node]
     present = {PRESENT: columns.streams[node, PRESENT]} if (node, PRESENT) in columns.streams else {}
@@ -337,7 +337,7 @@ def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple
 
 
 def _build_dictionary(streams: Mapping[int, bytes], version: int) -> Column:
-    """Returns a column with a dictionary that holds every number below `SMALL` in four bytes."""
+    """Return a column with a dictionary that holds every number below `SMALL` in four bytes."""
     if version == 1:
         lengths = bytes([127, 0, ENTRY_BYTES]) * (SMALL // 130) + bytes([SMALL % 130 - 3, 0, ENTRY_BYTES])
     else:
@@ -363,7 +363,7 @@ def _iterate_leaves(node: Column, array: pa.Array, path: tuple[int, ...]) -> Ite
 
 
 def _is_possibly_above(read: Numbers, limit: int) -> bool:
-    """Returns whether the sum of the lengths, which were read as signed numbers, may be above the limit."""
+    """Return whether the sum of the lengths, which were read as signed numbers, may be above the limit."""
     if not read.size:
         return False
     greatest = max(int(read.max()), -int(read.min()))
@@ -376,7 +376,7 @@ def _is_possibly_above(read: Numbers, limit: int) -> bool:
 
 
 def _sum_lengths(columns: StripeColumns, place: _Place, count: int) -> int:
-    """Returns the exact sum of the lengths."""
+    """Return the exact sum of the lengths."""
     try:
         (lengths,) = _read_numbers(columns, [place], BINARY)
     except (pa.ArrowException, OSError):  # one of them is not small
@@ -410,7 +410,7 @@ def _check_list(columns: StripeColumns, place: _Place, read: Numbers) -> None:
 
 
 def _check_keys(columns: StripeColumns, key: int) -> None:
-    """Refuses null keys where they are certain: keys are read as if none were null, which fails where some are."""
+    """Refuse null keys where they are certain: keys are read as if none were null, which fails where some are."""
     data, where = columns.stream(key, PRESENT), columns.layout.where
     bits = decode_bytes(data, count_bytes(data, where) or 0, where)
     if bits.size and int(np.unpackbits(bits).sum()) <= 8 * (bits.size - 1):
@@ -423,7 +423,7 @@ def _check_scales(columns: StripeColumns, place: _Place, read: Numbers) -> None:
 
 
 def _check_dictionary(columns: StripeColumns, node: int) -> None:
-    """Checks the lengths of a dictionary's entries, which are separate from the rows: no nulls, no enclosing lists."""
+    """Check the lengths of a dictionary's entries, which are separate from the rows: no nulls, no enclosing lists."""
     entries, size = columns.stripe.dictionaries[node], len(columns.stream(node, DICTIONARY_DATA))
     stream = columns.stream(node, LENGTH)
     found = count_values(stream, columns.layout.where, version=columns.version(node))
@@ -446,7 +446,7 @@ _CHECKS = {
 
 
 def _count_held(columns: StripeColumns, node: int, most: int) -> int:
-    """Returns how many values, null or not, the streams of a member can give; `most` where counting does not pay."""
+    """Return how many values, null or not, the streams of a member can give; `most` where counting does not pay."""
     where, type_ = columns.layout.where, columns.layout.types[node]
     if (node, PRESENT) in columns.streams:
         return 8 * (count_bytes(columns.streams[node, PRESENT], where) or 0)
@@ -473,7 +473,7 @@ MAX_WIDTH = BIT_WIDTHS[-1]
 
 
 def count_values(data: bytes, where: str, *, version: int = 2, most_runs: int | None = None) -> int | None:
-    """Counts the values of a whole stream of integers; None where it has more than `most_runs` runs.
+    """Count the values of a whole stream of integers; None where it has more than `most_runs` runs.
 
     Raises:
         CorruptFile: the stream ends within a run, or a run is invalid.
@@ -527,7 +527,7 @@ def _skip_delta(data: bytes, at: int, count: int, where: str) -> int:
 
 
 def _read_old_run(data: bytes, at: int, where: str) -> tuple[int, int]:
-    """Reads a run of version 1: a step and a base, or literal varints."""
+    """Read a run of version 1: a step and a base, or literal varints."""
     control = data[at]
     if control < LITERALS:
         return control + REPEAT_MIN, read_varint(data, at + 2, where)[1]
@@ -538,7 +538,7 @@ def _read_old_run(data: bytes, at: int, where: str) -> tuple[int, int]:
 
 
 def count_bytes(data: bytes, where: str, most_runs: int | None = None) -> int | None:
-    """Counts the bytes of a byte stream; None where it has more than `most_runs` runs.
+    """Count the bytes of a byte stream; None where it has more than `most_runs` runs.
 
     Raises:
         CorruptFile: the stream ends within a run.
@@ -560,5 +560,5 @@ def count_bytes(data: bytes, where: str, most_runs: int | None = None) -> int | 
 
 
 def count_varints(data: bytes) -> int:
-    """Counts the base-128 numbers that end in these bytes."""
+    """Count the base-128 numbers that end in these bytes."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) < SIGN))

@@ -41,12 +41,12 @@ class Items(list[Any]):
 
 
 def decode_thrift(data: bytes) -> Struct:
-    """Decodes a struct of any schema. Raises `ThriftError`."""
+    """Decode a struct of any schema. Raises `ThriftError`."""
     return decode_thrift_from(data, 0)[0]
 
 
 def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tuple[Struct, int]:
-    """Decodes the struct that begins at `start`; returns it and its end.
+    """Decode the struct that begins at `start`; return it and its end.
 
     Structs nested deeper than `levels` come back empty. Raises `ThriftError`.
     """
@@ -57,7 +57,7 @@ def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tu
 
 
 def encode_thrift(node: Struct) -> bytes:
-    """Encodes a struct, the reverse of `decode_thrift`."""
+    """Encode a struct, the reverse of `decode_thrift`."""
     out = bytearray()
     _put_struct(out, node)
     return bytes(out)
@@ -67,7 +67,7 @@ def encode_thrift(node: Struct) -> bytes:
 
 
 def _decode_struct(data: bytes, at: int, depth: int, levels: int) -> tuple[Struct, int]:
-    """Decodes a struct. Written for speed, as the next function is: a file has many page headers."""
+    """Decode a struct. Written for speed, as the next function is: a file has many page headers."""
     if depth > MAX_NESTING:
         raise ThriftError(f"more than {MAX_NESTING} structs in each other")
     if depth > levels:
@@ -96,7 +96,7 @@ def _decode_struct(data: bytes, at: int, depth: int, levels: int) -> tuple[Struc
 
 
 def _skip_struct(data: bytes, at: int, depth: int) -> int:
-    """Returns the end of the struct that begins at `at`, without decoding it."""
+    """Return the end of the struct that begins at `at`, without decoding it."""
     while head := data[at]:
         at += 1
         kind = head & 15
@@ -241,7 +241,7 @@ PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
 
 
 def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:
-    """Checks that a Parquet file claims at most `most_rows` rows, and `most_bytes` bytes of pages.
+    """Check that a Parquet file claims at most `most_rows` rows, and `most_bytes` bytes of pages.
 
     Raises:
         CorruptFile: it claims more, or its footer or a page header is damaged.
@@ -260,7 +260,7 @@ def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -
 
 
 def _iterate_page_sizes(data: bytes, footer: Struct) -> Iterator[int]:
-    """Yields the size of each page in bytes, decompressed."""
+    """Yield the size of each page in bytes, decompressed."""
     for group in footer[ROW_GROUPS][1]:
         for chunk in group[COLUMNS][1]:
             column: Struct = chunk[METADATA][1]

@@ -63,7 +63,7 @@ def partition_path(
     time_zone: dt.tzinfo = dt.UTC,
     shortest_floats: bool = False,
 ) -> str:
-    """Returns the folder of a partition, relative to the table; "" for a table without partition keys.
+    """Return the folder of a partition, relative to the table; "" for a table without partition keys.
 
     Args:
         values: partition values as `decode_row` returns them.
@@ -89,12 +89,12 @@ def partition_path(
 
 
 def escape_path_name(text: str) -> str:
-    """Returns `text` with the characters that folder names may not contain as %XX."""
+    """Return `text` with the characters that folder names may not contain as %XX."""
     return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
-    """Reverses `escape_path_name`; a lone % stays."""
+    """Reverse `escape_path_name`; a lone % stays."""
     return re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
 
 
@@ -150,7 +150,7 @@ def _format_shortest_double(value: float, _: DataType) -> str:
 
 
 def _format_shortest(value: np.float32 | np.float64) -> str:
-    """Prints a float as Java does since 19: plain from 0.001 to 10 million, else 1.5E10.
+    """Print a float as Java does since 19: plain from 0.001 to 10 million, else 1.5E10.
 
     It has the fewest digits that read back as the same value, at least two.
     """
@@ -179,7 +179,7 @@ def _format_day_millis(value: dt.time, _: DataType) -> str:
 
 
 def _format_time(value: dt.time, kind: DataType) -> str:
-    """Returns ``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
+    """Return ``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
     assert isinstance(kind, TimeType)
     text = value.strftime("%H:%M:%S")
     if kind.precision == 0:
@@ -189,7 +189,7 @@ def _format_time(value: dt.time, kind: DataType) -> str:
 
 
 def _split_timestamp(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
-    """Splits a timestamp into whole seconds (naive, UTC for an aware one) and nanoseconds."""
+    """Split a timestamp into whole seconds (naive, UTC for an aware one) and nanoseconds."""
     if isinstance(value, np.datetime64):
         seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
         return EPOCH + dt.timedelta(seconds=seconds), nanos
@@ -207,7 +207,7 @@ def _move_to_zone(value: Value, time_zone: dt.tzinfo) -> Value:
 
 
 def _format_timestamp(value: dt.datetime | np.datetime64, kind: DataType) -> str:
-    """Returns ``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
+    """Return ``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
     seconds, nanos = _split_timestamp(value)
     digits = f"{nanos:09d}"
@@ -217,7 +217,7 @@ def _format_timestamp(value: dt.datetime | np.datetime64, kind: DataType) -> str
 
 
 def _format_local_date_time(value: dt.datetime | np.datetime64, _: DataType) -> str:
-    """Returns ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
+    """Return ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
     seconds, nanos = _split_timestamp(value)
     if not nanos:
         return seconds.isoformat(timespec="seconds" if seconds.second else "minutes")

@@ -72,7 +72,7 @@ class TablePaths(msgspec.Struct, frozen=True):
         return f"{self.tag_dir}/tag-{check_segment(name, self.tag_dir)}"
 
     def manifest(self, name: str) -> str:
-        """Returns the path of a manifest, manifest list or index manifest."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.root}/manifest/{check_segment(name, self.root)}"
 
     def index(self, name: str) -> str:
@@ -83,7 +83,7 @@ class TablePaths(msgspec.Struct, frozen=True):
 
 
 def check_segment(name: str, where: str) -> str:
-    """Returns `name` if it is a single path segment.
+    """Return `name` if it is a single path segment.
 
     Raises:
         UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half of a character.
@@ -96,7 +96,7 @@ def check_segment(name: str, where: str) -> str:
 
 
 def check_segments(names: pl.Series, where: str) -> None:
-    """Checks a whole column of names as `check_segment` does. Raises `UnsafePath`."""
+    """Check a whole column of names as `check_segment` does. Raises `UnsafePath`."""
     if len(names) <= MAX_SMALL_ROWS:
         for name in names.to_list():
             check_segment(name, where)
@@ -107,7 +107,7 @@ def check_segments(names: pl.Series, where: str) -> None:
 
 
 def parse_numbered(name: str, prefix: str) -> int | None:
-    """Returns the id in a file name such as ``snapshot-12``; None for names that Paimon gives to no file.
+    """Return the id in a file name such as ``snapshot-12``; None for names that Paimon gives to no file.
 
     A backup or a copy, ``schema-01``, ``snapshot-1.tmp``, ``schema-1 (copy)``, is not taken for the original.
     """
@@ -115,7 +115,7 @@ def parse_numbered(name: str, prefix: str) -> int | None:
 
 
 def parse_file_id(text: str | bytes) -> int | None:
-    """Parses an id as Paimon writes it in file names and hints: plain digits without a leading zero, 64 bits."""
+    """Parse an id as Paimon writes it in file names and hints: plain digits without a leading zero, 64 bits."""
     if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         return None
     number = int(text)
@@ -123,13 +123,13 @@ def parse_file_id(text: str | bytes) -> int | None:
 
 
 def build_bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
-    """Returns the folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
+    """Return the folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
     name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
     return "/".join(part for part in (root, data_directory, partition, name) if part)
 
 
 def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
-    """Returns `path` if it lies under one of the allowed roots, as the store's own path.
+    """Return `path` if it lies under one of the allowed roots, as the store's own path.
 
     Raises:
         UnsafePath: the path is outside of every root, or contains ``..``.
@@ -148,7 +148,7 @@ def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
 
 
 def to_store_path(store: FileStore, path: str) -> str | None:
-    """Returns an external path or root as a path within `store`, without trailing slash; None when it is elsewhere."""
+    """Return an external path or root as a path within `store`, without trailing slash; None when it is elsewhere."""
     location, base = normalize_path(path), store.url("")
     if not location.startswith(base) or ".." in location.split("/"):
         return None

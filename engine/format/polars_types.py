@@ -68,7 +68,7 @@ _PARAMETRIC: dict[type[t.DataType], Callable[[Any], pl.DataType]] = {
 
 
 def to_polars_dtype(type: t.DataType) -> pl.DataType:
-    """Returns the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
+    """Return the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
 
     Raises:
         Unsupported: a type without Polars representation.
@@ -82,5 +82,5 @@ def to_polars_dtype(type: t.DataType) -> pl.DataType:
 
 
 def to_polars_schema(fields: Sequence[t.DataField]) -> pl.Schema:
-    """Returns the Polars schema of a frame with these columns."""
+    """Return the Polars schema of a frame with these columns."""
     return pl.Schema({field.name: to_polars_dtype(field.type) for field in fields})

@@ -217,7 +217,7 @@ class Blocks:
         return int(self.keys[-1]) * BLOCK_BITS + last * 8 + int(self.bits[-1, last]).bit_length()
 
     def mask(self, length: int, *, value: bool) -> Bools:
-        """Returns a boolean for each of the positions 0 .. length - 1: `value` where the bit is set."""
+        """Return a boolean for each of the positions 0 .. length - 1: `value` where the bit is set."""
         if self.positions is None:
             packed = self.packed(length)
             return unpack(packed if value else ~packed, length)
@@ -226,7 +226,7 @@ class Blocks:
         return found
 
     def packed(self, length: int) -> U8:
-        """Returns the bits of positions 0 .. length - 1, as `packbits(bitorder="little")` does; may share memory."""
+        """Return the bits of positions 0 .. length - 1, as `packbits(bitorder="little")` does; may share memory."""
         size = (length + 7) // 8
         in_place = self.bits.reshape(-1)
         if in_place.size >= size and (size == 0 or int(self.keys[-1]) == self.keys.size - 1):
@@ -237,13 +237,13 @@ class Blocks:
 
 
 def count_bits(bits: U8) -> I64:
-    """Counts the bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
+    """Count the bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
     counts: I64 = np.bitwise_count(bits.view(np.uint64)).sum(axis=1, dtype=np.int64)
     return counts
 
 
 def build_blocks(keys: I64, bits: U8) -> Blocks:
-    """Returns blocks with their counts; empty ones are left out."""
+    """Return blocks with their counts; empty ones are left out."""
     counts = count_bits(bits)
     if counts.all():
         return Blocks(keys, bits, counts)
@@ -252,12 +252,12 @@ def build_blocks(keys: I64, bits: U8) -> Blocks:
 
 
 def unpack(packed: U8, count: int) -> Bools:
-    """Returns a boolean per bit, lowest first: a view of numpy's unpacked bytes, which are 0 and 1 as booleans are."""
+    """Return a boolean per bit, lowest first: a view of numpy's unpacked bytes, which are 0 and 1 as booleans are."""
     return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
 
 
 def set_positions(bits: U8) -> I64:
-    """Returns the ascending numbers of the set bits of a flat array, in time proportional to the non-zero bytes."""
+    """Return the ascending numbers of the set bits of a flat array, in time proportional to the non-zero bytes."""
     touched = np.flatnonzero(bits != 0)
     if touched.size * 2 > bits.size:
         return np.flatnonzero(unpack(bits, bits.size * 8))
@@ -267,7 +267,7 @@ def set_positions(bits: U8) -> I64:
 
 
 def put_positions(bits: U8, positions: I64) -> None:
-    """Sets these bits of a flat array whose length is a multiple of a block's."""
+    """Set these bits of a flat array whose length is a multiple of a block's."""
     if positions.size > bits.size // BLOCK_BYTES * DENSE_PER_BLOCK:
         mask = np.zeros(bits.size * 8, np.bool_)
         mask[positions] = True
@@ -277,7 +277,7 @@ def put_positions(bits: U8, positions: I64) -> None:
 
 
 def find_stretches(mask: Bools) -> Iterator[tuple[int, int]]:
-    """Yields the (start, stop) of every maximal run of true values."""
+    """Yield the (start, stop) of every maximal run of true values."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
     return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 

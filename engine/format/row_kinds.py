@@ -17,5 +17,5 @@ NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U
 
 
 def build_rowkind() -> pl.Expr:
-    """Returns the column ``rowkind``, from ``_VALUE_KIND``."""
+    """Return the column ``rowkind``, from ``_VALUE_KIND``."""
     return pl.col(VALUE_KIND).replace_strict(NAMES, return_dtype=pl.String).alias(ROWKIND)

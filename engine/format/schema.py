@@ -83,7 +83,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return hash((self.id, self.fields, self.time_millis))
 
     def __repr__(self) -> str:
-        """Returns id, columns, keys and options, whose secrets are hidden."""
+        """Return id, columns, keys and options, whose secrets are hidden."""
         columns = ", ".join(f"{escape_to_line(f.name)} {f.type}" for f in self.fields[:MAX_SHOWN])
         more = f", ... and {len(self.fields) - MAX_SHOWN:,} more" if len(self.fields) > MAX_SHOWN else ""
         keys = f"primary_keys={self.primary_keys}, partition_keys={self.partition_keys}"
@@ -119,7 +119,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return bool(self.primary_keys) and any(key not in self.primary_keys for key in self.partition_keys)
 
     def column(self, name: str) -> DataField:
-        """Returns a column by name. Raises `ColumnNotFound` for a column that this schema does not have."""
+        """Return a column by name. Raises `ColumnNotFound` for a column that this schema does not have."""
         try:
             return self.by_name[name]
         except KeyError:
@@ -132,17 +132,17 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return tuple(make_key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
 
     def arrow(self) -> pa.Schema:
-        """Returns the Arrow schema of the table's columns; comments become field metadata."""
+        """Return the Arrow schema of the table's columns; comments become field metadata."""
         return to_arrow_schema(self.fields)
 
 
 def make_key_field(column: DataField) -> DataField:
-    """Returns the ``_KEY_`` copy of a primary-key column in a data file."""
+    """Return the ``_KEY_`` copy of a primary-key column in a data file."""
     return DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
 
 
 def parse_schema(data: bytes, path: str) -> TableSchema:
-    """Reads a schema file.
+    """Read a schema file.
 
     Raises:
         CorruptFile: not JSON, or a required member is missing or ill-typed.
@@ -191,7 +191,7 @@ def _build_schema(node: Mapping[str, Any], version: int, path: str) -> TableSche
 
 
 def refuse_unreadable(schema: TableSchema, where: str) -> None:
-    """Raises `Unsupported` for columns with the names of system columns, and for keys without columns of their own.
+    """Raise `Unsupported` for columns with the names of system columns, and for keys without columns of their own.
 
     Java refuses both, and schemas that are not used for reading may have them. A column ``rowkind`` conflicts with
     nothing in data files; code that puts a column of row kinds first refuses it.
@@ -215,7 +215,7 @@ def refuse_unreadable(schema: TableSchema, where: str) -> None:
 
 
 def _check_ids(schema: TableSchema) -> None:
-    """Checks the field ids, which are assigned one after the other and never again: `highest_field_id` is the last.
+    """Check the field ids, which are assigned one after the other and never again: `highest_field_id` is the last.
 
     Raises:
         ValueError: an id was not assigned yet; or, in the first schema of a table, which has lost no field, no field
@@ -232,7 +232,7 @@ def _check_ids(schema: TableSchema) -> None:
 
 
 def format_schema(schema: TableSchema) -> bytes:
-    """Returns the schema file of `schema`, as Java prints it; `parse_schema` reads it back.
+    """Return the schema file of `schema`, as Java prints it; `parse_schema` reads it back.
 
     Options keep their order. A schema without a time was made in 1970, as in Java.
     """
@@ -252,7 +252,7 @@ def format_schema(schema: TableSchema) -> bytes:
 
 
 def list_nested_field_ids(data_type: DataType) -> tuple[int, ...]:
-    """Returns the field ids of all ROW members inside a type, depth first."""
+    """Return the field ids of all ROW members inside a type, depth first."""
     if isinstance(data_type, RowType):
         return tuple(i for f in data_type.fields for i in (f.id, *list_nested_field_ids(f.type)))
     if isinstance(data_type, (ArrayType, MultisetType)):

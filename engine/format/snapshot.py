@@ -108,7 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return hash((self.id, self.schema_id, self.delta_manifest_list, self.time_millis))
 
     def __repr__(self) -> str:
-        """Returns the distinguishing members of the snapshot on one line."""
+        """Return the distinguishing members of the snapshot on one line."""
         time, records = _format_time(self.time), self.total_record_count
         return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
@@ -127,7 +127,7 @@ class Tag(msgspec.Struct, frozen=True):
     create_nanos: int = 0
 
     def __repr__(self) -> str:
-        """Returns one line as for the snapshot, with the creation and retention times only where the tag has them."""
+        """Return one line as for the snapshot, with the creation and retention times only where the tag has them."""
         shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_format_time(self.snapshot.time)!r}"
         shown += f", records={self.snapshot.total_record_count}"
         if self.create_time is not None:
@@ -138,7 +138,7 @@ class Tag(msgspec.Struct, frozen=True):
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
-    """Reads a snapshot file.
+    """Read a snapshot file.
 
     Raises:
         CorruptFile: not JSON, or a required member is missing or ill-typed.
@@ -148,12 +148,12 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
 
 
 def format_snapshot(snapshot: Snapshot) -> bytes:
-    """Returns a snapshot file, byte for byte as Java prints it: without null and empty members, with `extra`."""
+    """Return a snapshot file, byte for byte as Java prints it: without null and empty members, with `extra`."""
     return format_json(to_snapshot_members(snapshot))
 
 
 def to_snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
-    """Returns the members of a snapshot file in their order."""
+    """Return the members of a snapshot file in their order."""
     members = {
         "version": snapshot.version,
         "id": snapshot.id,
@@ -184,7 +184,7 @@ def to_snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def parse_tag(data: bytes, name: str, path: str) -> Tag:
-    """Reads a tag file; raises as `parse_snapshot`."""
+    """Read a tag file; raise as `parse_snapshot`."""
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
@@ -201,7 +201,7 @@ def parse_tag(data: bytes, name: str, path: str) -> Tag:
 
 
 def format_tag(tag: Tag) -> bytes:
-    """Returns a tag file, byte for byte as Java prints it."""
+    """Return a tag file, byte for byte as Java prints it."""
     members = to_snapshot_members(tag.snapshot)
     if tag.create_time is not None:
         members["tagCreateTime"] = _to_time_parts(tag.create_time, tag.create_nanos)
@@ -252,7 +252,7 @@ def _build_snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
 
 
 def _format_time(time: dt.datetime) -> str:
-    """Returns ``2024-05-14 12:00:00.123``, with `` UTC`` where the time has a zone: all of these are in UTC."""
+    """Return ``2024-05-14 12:00:00.123``, with `` UTC`` where the time has a zone: all of these are in UTC."""
     clock = time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
     return clock if time.tzinfo is None else f"{clock} UTC"
 
@@ -268,7 +268,7 @@ def _get_text(node: Mapping[str, Any], name: str) -> str | None:
 
 
 def _parse_local_time(parts: Any) -> tuple[dt.datetime, int]:
-    """Reads ``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
+    """Read ``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
 
     Returns: the time, and its nanoseconds below a microsecond.
     """
@@ -289,7 +289,7 @@ def _to_time_parts(time: dt.datetime, below: int) -> list[int]:
 
 
 def _to_timedelta(seconds: float) -> dt.timedelta:
-    """Returns a timedelta. Java's durations reach further than Python's: longer ones become the longest of Python."""
+    """Return a timedelta. Java's durations reach further than Python's: longer ones become the longest of Python."""
     return dt.timedelta(seconds=seconds) if seconds < dt.timedelta.max.total_seconds() else dt.timedelta.max
 
 

@@ -66,7 +66,7 @@ def decode_column_stats(
     *,
     where: str,
 ) -> dict[str, ColumnStats]:
-    """Decodes the statistics of the `wanted` columns.
+    """Decode the statistics of the `wanted` columns.
 
     Args:
         min_rows, max_rows: Binary, one stored row for each entry; a null entry has no statistics.
@@ -92,7 +92,7 @@ def decode_column_stats(
 
 
 def _group_layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -> Iterator[_Layout]:
-    """Groups the entries by the columns that they cover: a handful of groups, however many entries."""
+    """Group the entries by the columns that they cover: a handful of groups, however many entries."""
     if stats_cols is None or stats_cols.null_count() == count:
         yield _Layout(every, pl.int_range(count, eager=True))
         return
@@ -104,7 +104,7 @@ def _group_layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: 
 def _decode_layout(
     layout: _Layout, rows: pl.DataFrame, types_by_name: Mapping[str, DataType], wanted: Sequence[str], where: str
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yields the part of each wanted column that these entries cover: entry, minimum, maximum, null count."""
+    """Yield the part of each wanted column that these entries cover: entry, minimum, maximum, null count."""
     known = [name for name in wanted if name in layout.columns and name in types_by_name]
     if not known:
         return
@@ -129,7 +129,7 @@ def _decode_bounds(rows: pl.Series, types: Sequence[DataType], indexes: Sequence
 
 
 def _combine_parts(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
-    """Puts the parts back in the order of the entries; entries in no part are null."""
+    """Put the parts back in the order of the entries; entries in no part are null."""
     if not parts:
         return ColumnStats(None, None, None)
     stats = pl.concat(parts, how="vertical")
@@ -173,7 +173,7 @@ class TableStatistics:
 
 
 def encode_statistics(statistics: TableStatistics) -> bytes:
-    """Encodes the file as Java does, members that are not known left out."""
+    """Encode the file as Java does, members that are not known left out."""
     columns = {
         name: {
             "colId": facts.id,

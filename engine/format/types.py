@@ -40,11 +40,11 @@ class DataType(msgspec.Struct, frozen=True):
     """The Arrow type, where it is the same for all types of the class."""
 
     def text(self) -> str:
-        """Returns the type without its nullability: ``VARCHAR(20)``."""
+        """Return the type without its nullability: ``VARCHAR(20)``."""
         return self.keyword
 
     def arrow(self) -> pa.DataType:
-        """Returns the Arrow type of values of this type in Morrow's results."""
+        """Return the Arrow type of values of this type in Morrow's results."""
         return self.in_arrow
 
     def with_nullable(self: T, nullable: bool) -> T:
@@ -171,7 +171,7 @@ class TimeType(DataType, frozen=True):
 
 
 def to_arrow_time_unit(precision: int) -> str:
-    """Returns the Arrow unit for a timestamp precision of 0-9 digits: s, ms, us or ns."""
+    """Return the Arrow unit for a timestamp precision of 0-9 digits: s, ms, us or ns."""
     if precision == 0:
         return "s"
     if precision <= ARROW_MILLIS_PRECISION:
@@ -292,7 +292,7 @@ NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 
 
 def has_type(kind: DataType, wanted: type[DataType]) -> bool:
-    """Returns whether a type, or one within it, is of this class."""
+    """Return whether a type, or one within it, is of this class."""
     if isinstance(kind, wanted):
         return True
     if isinstance(kind, RowType):
@@ -302,7 +302,7 @@ def has_type(kind: DataType, wanted: type[DataType]) -> bool:
 
 
 def to_arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:
-    """Returns the Arrow schema of these columns; descriptions become field metadata ``comment``."""
+    """Return the Arrow schema of these columns; descriptions become field metadata ``comment``."""
     return pa.schema(
         [f.arrow().with_metadata({"comment": f.description}) if f.description else f.arrow() for f in fields]
     )
@@ -310,12 +310,12 @@ def to_arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schem
 
 @lru_cache(maxsize=4096)
 def has_same_values(first: DataType, second: DataType) -> bool:
-    """Returns whether two types differ at most in nullability, at any depth: then values need no cast."""
+    """Return whether two types differ at most in nullability, at any depth: then values need no cast."""
     return _drop_nullability(first) == _drop_nullability(second)
 
 
 def merge_nullability(first: DataType, second: DataType) -> DataType:
-    """Returns the first of two types that differ in nullability only, nullable wherever one of them is."""
+    """Return the first of two types that differ in nullability only, nullable wherever one of them is."""
     parts: dict[str, Any] = {
         part: merge_nullability(getattr(first, part), getattr(second, part))
         for part in ("element", "key", "value")
@@ -360,7 +360,7 @@ NOT_NULL = " NOT NULL"
 
 
 def parse_atomic(text: str, *, where: str | None = None) -> DataType:
-    """Parses an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
+    """Parse an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
 
     Raises:
         Unsupported: the text names no type of the specification that Morrow knows.
@@ -404,7 +404,7 @@ def _make_atomic(name: str, sizes: list[int], zone: str) -> DataType | None:
 
 
 def from_json(node: Any, *, where: str | None = None) -> DataType:
-    """Reads a type as schema files hold it: text for atomic types, an object for nested ones.
+    """Read a type as schema files hold it: text for atomic types, an object for nested ones.
 
     Raises:
         Unsupported: a type that Morrow does not know.
@@ -429,7 +429,7 @@ def from_json(node: Any, *, where: str | None = None) -> DataType:
 
 
 def from_json_field(node: Any, *, where: str | None = None) -> DataField:
-    """Reads one member of ``fields``: id, name, type, and optionally description and defaultValue."""
+    """Read one member of ``fields``: id, name, type, and optionally description and defaultValue."""
     return DataField(
         id=int(node["id"]),
         name=str(node["name"]),
@@ -440,7 +440,7 @@ def from_json_field(node: Any, *, where: str | None = None) -> DataField:
 
 
 def to_json(data_type: DataType) -> Any:
-    """Returns the type as schema files hold it; `from_json` reads it back."""
+    """Return the type as schema files hold it; `from_json` reads it back."""
     if not isinstance(data_type, NESTED_TYPES):
         return str(data_type)
     node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
@@ -456,7 +456,7 @@ def to_json(data_type: DataType) -> Any:
 
 
 def to_json_field(field: DataField) -> dict[str, Any]:
-    """Returns one member of ``fields``; `from_json_field` reads it back."""
+    """Return one member of ``fields``; `from_json_field` reads it back."""
     node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
     if field.description is not None:
         node["description"] = field.description

@@ -62,7 +62,7 @@ class ByteCache(Generic[V]):
             return entry[0]
 
     def put(self, key: Hashable, value: V, size: int, *, of: str | None = None) -> None:
-        """Keeps `value`, evicting the least recently used; a value larger than the capacity is not kept."""
+        """Keep `value`, evicting the least recently used; a value larger than the capacity is not kept."""
         with self._lock:
             if key in self._entries:
                 self._drop(key)
@@ -76,7 +76,7 @@ class ByteCache(Generic[V]):
                 self._drop(next(iter(self._entries)))
 
     def get_or_make(self, key: Hashable, make: Callable[[], tuple[V, int]], *, of: str | None = None) -> V:
-        """Returns the cached value, or the one that `make` returns with its size in bytes."""
+        """Return the cached value, or the one that `make` returns with its size in bytes."""
         value = self.get(key)
         if value is None:
             value, size = make()
@@ -132,7 +132,7 @@ MAX_WAITING = 16
 
 
 def compute_digest(*parts: object) -> bytes:
-    """Returns the name of what is made from these parts: values whose `repr` tells them apart."""
+    """Return the name of what is made from these parts: values whose `repr` tells them apart."""
     return hashlib.blake2b(
         repr((FORMAT, sys.byteorder, *parts)).encode(errors="surrogatepass"), digest_size=32
     ).digest()
@@ -155,7 +155,7 @@ class CacheFolder(msgspec.Struct, eq=False):
     """Bytes in the folder when it was last gone through, and those written since."""
 
     def get(self, key: bytes) -> memoryview | None:
-        """Returns the value that was put under the key; None where there is none, or none to be believed."""
+        """Return the value that was put under the key; None where there is none, or none to be believed."""
         place = self._place(key)
         try:
             if not self._is_own():
@@ -174,7 +174,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         return value
 
     def _read(self, place: Path) -> tuple[bytes, memoryview | None]:
-        """Returns the head, and the value in memory of its own."""
+        """Return the head, and the value in memory of its own."""
         # A pipe would have the reader wait for a writer.
         flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
         handle = os.open(place, os.O_RDONLY | sum(flags))
@@ -190,7 +190,7 @@ class CacheFolder(msgspec.Struct, eq=False):
             return head, value[:read]
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Keeps the value, least recently used ones making room; does nothing where the folder cannot be written."""
+        """Keep the value, least recently used ones making room; does nothing where the folder cannot be written."""
         size = HEAD.size + len(value)
         if size * LARGEST_SHARE > self.capacity:
             return
@@ -212,12 +212,12 @@ class CacheFolder(msgspec.Struct, eq=False):
                 unfinished.unlink()
 
     def discard(self, key: bytes) -> None:
-        """Removes an entry whose value turned out to be of no use."""
+        """Remove an entry whose value turned out to be of no use."""
         with suppress(OSError):
             self._place(key).unlink()
 
     def contents(self) -> Contents:
-        """Counts what is in the folder."""
+        """Count what is in the folder."""
         sizes = [size for _, size, place in self._files() if place.suffix == ENTRY]
         hits = 0
         with suppress(OSError):
@@ -225,7 +225,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         return Contents(len(sizes), sum(sizes), hits)
 
     def clear(self) -> None:
-        """Removes all entries and forgets how many were found; leaves what is not the folder's own."""
+        """Remove all entries and forgets how many were found; leave what is not the folder's own."""
         for _, _, place in self._files():
             with suppress(OSError):
                 place.unlink()
@@ -238,7 +238,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         return self.path / name[:2] / (name[2:] + ENTRY)
 
     def is_usable(self) -> bool:
-        """Makes the folder where it is missing; returns whether it is the user's own, and nobody else's to write."""
+        """Make the folder where it is missing; return whether it is the user's own, and nobody else's to write."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return self._is_own() and os.access(self.path, os.W_OK)
@@ -275,7 +275,7 @@ class CacheFolder(msgspec.Struct, eq=False):
                 self._held -= size
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yields entries and unfinished files: when they were last used, their size and place."""
+        """Yield entries and unfinished files: when they were last used, their size and place."""
         with suppress(OSError):
             for folder in sorted(self.path.glob("[0-9a-f][0-9a-f]")):
                 with suppress(OSError), os.scandir(folder) as found:
@@ -287,7 +287,7 @@ class CacheFolder(msgspec.Struct, eq=False):
 
 
 def _reserve_memory(size: int) -> memoryview:
-    """Returns memory of so many bytes; of many bytes with all its pages, which one by one cost more than the read."""
+    """Return memory of so many bytes; of many bytes with all its pages, which one by one cost more than the read."""
     if size >= LARGE and sys.platform == "linux":
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
         return memoryview(mmap.mmap(-1, size, flags=flags))
@@ -299,7 +299,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
-    """Returns whether everything about an entry is as it was written."""
+    """Return whether everything about an entry is as it was written."""
     if value is None or len(head) < HEAD.size:
         return False
     magic, version, found, length, told = HEAD.unpack(head)
@@ -307,7 +307,7 @@ def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
 
 
 def compute_checksum(value: bytes | memoryview) -> int:
-    """Returns the CRC-32 of a value; of a large one, that of the sums of all rows and columns of a table of its words.
+    """Return the CRC-32 of a value; of a large one, that of the sums of all rows and columns of a table of its words.
 
     That takes a quarter of the time, and notices what storage does: other bytes or zeros in place of some, words or
     rows exchanged. Changes that cancel out in all sums have to be made on purpose.
@@ -330,13 +330,13 @@ _chosen: Path | bool = True
 
 
 def use_folder(folder: str | os.PathLike[str] | bool) -> None:
-    """Keeps values in this folder from now on; True: in the usual one, False: in none."""
+    """Keep values in this folder from now on; True: in the usual one, False: in none."""
     global _chosen
     _chosen = folder if isinstance(folder, bool) else Path(folder)
 
 
 def find_cache_folder() -> CacheFolder | None:
-    """Returns the folder of this process; None where it is switched off or has no place."""
+    """Return the folder of this process; None where it is switched off or have no place."""
     if _chosen is False or os.environ.get(SWITCH, "").strip().lower() in OFF:
         return None
     if isinstance(_chosen, Path):
@@ -380,7 +380,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def store_entry(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
-    """Puts the value that `make` returns, in a thread of its own; the process waits for it when it ends."""
+    """Put the value that `make` returns, in a thread of its own; the process waits for it when it ends."""
     _waiting[:] = [future for future in _waiting if not future.done()]
     if len(_waiting) >= MAX_WAITING:
         return
@@ -391,6 +391,6 @@ def store_entry(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> N
 
 
 def wait_for_writes() -> None:
-    """Waits until all values are written."""
+    """Wait until all values are written."""
     for future in _waiting:
         future.result()

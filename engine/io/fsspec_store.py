@@ -138,7 +138,7 @@ class FsspecStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Does nothing: what is durable is up to the file system."""
+        """Do nothing: what is durable is up to the file system."""
 
     def delete(self, path: str) -> bool:
         if not self.exists(path):
@@ -210,7 +210,7 @@ class FsspecStore:
 
 
 def wrap_filesystem(filesystem: object) -> FileStore:
-    """Returns the store of a file system of fsspec. Raises `InvalidArgument` for any other object."""
+    """Return the store of a file system of fsspec. Raises `InvalidArgument` for any other object."""
     needed = ("protocol", "cat_file", "pipe_file", "ls", "info", "find")
     if isinstance(filesystem, type) or not all(hasattr(filesystem, name) for name in needed):
         raise InvalidArgument(f"filesystem is a file system of fsspec, not {type(filesystem).__name__}")

@@ -62,7 +62,7 @@ class HdfsStore:
 
     @classmethod
     def of_url(cls, url: str, options: Mapping[str, str] | None) -> tuple[HdfsStore, str]:
-        """Returns the store of ``hdfs://host[:port]/path`` and the path in it.
+        """Return the store of ``hdfs://host[:port]/path`` and the path in it.
 
         Without a host it is that of ``fs.defaultFS``; a host without a port is a name service, or has port 8020.
 
@@ -158,7 +158,7 @@ class HdfsStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Does nothing: what was written is on the disks of the datanodes."""
+        """Do nothing: what was written is on the disks of the datanodes."""
 
     def delete(self, path: str) -> bool:
         return self._asked(path, lambda: self._client().delete(normalize_path(path)))
@@ -218,7 +218,7 @@ class HdfsStore:
         )
 
     def _filled(self, path: str, data: bytes) -> str:
-        """Writes a file beside `path`, durably, and returns its hidden name."""
+        """Write a file beside `path`, durably, and return its hidden name."""
         folder, _, name = normalize_path(path).rpartition("/")
         unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
@@ -240,7 +240,7 @@ class HdfsStore:
         self._asked(path, writer.close)
 
     def _taken_back(self, path: str, unfinished: str) -> bool:
-        """Removes the hidden file, so that it cannot be renamed any more; False when it is gone already."""
+        """Remove the hidden file, so that it cannot be renamed any more; False when it is gone already."""
         try:
             return self.delete(unfinished)
         except StorageError as error:
@@ -322,7 +322,7 @@ _making = threading.Lock()
 
 
 def connect(base_url: str, options: HadoopOptions) -> Client:
-    """Returns the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
+    """Return the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
 
     Raises:
         Unsupported: hdfs-native is not installed. InvalidArgument: the address means nothing.
@@ -344,12 +344,12 @@ def connect(base_url: str, options: HadoopOptions) -> Client:
 
 
 def normalize_path(path: str) -> str:
-    """Returns the path with one slash before each segment, as the namenode wants it."""
+    """Return the path with one slash before each segment, as the namenode wants it."""
     return "/" + "/".join(part for part in path.split("/") if part)
 
 
 def extract_message(error: BaseException) -> str:
-    """Returns what an error says in one line, without the Java stack that the namenode sends."""
+    """Return what an error says in one line, without the Java stack that the namenode sends."""
     text = str(redact_error(error))
     remote = REMOTE.search(text)
     if remote is not None:

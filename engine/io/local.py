@@ -118,7 +118,7 @@ class LocalStore:
             replace_file(target, data)
 
     def write_hint(self, path: str, data: bytes) -> None:
-        """Replaces a hint without waiting for the disk, see `store.write_hint`."""
+        """Replace a hint without waiting for the disk, see `store.write_hint`."""
         target = Path(path)
         with _explain_write_errors(path):
             make_folder(target.parent)
@@ -233,7 +233,7 @@ class LocalStore:
 
 
 def _to_file_status(entry: os.DirEntry[str]) -> FileStatus | None:
-    """Returns None for an entry that was removed since: the rest of the folder is still there."""
+    """Return None for an entry that was removed since: the rest of the folder is still there."""
     try:
         found = entry.stat()
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def _to_file_status(entry: os.DirEntry[str]) -> FileStatus | None:
 
 
 def _walk_below(folder: str) -> Iterator[tuple[str, FileStatus]]:
-    """Yields the files and folders below a folder, folders last; holds the names of the folders on the way only."""
+    """Yield the files and folders below a folder, folders last; hold the names of the folders on the way only."""
     inner: list[tuple[str, FileStatus]] = []
     try:
         with os.scandir(folder) as entries:
@@ -303,7 +303,7 @@ _lasting: set[Path] = set()
 
 @contextmanager
 def disable_fsync() -> Iterator[None]:
-    """Disables syncing of files in the block, in all threads: for benchmarks and tests, whose tables may be lost."""
+    """Disable syncing of files in the block, in all threads: for benchmarks and tests, whose tables may be lost."""
     global _disabled
     _disabled += 1
     try:
@@ -340,14 +340,14 @@ class SteadyFile(io.FileIO):
 
 
 def open_stream(path: Path) -> io.BufferedWriter:
-    """Opens a new file to be written steadily, see `SteadyFile`; large pieces are not copied on the way."""
+    """Open a new file to be written steadily, see `SteadyFile`; large pieces are not copied on the way."""
     file = SteadyFile(path)
     return io.BufferedWriter(file, getattr(os.fstat(file.fileno()), "st_blksize", io.DEFAULT_BUFFER_SIZE))
 
 
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Returns Linux' function that begins to write a part of a file and does not wait; None elsewhere."""
+    """Return Linux' function that begins to write a part of a file and does not wait; None elsewhere."""
     import ctypes  # not for every process that reads a table
 
     try:
@@ -363,13 +363,13 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable."""
+    """Make the names in a folder durable."""
     if os.name == "posix":  # elsewhere folders cannot be opened, and their changes are journalled
         _sync_path(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder with its parents, durably.
+    """Make a folder with its parents, durably.
 
     An existing folder may have been made a moment ago by a process that has not synced it yet: it is synced here too,
     once per process.
@@ -396,7 +396,7 @@ def make_folder(folder: Path) -> None:
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Creates a file where none exists; returns False when there is one.
+    """Create a file where none exists; return False when there is one.
 
     Raises:
         OSError: nothing was created.
@@ -420,7 +420,7 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Writes a file, replacing one of that name if there is one: readers see the old or the new bytes.
+    """Write a file, replacing one of that name if there is one: readers see the old or the new bytes.
 
     Unless it is `lasting`, nothing waits for the disk: a loss of power may leave the old one, or an empty one.
     """

@@ -87,7 +87,7 @@ class ObjectStore:
 
     @classmethod
     def of_url(cls, url: str, storage_options: Mapping[str, str] | None) -> ObjectStore:
-        """Returns the store that serves `url`; options that `storage_options` lacks come from the environment.
+        """Return the store that serves `url`; options that `storage_options` lacks come from the environment.
 
         An endpoint that is given as ``http://`` is used without encryption, as in Polars.
 
@@ -113,7 +113,7 @@ class ObjectStore:
 
     @staticmethod
     def base_of(url: str) -> str:
-        """Returns the URL of the bucket, as those who read it spell it."""
+        """Return the URL of the bucket, as those who read it spell it."""
         scheme, _, rest = url.partition("://")
         host = rest.partition("/")[0]
         if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
@@ -194,7 +194,7 @@ class ObjectStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Does nothing: an object is durable when its put is answered."""
+        """Do nothing: an object is durable when its put is answered."""
 
     def delete(self, path: str) -> bool:
         if not self.exists(path):
@@ -242,7 +242,7 @@ class ObjectStore:
         self._told(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
 
     def make_folder(self, folder: str) -> None:
-        """Puts an empty object below the prefix: buckets have no folders, only common prefixes of names."""
+        """Put an empty object below the prefix: buckets have no folders, only common prefixes of names."""
         self.write(f"{folder.strip('/')}/{PLACEHOLDER}", b"")
 
     def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # not supported
@@ -253,7 +253,7 @@ class ObjectStore:
         )
 
     def _read(self, path: str, ask: Callable[[Bucket], Any]) -> Any:
-        """Runs a read, again where the connection was cut in the middle of a listing or of an error, which obstore
+        """Run a read, again where the connection was cut in the middle of a listing or of an error, which obstore
         does not ask for again; and where a hasty client gave up before the first answer, though somebody is there."""
         for _ in range(CUT_TRIES):
             hasty = not self._clients.reached
@@ -273,7 +273,7 @@ class ObjectStore:
         return self._asked(path, lambda: ask(self._bucket))
 
     def _told(self, path: str, tell: Any) -> Any:
-        """Runs a write as `_asked` runs a read; "not found" means the bucket here."""
+        """Run a write as `_asked` runs a read; "not found" means the bucket here."""
         try:
             return self._asked(path, tell)
         except FileMissing as error:
@@ -337,7 +337,7 @@ class Clients:
 
     @classmethod
     def reaching(cls, bucket: Bucket) -> Clients:
-        """Returns a client that needs no other."""
+        """Return a client that needs no other."""
         return cls(bucket, bucket, reached=True)
 
     @property
@@ -346,7 +346,7 @@ class Clients:
 
 
 def find_connection_failure(error: Exception) -> str | None:
-    """Returns why there was no connection to the server, or to one that it redirects to; None for other errors."""
+    """Return why there was no connection to the server, or to one that it redirects to; None for other errors."""
     text = str(error)
     if re.search(_CONNECTING, text) is None:
         return None
@@ -359,7 +359,7 @@ def find_connection_failure(error: Exception) -> str | None:
 
 
 def suggest_remedy(error: Exception) -> str:
-    """Returns what helps where no store can be made of a URL and its options."""
+    """Return what helps where no store can be made of a URL and its options."""
     from obstore.exceptions import UnknownConfigurationKeyError
 
     if isinstance(error, UnknownConfigurationKeyError):
@@ -370,7 +370,7 @@ def suggest_remedy(error: Exception) -> str:
 
 
 def open_bucket(base: str, config: Mapping[str, str], connection: Mapping[str, str]) -> Clients:
-    """Returns clients of the bucket at the URL `base`, with options of the store and of its connections.
+    """Return clients of the bucket at the URL `base`, with options of the store and of its connections.
 
     Raises:
         obstore.exceptions.BaseError, ValueError: no store serves the URL, or it does not know an option.
@@ -384,7 +384,7 @@ def _sort_items(options: Mapping[str, str]) -> Items:
 
 @lru_cache(MAX_CLIENTS)
 def _make_clients(base: str, config: Items, connection: Items, process: int, environment: Items) -> Clients:  # noqa: ARG001
-    """Returns clients, the same ones for the same options in the same environment: their connections are open already,
+    """Return clients, the same ones for the same options in the same environment: their connections are open already,
     and making one takes some milliseconds."""
     from obstore.store import from_url
 
@@ -396,7 +396,7 @@ def _make_clients(base: str, config: Items, connection: Items, process: int, env
 
 
 def open_memory_bucket(base: str) -> Bucket:
-    """Returns the memory of a name: it lasts as long as the process, which all tables in it share."""
+    """Return the memory of a name: it lasts as long as the process, which all tables in it share."""
     from obstore.store import MemoryStore
 
     with _naming:
@@ -422,7 +422,7 @@ class ConditionalPut:
         self._base_url = base_url
 
     def create(self, key: str, data: bytes) -> bool:
-        """Returns True if this call created the object, False if another one did.
+        """Return True if this call created the object, False if another one did.
 
         Raises:
             Unsupported: the store cannot create atomically.
@@ -467,14 +467,14 @@ class ConditionalPut:
         ) from unclear
 
     def _token(self, key: str) -> str | None:
-        """Returns the token of the call that created the object: empty when absent, None when there is no object."""
+        """Return the token of the call that created the object: empty when absent, None when there is no object."""
         try:
             return self._bucket.get(key).attributes.get(TOKEN, "")
         except FileNotFoundError:
             return None
 
     def _prove(self, key: str) -> None:
-        """Checks that the server heeds the condition, once per server; the probe object lies beside `key`."""
+        """Check that the server heeds the condition, once per server; the probe object lies beside `key`."""
         server = _find_unknown_server(self._bucket)
         if server is None or server in _proven:
             return
@@ -509,19 +509,19 @@ class ConditionalPut:
 
 
 def to_summary(error: BaseException) -> str:
-    """Returns the message without the structures that obstore prints below it; the error loses its secrets."""
+    """Return the message without the structures that obstore prints below it; the error loses its secrets."""
     return (str(redact_error(error)).strip().splitlines() or [type(error).__name__])[0]
 
 
 def make_name_error(url: str, error: ValueError) -> InvalidArgument:
-    """Returns the error for a name that no object can have, which obstore refuses."""
+    """Return the error for a name that no object can have, which obstore refuses."""
     return InvalidArgument(
         f"{escape_to_line(url)}: no object has such a name: {escape_to_line(str(error)).partition(': ')[2]}"
     )
 
 
 def _find_unknown_server(bucket: Any) -> str | None:
-    """Returns the endpoint of an S3-compatible server; None for stores that are known to heed conditions."""
+    """Return the endpoint of an S3-compatible server; None for stores that are known to heed conditions."""
     from obstore.store import S3Store
 
     if not isinstance(bucket, S3Store):

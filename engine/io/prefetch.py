@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 def read_each(store: FileStore, read: Callable[[K], T], names: Sequence[K]) -> Iterator[T]:
-    """Yields `read` of each name in order, and reads ahead of the caller."""
+    """Yield `read` of each name in order, and reads ahead of the caller."""
     if store.is_local or len(names) < 2:
         yield from map(read, names)
         return
@@ -33,7 +33,7 @@ def read_each(store: FileStore, read: Callable[[K], T], names: Sequence[K]) -> I
 
 
 def call_both(store: FileStore, one: Callable[[], T], other: Callable[[], K]) -> tuple[T, K]:
-    """Returns what both return; where both fail, the error of `one` is raised."""
+    """Return what both return; where both fail, the error of `one` is raised."""
     if store.is_local:
         return one(), other()
     with ThreadPoolExecutor(1) as pool:
@@ -42,7 +42,7 @@ def call_both(store: FileStore, one: Callable[[], T], other: Callable[[], K]) ->
 
 
 def start_request(store: FileStore, ask: Callable[[], T]) -> Callable[[], T]:
-    """Begins to ask a store that is far away; returns what waits for the answer, and raises what `ask` raised.
+    """Begin to ask a store that is far away; return what waits for the answer, and raise what `ask` raised.
 
     A local disk is asked now, and an error is raised now.
     """

@@ -29,7 +29,7 @@ def resolve(
     verify: str | None = None,
     filesystem: object = None,
 ) -> tuple[FileStore, str]:
-    """Returns the store and the path within it, without a trailing slash.
+    """Return the store and the path within it, without a trailing slash.
 
     Args:
         storage_options: by the names of obstore, or as Paimon spells them (see `spellings`).
@@ -75,7 +75,7 @@ def _resolve_in_filesystem(
 
 
 def to_location(path: str | os.PathLike[str], what: str = "path") -> str:
-    """Returns a user's folder or URL as text. Raises `InvalidArgument` for any other value."""
+    """Return a user's folder or URL as text. Raises `InvalidArgument` for any other value."""
     if isinstance(path, (str, os.PathLike)):
         found = os.fspath(path)
         if isinstance(found, str):
@@ -84,20 +84,20 @@ def to_location(path: str | os.PathLike[str], what: str = "path") -> str:
 
 
 def unescape_location(location: str) -> str:
-    """Returns a location that a catalog of Java's tells as `resolve` takes it: ``file:/a b%`` is written as it is."""
+    """Return a location that a catalog of Java's tells as `resolve` takes it: ``file:/a b%`` is written as it is."""
     if location.startswith(LOCAL):
         return "/" + location.removeprefix(LOCAL).strip("/")
     return location.rstrip("/")
 
 
 def check_verify(verify: object) -> None:
-    """Raises `InvalidArgument` for an unknown `verify`."""
+    """Raise `InvalidArgument` for an unknown `verify`."""
     if verify not in (None, VERIFY_PAGES):
         raise InvalidArgument(f"verify={verify!r} is not known; give 'pages', or None to leave page checksums alone")
 
 
 def get_verify(store: FileStore) -> str | None:
-    """Returns the `verify` with which another process makes such a store anew."""
+    """Return the `verify` with which another process makes such a store anew."""
     return VERIFY_PAGES if store.checks_pages else None
 
 
@@ -126,7 +126,7 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
 
 
 def resolve_roots(roots: Roots) -> tuple[str, ...]:
-    """Returns the folders and URLs that a caller names (one, or several), folders absolute.
+    """Return the folders and URLs that a caller names (one, or several), folders absolute.
 
     Raises:
         InvalidArgument: one is neither a folder nor a URL, or empty.

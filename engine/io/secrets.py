@@ -47,7 +47,7 @@ _names: dict[tuple[tuple[str, str], ...], str] = {}
 
 
 def register(resolver: Resolver | None) -> None:
-    """Registers the resolver that finds secrets left out of pickles, for this process; None removes it.
+    """Register the resolver that finds secrets left out of pickles, for this process; None removes it.
 
     It is called with the URL of a store, such as ``s3://bucket``, and returns storage options as `morrow.open` takes
     them. Processes that are started later, such as executors of Spark, register one themselves, or import the one that
@@ -77,7 +77,7 @@ class StorageOptions(dict[str, str]):
         self.withheld: tuple[str, ...] = ()
 
     def lent(self) -> StorageOptions:
-        """Returns the options; this user's processes on this machine find their secrets while this process lives."""
+        """Return the options; this user's processes on this machine find their secrets while this process lives."""
         return StorageOptions(self, self.url, prefix=self.prefix, lent=True)
 
     @property
@@ -98,14 +98,14 @@ class StorageOptions(dict[str, str]):
 
 
 def share_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns the options of a store for tasks of Spark: see `StorageOptions.lent`."""
+    """Return the options of a store for tasks of Spark: see `StorageOptions.lent`."""
     return options.lent() if isinstance(options, StorageOptions) else StorageOptions(options, lent=True)
 
 
 def _restore_options(
     public: Mapping[str, str], url: str, prefix: str, missing: tuple[str, ...], name: str, place: str
 ) -> StorageOptions:
-    """Returns the options of a pickle, with those of the missing secrets that this process can find."""
+    """Return the options of a pickle, with those of the missing secrets that this process can find."""
     options = StorageOptions(public, url, prefix=prefix, lent=bool(place))
     if missing:
         found = _held.get(name) or read_shared_secrets(name, place) or _resolve_secrets(url, prefix)
@@ -125,7 +125,7 @@ def _keep_secrets(secrets: Mapping[str, str]) -> str:
 
 
 def _resolve_secrets(url: str, prefix: str) -> dict[str, str]:
-    """Returns the resolver's options for a store. Raises `InvalidArgument` for an invalid resolver."""
+    """Return the resolver's options for a store. Raises `InvalidArgument` for an invalid resolver."""
     resolver = _resolver or _import_resolver()
     if resolver is None:
         return {}
@@ -165,7 +165,7 @@ _shared: dict[str, str] = {}
 
 
 def share_secrets(name: str, secrets: Mapping[str, str]) -> str:
-    """Returns the path from which other processes of this user borrow the secrets; the same path for the same name."""
+    """Return the path from which other processes of this user borrow the secrets; the same path for the same name."""
     with _share_lock:
         if name not in _shared:
             data, owner = json.dumps(dict(secrets)).encode(), _find_owner()
@@ -176,7 +176,7 @@ def share_secrets(name: str, secrets: Mapping[str, str]) -> str:
 
 
 def read_shared_secrets(name: str, place: str) -> Mapping[str, str]:
-    """Returns the secrets lent at `place` under `name`.
+    """Return the secrets lent at `place` under `name`.
 
     Empty on another machine, for another user, or when the lender is gone.
     """
@@ -196,7 +196,7 @@ def read_shared_secrets(name: str, place: str) -> Mapping[str, str]:
 
 
 def remove_stale_shares(folder: str | None = None) -> None:
-    """Removes the loans of this user's processes that have ended. Ignores errors: loans that cannot be removed stay."""
+    """Remove the loans of this user's processes that have ended. Ignores errors: loans that cannot be removed stay."""
     for left in Path(folder or _choose_folder()).glob(f"{SHARED_PREFIX}[0-9]*-*"):
         owner, _, rest = left.name.removeprefix(SHARED_PREFIX).partition("-")
         with suppress(OSError):
@@ -232,7 +232,7 @@ def _choose_folder() -> str:
 
 
 def _find_owner() -> int:
-    """Returns the process whose end ends a loan: of Spark's workers, which end before their plan does, the parent."""
+    """Return the process whose end ends a loan: of Spark's workers, which end before their plan does, the parent."""
     return os.getppid() if OF_WORKERS in os.environ else os.getpid()
 
 
@@ -243,7 +243,7 @@ def _remove_shares(process: int) -> None:
 
 
 def _find_start_time(process: int) -> str:
-    """Returns when a process began, as the system counts, since process ids are reused; "gone" when it has ended."""
+    """Return when a process began, as the system counts, since process ids are reused; "gone" when it has ended."""
     if IS_LINUX:
         with suppress(OSError):
             return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -46,7 +46,7 @@ PROXY = ("proxy.host", "proxy.port")
 
 
 def translate_encryption(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Returns obstore's options of encryption in the store.
+    """Return obstore's options of encryption in the store.
 
     Raises:
         Unsupported: a kind that it does not know. InvalidArgument: a key without a kind.
@@ -65,7 +65,7 @@ def translate_encryption(given: Mapping[str, tuple[str, str]]) -> dict[str, str]
 
 
 def translate_proxy(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Returns the option of the connection that names the proxy. Raises `InvalidArgument` without its port."""
+    """Return the option of the connection that names the proxy. Raises `InvalidArgument` without its port."""
     if "proxy.host" not in given:
         return {}
     host, (key, port) = given["proxy.host"][1], given.get("proxy.port", ("proxy.port", ""))
@@ -114,7 +114,7 @@ TOKEN = "aws_session_token"
 
 
 def parse_duration(text: str, key: str) -> int:
-    """Returns how long a role is assumed. Raises `InvalidArgument` for a span that STS does not accept."""
+    """Return how long a role is assumed. Raises `InvalidArgument` for a span that STS does not accept."""
     span = re.fullmatch(SPAN, text.strip().lower())
     found = int(span[1]) * SECONDS[span[2]] if span else 0
     if not MIN_SECONDS <= found <= MAX_SECONDS:
@@ -123,7 +123,7 @@ def parse_duration(text: str, key: str) -> int:
 
 
 def translate_credentials(given: Given, found: Mapping[str, str]) -> dict[str, str]:
-    """Returns what is to be added to the options `found`: no signatures, or a role to be assumed.
+    """Return what is to be added to the options `found`: no signatures, or a role to be assumed.
 
     Raises:
         Unsupported: a provider that Morrow does not know. InvalidArgument: one that lacks what it needs.
@@ -146,7 +146,7 @@ def translate_credentials(given: Given, found: Mapping[str, str]) -> dict[str, s
 
 
 def _has_credentials(name: str, found: Mapping[str, str]) -> bool:
-    """Returns whether a provider has credentials; of the machine's, which are asked last, nobody knows here."""
+    """Return whether a provider has credentials; of the machine's, which are asked last, nobody knows here."""
     if name in OF_ENVIRONMENT:
         return all(os.environ.get(each.upper()) for each in KEYS)
     return all(each in found for each in (KEYS if name in OF_KEYS else (*KEYS, TOKEN)))
@@ -163,7 +163,7 @@ def _split_names(key: str, value: str) -> list[str]:
 
 
 def _translate_role(given: Given) -> dict[str, str]:
-    """Returns the options of a role that is assumed. Raises as `translate_credentials`."""
+    """Return the options of a role that is assumed. Raises as `translate_credentials`."""
     if f"{ROLE}arn" not in given:
         raise InvalidArgument(f"{ASSUMED} needs the option fs.s3a.{ROLE}arn")
     told = {
@@ -222,17 +222,17 @@ class HadoopOptions(msgspec.Struct, frozen=True):
 
 
 def is_hadoop_option(key: str) -> bool:
-    """Returns whether an option of a catalog is one of Hadoop's file system."""
+    """Return whether an option of a catalog is one of Hadoop's file system."""
     return key in (CONF_DIR, DEFAULT_FILE_SYSTEM, "hadoop-load-default-config") or key.startswith(HADOOP_PREFIXES)
 
 
 def select_hadoop_options(options: Mapping[str, str], _authority: str = "") -> dict[str, str]:
-    """Returns those options that are of Hadoop's file system, as they are spelt."""
+    """Return those options that are of Hadoop's file system, as they are spelt."""
     return {key: value for key, value in options.items() if is_hadoop_option(key)}
 
 
 def parse_hadoop_options(options: Mapping[str, str]) -> HadoopOptions:
-    """Returns options by their meaning. Raises `InvalidArgument` for one that is unknown, or of no meaning."""
+    """Return options by their meaning. Raises `InvalidArgument` for one that is unknown, or of no meaning."""
     config: dict[str, str] = {}
     for key, value in options.items():
         name = key.removeprefix(HADOOP_PREFIX) if not key.startswith("hadoop.security.") else key
@@ -327,13 +327,13 @@ AZURE_LOGINS = ("sharedkey", "sas", "oauth")
 
 
 def is_store_option(key: str) -> bool:
-    """Returns whether an option of a catalog is one of its store."""
+    """Return whether an option of a catalog is one of its store."""
     own = key.startswith((*OWN_PREFIXES, *PREFIXES)) or key in CONNECTION_OPTIONS
     return own or is_hadoop_option(key)
 
 
 def to_store_options(options: Mapping[str, str], location: str) -> dict[str, str]:
-    """Returns the options of the store that serves `location`, by obstore's names, from those of a catalog.
+    """Return the options of the store that serves `location`, by obstore's names, from those of a catalog.
 
     Raises:
         InvalidArgument: an unknown option of that store. Unsupported: one that Morrow does not handle.
@@ -346,7 +346,7 @@ def to_store_options(options: Mapping[str, str], location: str) -> dict[str, str
 
 
 def translate_options(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
-    """Returns storage options by obstore's names; those that Paimon spells otherwise are translated, others stay.
+    """Return storage options by obstore's names; those that Paimon spells otherwise are translated, others stay.
 
     Raises: as `to_store_options`.
     """
@@ -422,7 +422,7 @@ def _translate_google(options: Mapping[str, str], bucket: str) -> dict[str, str]
 
 
 def _translate_azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
-    """Translates ``fs.azure.account.key[.<account>.dfs.core.windows.net]``, tokens of containers, clients of OAuth."""
+    """Translate ``fs.azure.account.key[.<account>.dfs.core.windows.net]``, tokens of containers, clients of OAuth."""
     account = bucket.rpartition("@")[2].partition(".")[0] if "@" in bucket else ""
     found = {"azure_storage_account_name": account} if account else {}
     for key, value in options.items():
@@ -447,7 +447,7 @@ def _translate_azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
 
 
 def _translate_azure_client(name: str, key: str, value: str) -> dict[str, str]:
-    """Translates an option of a client that logs in by OAuth 2.0 with a secret."""
+    """Translate an option of a client that logs in by OAuth 2.0 with a secret."""
     if name == "oauth.provider.type":
         if not value.endswith("ClientCredsTokenProvider"):
             raise Unsupported(f"the option {key} = {value}", hint="take ClientCredsTokenProvider, a key or a token")
@@ -471,7 +471,7 @@ _OF_SCHEME: dict[str, Callable[[Mapping[str, str], str], dict[str, str]]] = {
 
 
 def find_prefix(key: str) -> str:
-    """Returns Paimon's prefix of an option of a store, empty where it has none."""
+    """Return Paimon's prefix of an option of a store, empty where it has none."""
     return next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
 
 
@@ -493,6 +493,6 @@ def _make_unknown_error(key: str, prefix: str, known: object) -> InvalidArgument
 
 
 def find_connection_option(key: str) -> str | None:
-    """Returns obstore's name of a connection option, None for an option of the store itself."""
+    """Return obstore's name of a connection option, None for an option of the store itself."""
     name = key.lower().removeprefix("aws_")
     return name if name in CONNECTION_OPTIONS else None

@@ -37,18 +37,18 @@ Walk: TypeAlias = Iterator[list[tuple[str, FileStatus]]]
 
 
 def has_urls(store: object) -> bool:
-    """Returns whether Polars can open what `FileStore.url` gives; it is handed the bytes of files otherwise."""
+    """Return whether Polars can open what `FileStore.url` gives; it is handed the bytes of files otherwise."""
     return bool(getattr(store, "has_urls", True))
 
 
 def get_url_options(store: FileStore) -> Mapping[str, str]:
-    """Returns the options with which Polars opens what `FileStore.url` gives."""
+    """Return the options with which Polars opens what `FileStore.url` gives."""
     found: Mapping[str, str] = getattr(store, "url_options", store.storage_options)
     return found
 
 
 def write_hint(store: FileStore, path: str, data: bytes) -> None:
-    """Replaces a hint, which saves a search: a loss of power may leave the one before, or an empty file.
+    """Replace a hint, which saves a search: a loss of power may leave the one before, or an empty file.
 
     A local disk is not asked to wait for it; a store without `write_hint` writes it as any other file.
     """
@@ -62,35 +62,35 @@ class FileStore(Protocol):
     """
 
     def read(self, path: str) -> bytes:
-        """Returns the whole file. Raises `FileMissing`."""
+        """Return the whole file. Raises `FileMissing`."""
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Returns `length` bytes from `start`; fewer only at the end of the file. Raises `FileMissing`."""
+        """Return `length` bytes from `start`; fewer only at the end of the file. Raises `FileMissing`."""
 
     def open(self, path: str) -> BinaryIO:
-        """Returns a seekable stream for readers that fetch what they need. Raises `FileMissing`."""
+        """Return a seekable stream for readers that fetch what they need. Raises `FileMissing`."""
 
     def size(self, path: str) -> int | None:
-        """Returns the size in bytes, None when there is no such file."""
+        """Return the size in bytes, None when there is no such file."""
 
     def exists(self, path: str) -> bool:
-        """Returns whether a file (not a folder) exists."""
+        """Return whether a file (not a folder) exists."""
 
     def list(self, folder: str) -> list[FileStatus]:
-        """Returns the files and folders directly in `folder`, unordered; empty when there is no such folder."""
+        """Return the files and folders directly in `folder`, unordered; empty when there is no such folder."""
 
     def walk(self, folder: str) -> Walk:
-        """Yields all that is below `folder` with its path, `WALKED_AT_ONCE` at a time; nothing when it does not exist.
+        """Yield all that is below `folder` with its path, `WALKED_AT_ONCE` at a time; nothing when it does not exist.
 
         Folders, where the store has any, come after their contents. Links to elsewhere are left out. Files created or
         removed meanwhile may be among them or not; memory does not grow with the number of files.
         """
 
     def is_dir(self, folder: str) -> bool:
-        """Returns whether the folder exists (object stores: whether anything has that prefix)."""
+        """Return whether the folder exists (object stores: whether anything has that prefix)."""
 
     def url(self, path: str) -> str:
-        """Returns what Polars and DuckDB open: the path itself on a local disk, ``s3://bucket/key`` elsewhere."""
+        """Return what Polars and DuckDB open: the path itself on a local disk, ``s3://bucket/key`` elsewhere."""
 
     @property
     def is_local(self) -> bool:
@@ -105,7 +105,7 @@ class FileStore(Protocol):
         """Credentials and endpoint for Polars, empty on a local disk. Never printed."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Creates a whole file where none exists: atomic among all processes, and durable.
+        """Create a whole file where none exists: atomic among all processes, and durable.
 
         Returns True if this very call created the file, False if there is one, created by another call, which is left
         as it was. Readers never see a part of it. Raises `UnclearOutcome` when the store does not tell whether it was
@@ -113,56 +113,56 @@ class FileStore(Protocol):
         """
 
     def write(self, path: str, data: bytes) -> None:
-        """Writes a whole file under a name that no other writer uses, or replaces a hint; atomic and durable."""
+        """Write a whole file under a name that no other writer uses, or replace a hint; atomic and durable."""
 
     def output(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a stream into a new file under a name that no other writer uses.
+        """Open a stream into a new file under a name that no other writer uses.
 
         The file is durable when the block ends; there is no file when it raises.
         """
 
     def local_target(self, path: str) -> str | None:
-        """Returns where a writer in native code may write this new file by itself, its folder made; then call `sync`.
+        """Return where a writer in native code may write this new file by itself, its folder made; then call `sync`.
 
         None where such writers cannot be used: use `output`.
         """
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Makes files written through `local_target` durable, syncing each folder once."""
+        """Make files written through `local_target` durable, syncing each folder once."""
 
     def delete(self, path: str) -> bool:
-        """Removes a file; returns False when there was none."""
+        """Remove a file; return False when there was none."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Removes files, durably; ignores those that are gone already.
+        """Remove files, durably; ignore those that are gone already.
 
         Raises:
             StorageError: some could not be removed. All the others were.
         """
 
     def move(self, source: str, target: str) -> None:
-        """Renames a file, durably; a file of the new name is replaced.
+        """Rename a file, durably; a file of the new name is replaced.
 
         Atomic on a file system; in an object store both names exist for a moment. Raises `FileMissing`.
         """
 
     def remove_empty_folder(self, folder: str) -> bool:
-        """Removes an empty folder; does nothing and returns False where it is not empty or does not exist.
+        """Remove an empty folder; does nothing and return False where it is not empty or does not exist.
 
         Object stores, whose folders end with their last file, always return False.
         """
 
     def discard(self, paths: Sequence[str]) -> None:
-        """Removes files that no reader will look for, at once if the store can. Ignores errors: the files stay then."""
+        """Remove files that no reader will look for, at once if the store can. Ignores errors: the files stay then."""
 
     def delete_folder(self, folder: str) -> None:
-        """Removes a folder and everything in it; does nothing when there is none."""
+        """Remove a folder and everything in it; does nothing when there is none."""
 
     def make_folder(self, folder: str) -> None:
-        """Makes a folder with its parents, durably; does nothing when it exists."""
+        """Make a folder with its parents, durably; does nothing when it exists."""
 
     def move_folder(self, source: str, target: str) -> None:
-        """Renames a folder, atomically and durably; the target must not exist.
+        """Rename a folder, atomically and durably; the target must not exist.
 
         Raises `Unsupported` where that takes many steps: in object stores.
         """

@@ -49,7 +49,7 @@ _KINDS: Mapping[type[OSError], int] = {
 
 
 def find_error_number(error: BaseException) -> int | None:
-    """Returns the operating system's error number, None where an error is about something else."""
+    """Return the operating system's error number, None where an error is about something else."""
     known = getattr(error, "errno", None) if isinstance(error, OSError) else None
     if known is None:
         known = next((number for kind, number in _KINDS.items() if isinstance(error, kind)), None)
@@ -62,13 +62,13 @@ def find_error_number(error: BaseException) -> int | None:
 
 
 def is_full(error: BaseException) -> bool:
-    """Returns whether an error says that there is no room left, on the disk or within a quota."""
+    """Return whether an error says that there is no room left, on the disk or within a quota."""
     return find_error_number(error) in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
 def ignore_full_disk() -> Iterator[None]:
-    """Ignores a full disk within the block, for optional writes: hints, while files are removed."""
+    """Ignore a full disk within the block, for optional writes: hints, while files are removed."""
     try:
         yield
     except StorageError as error:
@@ -77,7 +77,7 @@ def ignore_full_disk() -> Iterator[None]:
 
 
 def to_system_error(error: BaseException, path: str) -> FileMissing | StorageError | None:
-    """Returns Morrow's error for an operating system's error about a file; None where it is about something else."""
+    """Return Morrow's error for an operating system's error about a file; None where it is about something else."""
     number = find_error_number(error)
     if number in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(path)
@@ -87,7 +87,7 @@ def to_system_error(error: BaseException, path: str) -> FileMissing | StorageErr
 
 
 def to_storage_error(error: OSError, path: str) -> StorageError:
-    """Returns the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
+    """Return the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
     return _make_storage_error(error.errno, str(error.strerror or error), path)
 
 
@@ -99,7 +99,7 @@ def _make_storage_error(number: int | None, words: str, path: str) -> StorageErr
 
 @contextmanager
 def translate_system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
-    """Turns errors of the operating system into `StorageError`, for code in the block that accesses a file by itself.
+    """Turn errors of the operating system into `StorageError`, for code in the block that accesses a file by itself.
 
     `others` are error classes, besides `OSError`, that may carry one; errors about something else pass unchanged.
     """

@@ -89,7 +89,7 @@ class RenewedStore:
 
 
 def make_renewed_store(lend: Lend) -> FileStore:
-    """Returns a store with credentials that are renewed."""
+    """Return a store with credentials that are renewed."""
     return cast(FileStore, RenewedStore(lend))
 
 
@@ -158,7 +158,7 @@ class Assumed:
 
 
 def open_with_role(url: str, options: Mapping[str, str]) -> RoleStore:
-    """Returns the store of a URL, to which requests go in a role.
+    """Return the store of a URL, to which requests go in a role.
 
     Raises:
         InvalidArgument: an option that a role does not have, or one of no meaning. Unsupported: there is no boto3.
@@ -181,7 +181,7 @@ def open_with_role(url: str, options: Mapping[str, str]) -> RoleStore:
 
 
 def _get_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, str], float]:
-    """Returns credentials of the role, and when they end (seconds of the epoch); those of half their time again."""
+    """Return credentials of the role, and when they end (seconds of the epoch); those of half their time again."""
     key = (os.getpid(), *sorted(options.items()), *sorted(n for n in os.environ.items() if n[0].startswith("AWS_")))
     with _asking:
         lent, ends, half = _cached.get(key, ({}, 0.0, 0.0))
@@ -196,7 +196,7 @@ def _get_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, 
 
 
 def _request_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, str], float]:
-    """Asks STS. Raises `StorageError` where it refuses, or is not there."""
+    """Ask STS. Raises `StorageError` where it refuses, or is not there."""
     role = options[ARN]
     asked: dict[str, Any] = {
         "RoleArn": role,

@@ -90,7 +90,7 @@ class ConfinedStore:
         return any(self.inner.remove_empty_folder(found) for found in self._removable([folder]))
 
     def delete_folder(self, folder: str) -> None:
-        """Removes a folder and everything in it; of a link, the link itself and nothing in its target."""
+        """Remove a folder and everything in it; of a link, the link itself and nothing in its target."""
         for found in self._removable([folder]):
             if is_link(self.inner, found):
                 place = _resolve_links(self.inner, found)
@@ -100,11 +100,11 @@ class ConfinedStore:
                 self.inner.delete_folder(found)
 
     def _inside(self, path: str) -> str:
-        """Returns `path` with its links resolved. Raises `UnsafePath` when that is outside."""
+        """Return `path` with its links resolved. Raises `UnsafePath` when that is outside."""
         return check_inside(self.inner, path, self.roots)
 
     def _removable(self, paths: Sequence[str]) -> list[str]:
-        """Returns the resolved paths of the files that may be removed; the others are logged."""
+        """Return the resolved paths of the files that may be removed; the others are logged."""
         found, left = _split_by_roots(self.inner, paths, self.roots)
         if left:
             path, place = left[0]
@@ -117,13 +117,13 @@ class ConfinedStore:
 
 
 def confine(store: FileStore, roots: Sequence[str]) -> FileStore:
-    """Returns the store confined to a table: only files below `roots`, its own folder first, are changed."""
+    """Return the store confined to a table: only files below `roots`, its own folder first, are changed."""
     inner = store.inner if isinstance(store, ConfinedStore) else store
     return cast("FileStore", ConfinedStore(inner, roots))
 
 
 def check_inside(store: FileStore, path: str, roots: Sequence[str]) -> str:
-    """Returns the path with all links resolved but in its last segment.
+    """Return the path with all links resolved but in its last segment.
 
     Raises:
         UnsafePath: the resolved path is below none of these roots.
@@ -138,7 +138,7 @@ def check_inside(store: FileStore, path: str, roots: Sequence[str]) -> str:
 
 
 def is_inside(store: FileStore, path: str, roots: Sequence[str]) -> bool:
-    """Returns whether the path, with its links resolved, is below one of these roots."""
+    """Return whether the path, with its links resolved, is below one of these roots."""
     return not _split_by_roots(store, [path], roots)[1]
 
 
@@ -149,7 +149,7 @@ def is_link(store: FileStore, path: str) -> bool:
 def _split_by_roots(
     store: FileStore, paths: Sequence[str], roots: Sequence[str]
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Returns the resolved paths of those inside; and the others, each with the folder that it is in."""
+    """Return the resolved paths of those inside; and the others, each with the folder that it is in."""
     reals = [_resolve_root(store, root).rstrip("/") for root in roots]
     inside: dict[str, tuple[str, bool]] = {}
     found, left = list[str](), list[tuple[str, str]]()
@@ -169,12 +169,12 @@ def _split_by_roots(
 
 
 def _resolve_links(store: FileStore, path: str) -> str:
-    """Returns the path with all links resolved; object stores have none."""
+    """Return the path with all links resolved; object stores have none."""
     return os.path.realpath(path) if store.is_local else path
 
 
 def _resolve_root(store: FileStore, root: str) -> str:
-    """Returns the root with all links resolved, as it was resolved before while that is still the same folder."""
+    """Return the root with all links resolved, as it was resolved before while that is still the same folder."""
     if not store.is_local:
         return root
     real = _resolve_cached(root)
@@ -193,7 +193,7 @@ def _resolve_cached(root: str) -> str:
 
 
 def _resolve_below(store: FileStore, folder: str, roots: Sequence[str], reals: Sequence[str]) -> str:
-    """Returns the folder with all links resolved; below a root, whose links are, its other segments are looked at."""
+    """Return the folder with all links resolved; below a root, whose links are, its other segments are looked at."""
     for root, real in zip(roots, reals):
         if store.is_local and folder.startswith(root) and (place := _join_without_links(real, folder[len(root) :])):
             return place
@@ -201,7 +201,7 @@ def _resolve_below(store: FileStore, folder: str, roots: Sequence[str], reals: S
 
 
 def _join_without_links(real: str, tail: str) -> str | None:
-    """Returns the resolved path and a tail (empty, or a slash and segments); None if the tail has to be resolved."""
+    """Return the resolved path and a tail (empty, or a slash and segments); None if the tail has to be resolved."""
     segments = tail.split("/")
     if segments[0] or not {"", ".", ".."}.isdisjoint(segments[1:]):
         return None
@@ -241,7 +241,7 @@ class LockedStore:
         return hash(self.inner)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Creates a file as `FileStore.create`: by the store itself, or else under the lock."""
+        """Create a file as `FileStore.create`: by the store itself, or else under the lock."""
         with self.lock() as check:
             try:
                 return self.inner.create(path, data)
@@ -265,5 +265,5 @@ class LockedStore:
 
 
 def lock_creation(store: FileStore, lock: Lock) -> FileStore:
-    """Returns the store with creation under a lock."""
+    """Return the store with creation under a lock."""
     return cast(FileStore, LockedStore(store, lock))

@@ -52,7 +52,7 @@ from morrow.engine.structs import replace
 
 
 def describe_deduplicate(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describes the merge of a deduplicate table. Raises `InvalidArgument` for a sequence field that orders nothing."""
+    """Describe the merge of a deduplicate table. Raises `InvalidArgument` for a sequence field that orders nothing."""
     check_sequence_fields(schema, options, where)
     return MergeSpec(
         "deduplicate",
@@ -68,7 +68,7 @@ CHANGELOG_PRODUCERS = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
 
 
 def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describes the merge of a first-row table. Raises `InvalidArgument` for options against it, as Paimon does."""
+    """Describe the merge of a first-row table. Raises `InvalidArgument` for options against it, as Paimon does."""
     check_first_row(schema, options, where)
     return MergeSpec(
         "first-row",
@@ -83,7 +83,7 @@ def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -
 
 
 def check_first_row(_schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Raises `InvalidArgument` for options that contradict the engine, also for append tables on creation."""
+    """Raise `InvalidArgument` for options that contradict the engine, also for append tables on creation."""
     if options.sequence_fields:
         raise InvalidArgument(f"{where}: merge-engine first-row does not go with the option {SEQUENCE_FIELD}")
     if options.deletion_vectors:
@@ -104,7 +104,7 @@ SEQUENCE_FUNCTION = "last_value"
 
 
 def describe_aggregation(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describes the merge of an aggregation table.
+    """Describe the merge of an aggregation table.
 
     ``ignore-delete`` drops retractions when rows are written; retractions in files still retract.
 
@@ -154,7 +154,7 @@ NamedGroup = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def describe_partial_update(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describes the merge of a partial-update table.
+    """Describe the merge of a partial-update table.
 
     Raises:
         Unsupported: an aggregate function or a sequence column that Morrow does not handle.
@@ -179,7 +179,7 @@ def describe_partial_update(schema: TableSchema, options: TableOptions, where: s
 
 
 def check_partial_update(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Checks Paimon's rules for tables that are created or changed, which do not apply to reads.
+    """Check Paimon's rules for tables that are created or changed, which do not apply to reads.
 
     No group may list a sequence column of another group: the group that moves it would be undefined.
 
@@ -217,7 +217,7 @@ def _explain_refusal(on_delete: OnDelete) -> str | None:
 
 
 def parse_sequence_groups(schema: TableSchema, given: Options, where: str) -> tuple[SequenceGroup, ...]:
-    """Returns the groups in the order of their first sequence columns in the schema.
+    """Return the groups in the order of their first sequence columns in the schema.
 
     Key columns that a group lists are left out of `protected`: all versions of a key agree on them. A sequence column
     that a group lists belongs to the group it orders.
@@ -271,7 +271,7 @@ def _check_disjoint(groups: Sequence[NamedGroup], where: str) -> None:
 
 
 def _find_removing_columns(given: Options, groups: Sequence[NamedGroup], where: str) -> frozenset[str]:
-    """Returns the sequence columns whose groups remove records; one column stands for its group."""
+    """Return the sequence columns whose groups remove records; one column stands for its group."""
     text = given.get(PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP)
     if text is None:
         return frozenset()
@@ -317,7 +317,7 @@ def _build_grouped_call(options: FieldOptions, grouped: bool) -> AggregateCall |
 
 
 def _resolve_on_delete(options: TableOptions, groups: Sequence[SequenceGroup], where: str) -> OnDelete:
-    """Returns the effect of retractions: ``ignore-delete`` before groups before the removal of the row."""
+    """Return the effect of retractions: ``ignore-delete`` before groups before the removal of the row."""
     on_delete, on_group = PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE, PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP
     removes = options.given.get(on_delete)
     conflicts = {
@@ -342,7 +342,7 @@ Check = Callable[[TableSchema, TableOptions, str], None]
 
 
 def _accept_all(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Accepts every table."""
+    """Accept every table."""
 
 
 class MergeEngine(msgspec.Struct, frozen=True):
@@ -365,7 +365,7 @@ BUILT_IN: Mapping[str, MergeEngine] = {
 
 
 def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) -> MergeSpec | None:
-    """Returns the merge of a primary-key table, None for append tables.
+    """Return the merge of a primary-key table, None for append tables.
 
     Raises:
         Unsupported: a merge engine, aggregate function or sequence column that Morrow does not read; never read as
@@ -385,7 +385,7 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
 
 
 def check_merge(schema: TableSchema, options: TableOptions, *, where: str) -> None:
-    """Checks the merge of a table that is about to be created or changed.
+    """Check the merge of a table that is about to be created or changed.
 
     Raises:
         Unsupported, InvalidArgument: as `describe_merge`, and the engine's further rules for new tables.

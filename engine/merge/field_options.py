@@ -42,38 +42,38 @@ class FieldOptions(msgspec.Struct, frozen=True):
         return self.given.where
 
     def of(self, option: ColumnOption[T]) -> Declared[T]:
-        """Returns the option of this column; it prints as its key."""
+        """Return the option of this column; it prints as its key."""
         return option.of(self.column.name)
 
     def get(self, option: ColumnOption[T]) -> T:
-        """Returns the value of an option, or its default. Raises `InvalidArgument`, `Unsupported`."""
+        """Return the value of an option, or its default. Raises `InvalidArgument`, `Unsupported`."""
         return self.given.get(self.of(option))
 
     def names(self, option: ColumnOption[str | None]) -> tuple[str, ...]:
-        """Returns the parts between commas, without surrounding blanks; empty when not set."""
+        """Return the parts between commas, without surrounding blanks; empty when not set."""
         text = self.get(option)
         return () if text is None else tuple(part.strip() for part in text.split(SEPARATOR))
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Returns every option of the column without its prefix, sorted."""
+        """Return every option of the column without its prefix, sorted."""
         prefix = f"{FIELDS}{self.column.name}."
         raw = self.given.raw
         own = {key: value for key, value in raw.items() if key.startswith(prefix) and not self._is_of_longer_name(key)}
         return tuple(sorted((key.removeprefix(prefix), value) for key, value in own.items()))
 
     def _is_of_longer_name(self, key: str) -> bool:
-        """Returns whether an option is that of a column whose name begins with this one's and a dot."""
+        """Return whether an option is that of a column whose name begins with this one's and a dot."""
         found = split_column_option(key)
         return found is not None and found[1] in COLUMN_OPTIONS and found[0] != self.column.name
 
     def invalid(self, option: ColumnOption[Any], problem: str) -> InvalidArgument:
-        """Returns an error about the value of an option: "... the option 'x' has the value 'y', <problem>"."""
+        """Return an error about the value of an option: "... the option 'x' has the value 'y', <problem>"."""
         one = self.of(option)
         return InvalidArgument(f"{self.where}: the option {one} has the value {self.given.text(one)!r}, {problem}")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Splits names at commas like Java: blanks belong to names, empty parts at the end are dropped."""
+    """Split names at commas like Java: blanks belong to names, empty parts at the end are dropped."""
     parts = text.split(SEPARATOR)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -81,7 +81,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: str) -> None:
-    """Raises `InvalidArgument` when the option `key` names something that is no column."""
+    """Raise `InvalidArgument` when the option `key` names something that is no column."""
     for name in names:
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
@@ -92,7 +92,7 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
 
 
 def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
-    """Checks that every ``fields.<columns>.*`` names columns: a mistyped name would silently change rows.
+    """Check that every ``fields.<columns>.*`` names columns: a mistyped name would silently change rows.
 
     What follows the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
 
@@ -108,7 +108,7 @@ def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -
 
 
 def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
-    """Checks `check_field_names` for tables that are created or changed, and what Paimon demands there.
+    """Check `check_field_names` for tables that are created or changed, and what Paimon demands there.
 
     Raises:
         InvalidArgument: an option of something that is no column.
@@ -132,7 +132,7 @@ NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
 
 
 def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Checks ``sequence.field`` as Paimon does when it creates or opens a table, for engines that accept it.
+    """Check ``sequence.field`` as Paimon does when it creates or open a table, for engines that accept it.
 
     Raises:
         InvalidArgument: no column, named twice, an aggregate function of its own, a type without order, or keys that
@@ -159,7 +159,7 @@ def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str
 
 
 def check_comparable(schema: TableSchema, name: str, where: str) -> None:
-    """Raises `InvalidArgument` or `Unsupported` for a sequence column whose type has no order."""
+    """Raise `InvalidArgument` or `Unsupported` for a sequence column whose type has no order."""
     kind = schema.by_name[name].type
     if isinstance(kind, WITHOUT_ORDER):
         raise InvalidArgument(f"{where}: the sequence field {name!r} has the type {kind}, which cannot be compared")

@@ -64,12 +64,12 @@ ReadOptions = Callable[[AggregateCall, FieldOptions], AggregateCall]
 
 
 def pass_all_options(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    """Passes every option of the column as text, for functions of other packages."""
+    """Pass every option of the column as text, for functions of other packages."""
     return replace(call, options=options.all())
 
 
 def ignore_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
-    """Ignores the options: those that a function does not know mean nothing to it, as in Paimon."""
+    """Ignore the options: those that a function does not know mean nothing to it, as in Paimon."""
     return call
 
 
@@ -201,7 +201,7 @@ ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 
 
 def find_function_spec(name: str, *, where: str) -> FunctionSpec:
-    """Returns the function of this name: a built-in one, else one that an installed package registered.
+    """Return the function of this name: a built-in one, else one that an installed package registered.
 
     Raises:
         Unsupported: no such function; the column is never folded by another one.
@@ -225,13 +225,13 @@ def find_function_spec(name: str, *, where: str) -> FunctionSpec:
 
 
 def find_function_name(options: FieldOptions) -> str | None:
-    """Returns the name of the function that options give a column: its own, else the table's default, else None."""
+    """Return the name of the function that options give a column: its own, else the table's default, else None."""
     own = options.get(AGGREGATE_FUNCTION)
     return options.given.get(FIELDS_DEFAULT_AGGREGATE_FUNCTION) if own is None else own
 
 
 def check_functions_known(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Checks that every function that options name exists, used or not, as Paimon demands.
+    """Check that every function that options name exists, used or not, as Paimon demands.
 
     Raises:
         Unsupported: a function that Morrow does not know.
@@ -242,7 +242,7 @@ def check_functions_known(schema: TableSchema, options: TableOptions, where: str
 
 
 def check_retraction(options: FieldOptions) -> None:
-    """Raises `InvalidArgument` when a column ignores retractions that remove the whole row."""
+    """Raise `InvalidArgument` when a column ignores retractions that remove the whole row."""
     if options.get(IGNORE_RETRACT) and options.given.get(AGGREGATION_REMOVE_RECORD_ON_DELETE):
         raise InvalidArgument(
             f"{options.where}: the options {options.of(IGNORE_RETRACT)} and "
@@ -252,7 +252,7 @@ def check_retraction(options: FieldOptions) -> None:
 
 
 def build_aggregate_call(name: str, options: FieldOptions) -> AggregateCall:
-    """Returns the function `name` for a column, with the column's options.
+    """Return the function `name` for a column, with the column's options.
 
     Raises:
         Unsupported: no such function.

@@ -168,7 +168,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
         return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}{kept}"
 
     def _column_lines(self) -> Iterator[str]:
-        """Yields one line for the columns that fold alike: ``a, b: newest in group (g)``."""
+        """Yield one line for the columns that fold alike: ``a, b: newest in group (g)``."""
         alike: dict[str, list[str]] = {}
         for column in self.columns:
             alike.setdefault(self._rule(column), []).append(column.name)

@@ -86,7 +86,7 @@ class Declared(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
         return (self.key, *self.former)
 
     def __str__(self) -> str:
-        """Returns the key in quotes, as messages show it."""
+        """Return the key in quotes, as messages show it."""
         return repr(self.key)
 
 
@@ -104,24 +104,24 @@ def declare_honoured(
     rows: bool = False,
     refusal: Refusal | None = None,
 ) -> Declared[T]:
-    """Declares an option with Paimon's effect, except for the values of `refusal`."""
+    """Declare an option with Paimon's effect, except for the values of `refusal`."""
     return Declared(key, kind, default, doc, former, immutable, rows, refusal=refusal)
 
 
 def declare_idle(
     reason: str, key: str, kind: Kind[T], default: T, doc: str, *, former: tuple[str, ...] = (), immutable: bool = False
 ) -> Declared[T]:
-    """Declares an option that is accepted and has no effect here."""
+    """Declare an option that is accepted and have no effect here."""
     return Declared(key, kind, default, doc, former, immutable, idle=reason)
 
 
 def explain_dependency(other: str) -> str:
-    """Returns the reason for an option that counts only together with another one, which is refused."""
+    """Return the reason for an option that counts only together with another one, which is refused."""
     return f"it counts only beside '{other}', which is refused"
 
 
 def refuse_unless(reason: str, harmless: Iterable[str] = (), *stages: Stage) -> Refusal:
-    """Returns the refusal of all but harmless values, when they are set and at these stages."""
+    """Return the refusal of all but harmless values, when they are set and at these stages."""
     return Refusal(reason, frozenset(harmless), frozenset(stages))
 
 
@@ -136,7 +136,7 @@ def declare_refused(
     immutable: bool = False,
     rows: bool = False,
 ) -> Declared[T]:
-    """Declares an option of which Morrow supports harmless values only."""
+    """Declare an option of which Morrow supports harmless values only."""
     return Declared(key, kind, default, doc, former, immutable, rows, refusal=refusal)
 
 
@@ -152,7 +152,7 @@ class ColumnOption(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     refusal: Refusal | None = None
 
     def of(self, column: str) -> Declared[T_co]:
-        """Returns the option of one column, or of several between commas."""
+        """Return the option of one column, or of several between commas."""
         return Declared(
             f"{FIELDS}{column}.{self.suffix}",
             self.kind,
@@ -175,14 +175,14 @@ class Options(msgspec.Struct, frozen=True):
     where: str = "options"
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether the texts are the same, wherever they come from."""
+        """Return whether the texts are the same, wherever they come from."""
         return isinstance(other, Options) and self.raw == other.raw
 
     def __hash__(self) -> int:
         return hash(frozenset(self.raw.items()))
 
     def get(self, option: Declared[T]) -> T:
-        """Returns the value of an option, or its default when neither its key nor a former one is set.
+        """Return the value of an option, or its default when neither its key nor a former one is set.
 
         Raises:
             InvalidArgument: the text is not a value of the option's kind.
@@ -194,15 +194,15 @@ class Options(msgspec.Struct, frozen=True):
         return option.default
 
     def has(self, option: Declared[Any]) -> bool:
-        """Returns whether the option is set, by its key or a former one."""
+        """Return whether the option is set, by its key or a former one."""
         return any(key in self.raw for key in option.keys)
 
     def text(self, option: Declared[Any]) -> str | None:
-        """Returns the text of an option as it was given, None when it is not set."""
+        """Return the text of an option as it was given, None when it is not set."""
         return next((self.raw[key] for key in option.keys if key in self.raw), None)
 
     def refused(self, option: Declared[Any], problem: str) -> InvalidArgument:
-        """Returns the error for the value of an option that is set."""
+        """Return the error for the value of an option that is set."""
         key = next(key for key in option.keys if key in self.raw)
         return make_value_error(self.raw, key, self.where, problem)
 
@@ -217,7 +217,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def make_value_error(raw: Mapping[str, str], key: str, where: str, problem: str) -> InvalidArgument:
-    """Returns the error for a value that does not parse."""
+    """Return the error for a value that does not parse."""
     return InvalidArgument(f"{where}: the option {key!r} has the value {raw[key]!r}; {problem}")
 
 
@@ -231,12 +231,12 @@ class _Default(msgspec.Struct, frozen=True):
 
 
 def bind_option(declared: Declared[T]) -> T:
-    """Returns an attribute that takes the value of an option."""
+    """Return an attribute that takes the value of an option."""
     return cast(T, msgspec.field(default_factory=_Default(declared)))
 
 
 def read_values(view: type[msgspec.Struct], options: Options) -> dict[str, Any]:
-    """Returns the values of the attributes that are options, by name.
+    """Return the values of the attributes that are options, by name.
 
     Raises: as `Options.get`.
     """

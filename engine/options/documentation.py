@@ -48,7 +48,7 @@ MILLI = timedelta(milliseconds=1)
 
 
 def build_page() -> str:
-    """Returns the text of ``docs/options.md``."""
+    """Return the text of ``docs/options.md``."""
     parts = [HEAD, *(_build_section(theme) for theme in THEMES)]
     rows = (_build_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
     families = ", ".join(f"`{prefix}`" for prefix in FREE_PREFIXES)
@@ -57,7 +57,7 @@ def build_page() -> str:
 
 
 def format_default(option: AnyOption) -> str | None:
-    """Returns the default of an option as readable text, None where there is none."""
+    """Return the default of an option as readable text, None where there is none."""
     value = option.default
     if value is None or value == () or value == {}:
         return None

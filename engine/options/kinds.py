@@ -74,7 +74,7 @@ class Kind(msgspec.Struct, Generic[T_co], frozen=True):
     is_open: bool = False
 
     def accepts(self, text: str) -> bool:
-        """Returns whether this value may be set."""
+        """Return whether this value may be set."""
         try:
             self.parse(text)
         except BadValue:
@@ -93,12 +93,12 @@ def _make_kind(name: str, expected: str, parse: Callable[[str], T_co | None], st
 
 
 def parse_whole(text: str) -> int | None:
-    """Parses decimal digits with an optional sign; returns None for any other text."""
+    """Parse decimal digits with an optional sign; return None for any other text."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:
-    """Returns names separated by commas, without blanks around them; empty ones are left out."""
+    """Return names separated by commas, without blanks around them; empty ones are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
@@ -138,7 +138,7 @@ def _parse_duration(text: str) -> timedelta | None:
 
 
 def _parse_pairs(text: str) -> Mapping[str, str] | None:
-    """Parses pairs separated by commas; returns None also for a duplicate key."""
+    """Parse pairs separated by commas; return None also for a duplicate key."""
     pairs: dict[str, str] = {}
     for part in parse_names(text):
         name, colon, value = (piece.strip() for piece in part.partition(":"))
@@ -179,7 +179,7 @@ NO_LEVELS: Mapping[int, str] = MappingProxyType({})
 
 
 def make_choice(*choices: str) -> Kind[str]:
-    """Returns the kind of an option that is one of these words."""
+    """Return the kind of an option that is one of these words."""
 
     def parse(text: str) -> str:
         return _match_word(text, choices)
@@ -188,7 +188,7 @@ def make_choice(*choices: str) -> Kind[str]:
 
 
 def make_enum_choice(choices: type[W], *, is_open: bool = False) -> Kind[W]:
-    """Returns the kind of an option whose words are an enumeration."""
+    """Return the kind of an option whose words are an enumeration."""
 
     def parse(text: str) -> W:
         return choices(_match_word(text, tuple(choices)))
@@ -204,7 +204,7 @@ def _match_word(text: str, choices: Sequence[str]) -> str:
 
 
 def _parse_merge_engine(text: str) -> str:
-    """Parses a built-in engine, or one that an installed package registers."""
+    """Parse a built-in engine, or one that an installed package registers."""
     word = text.strip().lower()
     registered = () if word in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
     return _match_word(word, (*MERGE_ENGINES, *registered))

@@ -117,7 +117,7 @@ class TableOptions(msgspec.Struct, frozen=True):
 
 
 def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
-    """Parses and checks the options of one schema; `where` (table folder) goes into errors.
+    """Parse and check the options of one schema; `where` (table folder) goes into errors.
 
     Raises:
         Unsupported: an option at a value that changes what reads return and that Morrow does not handle.
@@ -150,7 +150,7 @@ FIELD_OPTIONS = tuple(suffix for suffix, option in COLUMN_OPTIONS.items() if opt
 
 
 def refuse_slips(raw: Mapping[str, str], where: str) -> None:
-    """Checks the keys of a table's options.
+    """Check the keys of a table's options.
 
     Raises:
         InvalidArgument: a key is a slip away from an option that decides which rows a read returns.
@@ -185,7 +185,7 @@ def _find_meant(key: str) -> str | None:
 
 
 def _find_uncut(name: str) -> str | None:
-    """Returns the column option of which `name` is the beginning and the end, with more than half of it cut out."""
+    """Return the column option of which `name` is the beginning and the end, with more than half of it cut out."""
     for meant in FIELD_OPTIONS:
         head = next((i for i, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), len(name))
         if MIN_HEAD_LENGTH <= head < len(name) < len(meant) and meant.endswith(name[head:]):
@@ -226,7 +226,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_options(options: Options, *, begins: bool) -> StreamOptions:
-    """Parses the options.
+    """Parse the options.
 
     Args:
         begins: whether they say where the stream begins; False where the caller does.

@@ -32,7 +32,7 @@ THEMES: tuple[ModuleType, ...] = (table, files, merging, maintenance, scans, fea
 
 
 def list_options(theme: ModuleType) -> tuple[AnyOption, ...]:
-    """Returns the options that a module declares, in its order."""
+    """Return the options that a module declares, in its order."""
     return tuple(value for value in vars(theme).values() if isinstance(value, Declared))
 
 
@@ -70,7 +70,7 @@ BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _index_by_key()
 
 @lru_cache(maxsize=1 << 12)
 def find_options(key: str) -> tuple[AnyOption, ...]:
-    """Returns the options that a key sets: none for a key that Paimon does not know."""
+    """Return the options that a key sets: none for a key that Paimon does not know."""
     found = BY_ANY_KEY.get(key, ())
     if not found and (column := split_column_option(key)) is not None:
         names, suffix = column
@@ -79,13 +79,13 @@ def find_options(key: str) -> tuple[AnyOption, ...]:
 
 
 def find_present_key(key: str) -> str:
-    """Returns the present key of a former one; other keys are returned as they are."""
+    """Return the present key of a former one; other keys are returned as they are."""
     found = BY_ANY_KEY.get(key, ())
     return found[0].key if len(found) == 1 else key
 
 
 def resolve_former_keys(raw: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options with present keys added beside former ones, unless one of higher precedence is set."""
+    """Return the options with present keys added beside former ones, unless one of higher precedence is set."""
     options = dict(raw)
     for key in raw:
         for option in BY_ANY_KEY.get(key, ()):
@@ -97,7 +97,7 @@ def resolve_former_keys(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_new_options(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
-    """Checks options being set now, in a new table or by a change.
+    """Check options being set now, in a new table or by a change.
 
     Raises:
         InvalidArgument: a value of the wrong kind, a key that looks like a slip of the pen, or settings of tags that
@@ -118,7 +118,7 @@ def check_new_options(raw: Mapping[str, str], keys: Iterable[str], where: str) -
 
 
 def refuse_options(raw: Mapping[str, str], where: str, stage: Stage | None = None) -> None:
-    """Raises `Unsupported` for options whose value Morrow does not honour: at a stage, or (None) when they are set."""
+    """Raise `Unsupported` for options whose value Morrow does not honour: at a stage, or (None) when they are set."""
     for key, value in raw.items():
         for option in find_options(key):
             if option.refusal is not None and _is_refused(option, value, stage) and not _is_common_word(key, option):
@@ -127,7 +127,7 @@ def refuse_options(raw: Mapping[str, str], where: str, stage: Stage | None = Non
 
 
 def _is_common_word(key: str, option: AnyOption) -> bool:
-    """Returns whether a former key is a word such as ``mode``, which tables of other formats may use for themselves."""
+    """Return whether a former key is a word such as ``mode``, which tables of other formats may use for themselves."""
     return key != option.key and key.isalpha()
 
 
@@ -141,7 +141,7 @@ def _is_refused(option: AnyOption, value: str, stage: Stage | None) -> bool:
 
 
 def split_column_option(key: str) -> tuple[str, str] | None:
-    """Returns the columns and the suffix of an option of columns, None for another key.
+    """Return the columns and the suffix of an option of columns, None for another key.
 
     Names of columns may have dots in them: the suffix is the longest one known that the key ends with, else (an option
     of another package, or a slip) all that follows the first dot.
@@ -165,7 +165,7 @@ def _refuse_slip(key: str, raw: Mapping[str, str], where: str) -> None:
 
 
 def _is_of_other_package(key: str, raw: Mapping[str, str]) -> bool:
-    """Returns whether the aggregate function of a column is from another package, which may have options of its own."""
+    """Return whether the aggregate function of a column is from another package, which may have options of its own."""
     parts = key.removeprefix(FIELDS).split(".")
     heads = (".".join(parts[:length]) for length in range(1, len(parts)))
     functions = (Options(raw).get(merging.AGGREGATE_FUNCTION.of(head)) for head in heads)
@@ -183,7 +183,7 @@ def _find_nearest(key: str) -> str | None:
 
 
 def _find_close(name: str, known: Iterable[str]) -> Iterator[str]:
-    """Yields the known names that are similar: dots, dashes and case make no difference."""
+    """Yield the known names that are similar: dots, dashes and case make no difference."""
     plain = {re.sub(SEPARATORS, "-", other.lower()): other for other in known}
     import difflib
 

@@ -39,7 +39,7 @@ class Retention(msgspec.Struct, frozen=True):
         return self.time // MILLI
 
     def check(self, where: str) -> None:
-        """Raises `InvalidArgument` where the numbers contradict each other, or nothing would be kept."""
+        """Raise `InvalidArgument` where the numbers contradict each other, or nothing would be kept."""
         if self.least < 1:
             raise InvalidArgument(f"{where}: at least one must be retained, not {self.least}")
         if self.most < self.least:
@@ -69,7 +69,7 @@ class ExpireOptions(msgspec.Struct, frozen=True):
 
 
 def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOptions:
-    """Parses the options of one schema, with Paimon's defaults; those of changelogs are the snapshots'.
+    """Parse the options of one schema, with Paimon's defaults; those of changelogs are the snapshots'.
 
     Raises:
         InvalidArgument: a value that does not parse. Unsupported: an unknown word.
@@ -113,7 +113,7 @@ class PartitionExpiryOptions(msgspec.Struct, frozen=True):
 
 
 def parse_partition_expiry(raw: Mapping[str, str], *, where: str) -> PartitionExpiryOptions:
-    """Parses the options.
+    """Parse the options.
 
     Raises:
         InvalidArgument: a value that does not parse. Unsupported: another strategy, or a formatter letter that Morrow
@@ -172,7 +172,7 @@ class TagOptions(msgspec.Struct, frozen=True):
 
 
 def parse_tag_options(raw: Mapping[str, str], *, where: str) -> TagOptions:
-    """Parses the options in `raw`; `where` names the table in messages.
+    """Parse the options in `raw`; `where` names the table in messages.
 
     Raises:
         InvalidArgument: a value that does not parse, or settings that contradict each other.
@@ -205,7 +205,7 @@ def parse_tag_options(raw: Mapping[str, str], *, where: str) -> TagOptions:
 
 
 def parse_time_span(text: str) -> dt.timedelta:
-    """Parses a time span as in options, such as ``1 d``. Raises `InvalidArgument`."""
+    """Parse a time span as in options, such as ``1 d``. Raises `InvalidArgument`."""
     try:
         return DURATION.parse(text)
     except BadValue as error:
@@ -213,7 +213,7 @@ def parse_time_span(text: str) -> dt.timedelta:
 
 
 def _translate_proposed(options: Options) -> Mapping[str, str]:
-    """Returns the options with the proposal's two replaced by their released equivalents."""
+    """Return the options with the proposal's two replaced by their released equivalents."""
     raw, where = options.raw, options.where
     proposed = [each for each in (maintenance.TAG_CREATE_TIME, maintenance.TAG_CREATE_INTERVAL) if options.has(each)]
     if not proposed:
@@ -258,7 +258,7 @@ def _translate_interval(options: Options) -> Mapping[str, str]:
 
 
 def _read_period(options: Options) -> tuple[Period | None, dt.timedelta]:
-    """Returns the named period and the duration; the duration takes precedence if both are set, as in Java."""
+    """Return the named period and the duration; the duration takes precedence if both are set, as in Java."""
     named = options.get(maintenance.TAG_CREATION_PERIOD)
     length = options.get(maintenance.TAG_CREATION_PERIOD_DURATION)
     if length is None:
@@ -301,7 +301,7 @@ MAX_OFFSET = dt.timedelta(hours=18)
 
 
 def parse_zone(name: str) -> dt.tzinfo:
-    """Returns the zone of this name.
+    """Return the zone of this name.
 
     Raises:
         InvalidArgument: no such zone.

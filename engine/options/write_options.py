@@ -120,16 +120,16 @@ class WriteOptions(msgspec.Struct, frozen=True):
         return self.levels - 1
 
     def format_of(self, level: int) -> str:
-        """Returns the file format of data files at this level."""
+        """Return the file format of data files at this level."""
         return self.format_per_level.get(level, self.file_format)
 
     def compression_of(self, level: int) -> str:
-        """Returns the codec of data files at this level."""
+        """Return the codec of data files at this level."""
         return self.compression_per_level.get(level, self.compression)
 
 
 def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> WriteOptions:
-    """Parses the options that writers depend on.
+    """Parse the options that writers depend on.
 
     Args:
         keyed: whether the table has a primary key, on which some defaults depend.
@@ -156,13 +156,13 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
 
 
 def count_levels(options: Options) -> int:
-    """Returns the number of levels of a merge tree: one above the compaction trigger, if not set."""
+    """Return the number of levels of a merge tree: one above the compaction trigger, if not set."""
     given = options.get(maintenance.NUM_LEVELS)
     return options.get(maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1 if given is None else given
 
 
 def _read_triggers(options: Options) -> dict[str, Any]:
-    """Returns the options whose defaults follow the compaction trigger."""
+    """Return the options whose defaults follow the compaction trigger."""
     trigger = options.get(maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     stop = options.get(maintenance.NUM_SORTED_RUN_STOP_TRIGGER)
     interval = options.get(merging.LOOKUP_COMPACT_MAX_INTERVAL)
@@ -174,7 +174,7 @@ def _read_triggers(options: Options) -> dict[str, Any]:
 
 
 def _replace_zeros(options: Options) -> dict[str, Any]:
-    """Returns options for which 0 means unset: no file, buffer or count has that size."""
+    """Return options for which 0 means unset: no file, buffer or count has that size."""
     declared: dict[str, Declared[Any]] = {
         "write_buffer": files.WRITE_BUFFER_SIZE,
         "deletion_file_size": merging.DELETION_VECTOR_INDEX_FILE_TARGET_SIZE,
@@ -188,7 +188,7 @@ def _replace_zeros(options: Options) -> dict[str, Any]:
 
 
 def _read_off_peak_hours(options: Options) -> tuple[int, int] | None:
-    """Returns the first hour and the hour after the last, which may be on the next day; None when there are none."""
+    """Return the first hour and the hour after the last, which may be on the next day; None when there are none."""
     start = options.get(maintenance.COMPACTION_OFFPEAK_START_HOUR)
     end = options.get(maintenance.COMPACTION_OFFPEAK_END_HOUR)
     return None if NO_HOUR in (start, end) or start == end else (start, end)

@@ -26,21 +26,21 @@ def build_changelog_path(metadata: TableMetadata, changelog_id: int) -> str:
 
 
 def list_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Returns the ids of all changelogs, ascending."""
+    """Return the ids of all changelogs, ascending."""
     listed = metadata.store.list(build_changelog_folder(metadata))
     found = (parse_numbered(status.name, CHANGELOG_PREFIX) for status in listed if not status.is_dir)
     return sorted(number for number in found if number is not None)
 
 
 def list_living_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Returns the ids of the changelogs from EARLIEST on, ascending: those before it are being removed."""
+    """Return the ids of the changelogs from EARLIEST on, ascending: those before it are being removed."""
     ids = list_changelog_ids(metadata)
     earliest = read_hint(metadata.store, f"{build_changelog_folder(metadata)}/{EARLIEST}")
     return ids[ids.index(earliest) :] if earliest in ids else ids
 
 
 def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
-    """Returns the changelog with this id, None when there is no such file."""
+    """Return the changelog with this id, None when there is no such file."""
     path = build_changelog_path(metadata, changelog_id)
     try:
         return parse_snapshot(metadata.store.read(path), path)
@@ -49,12 +49,12 @@ def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapsh
 
 
 def read_changelogs(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-    """Yields these changelogs in order, None for one that does not exist."""
+    """Yield these changelogs in order, None for one that does not exist."""
     return read_each(metadata.store, lambda changelog_id: read_changelog_or_none(metadata, changelog_id), ids)
 
 
 def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = None, latest: int | None = None) -> None:
-    """Writes the hints that are given; EARLIEST, which Java sets later, also when it does not exist yet."""
+    """Write the hints that are given; EARLIEST, which Java sets later, also when it does not exist yet."""
     folder = build_changelog_folder(metadata)
     if latest is not None:
         metadata.store.write(f"{folder}/{LATEST}", str(latest).encode())
@@ -65,13 +65,13 @@ def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = Non
 
 
 def remove_changelog_hints(metadata: TableMetadata) -> None:
-    """Removes both hints, when no changelogs are left."""
+    """Remove both hints, when no changelogs are left."""
     folder = build_changelog_folder(metadata)
     metadata.store.delete_many([f"{folder}/{EARLIEST}", f"{folder}/{LATEST}"])
 
 
 def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """Returns the snapshot, or the changelog kept of it after it expired.
+    """Return the snapshot, or the changelog kept of it after it expired.
 
     Raises:
         SnapshotExpired, SnapshotNotFound: neither exists.
@@ -86,7 +86,7 @@ def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Sna
 
 
 def list_leading_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Returns the ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
+    """Return the ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
     earliest = metadata.earliest_snapshot_id()
     if earliest is None:
         return []
@@ -97,7 +97,7 @@ def list_leading_changelog_ids(metadata: TableMetadata) -> list[int]:
 
 
 def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | None:
-    """Returns the id of the oldest snapshot, with `changelogs` of the oldest changelog, whose changes remain.
+    """Return the id of the oldest snapshot, with `changelogs` of the oldest changelog, whose changes remain.
 
     None when the table has none.
     """
@@ -106,7 +106,7 @@ def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | No
 
 
 def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
-    """Returns the newest snapshot committed at or before a time (epoch milliseconds), by id; None when all are younger.
+    """Return the newest snapshot committed at or before a time (epoch milliseconds), by id; None when all are younger.
 
     Args:
         changelogs: include snapshots that have become changelogs.
@@ -122,7 +122,7 @@ def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False
 
 
 def list_snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
-    """Returns the snapshots after `start`, up to and including `end`.
+    """Return the snapshots after `start`, up to and including `end`.
 
     Args:
         changelogs: include snapshots that have become changelogs.

@@ -72,7 +72,7 @@ class Consumers:
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 
     def next_snapshot(self, name: str) -> int | None:
-        """Returns the snapshot that the consumer reads next; None when there is no such consumer.
+        """Return the snapshot that the consumer reads next; None when there is no such consumer.
 
         Raises:
             InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
@@ -90,7 +90,7 @@ class Consumers:
         return _parse_progress(data, path)
 
     def record(self, name: str, next_snapshot: int, read: ReadCommit | None = None) -> None:
-        """Records that this consumer has read everything before `next_snapshot`.
+        """Record that this consumer has read everything before `next_snapshot`.
 
         Args:
             read: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
@@ -105,11 +105,11 @@ class Consumers:
         self.metadata.store.write(self._path(name), format_json({NEXT_SNAPSHOT: next_snapshot, **mark}))
 
     def delete(self, name: str) -> bool:
-        """Deletes a consumer; returns False when there was none. Raises as `record`."""
+        """Delete a consumer; return False when there was none. Raises as `record`."""
         return self.metadata.store.delete(self._path(name))
 
     def all(self) -> dict[str, int]:
-        """Returns the next snapshot of every consumer, by name.
+        """Return the next snapshot of every consumer, by name.
 
         Raises:
             CorruptFile: a file is damaged.

@@ -55,7 +55,7 @@ def build_data_files(
     frame: pl.DataFrame,
     deletions: Mapping[int, DeletionRef],
 ) -> list[DataFile]:
-    """Returns one `DataFile` per entry, in the order of `frame`; `deletions` maps row numbers of `frame` to vectors.
+    """Return one `DataFile` per entry, in the order of `frame`; `deletions` maps row numbers of `frame` to vectors.
 
     Raises:
         UnsafePath: a name with a separator, or an external path outside of the allowed roots.
@@ -80,7 +80,7 @@ def build_data_files(
 def describe_data_files(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
 ) -> pl.DataFrame:
-    """Returns the members of each entry's `DataFile`, in their order, but for its deletion. Raises as
+    """Return the members of each entry's `DataFile`, in their order, but for its deletion. Raises as
     `build_data_files`.
     """
     return pl.DataFrame(
@@ -96,7 +96,7 @@ def describe_data_files(
 def build_file_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
 ) -> pl.Series:
-    """Returns the path of each entry's data file within the store."""
+    """Return the path of each entry's data file within the store."""
     _, first, bucket_of = np.unique(number_buckets(frame), return_index=True, return_inverse=True)
     several = _find_bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][make_series(first)])
     folders = pl.Series([one for one, *_ in several], dtype=pl.String)
@@ -114,7 +114,7 @@ def build_file_paths(
 
 
 def resolve_external_path(metadata: TableMetadata, options: TableOptions, path: str) -> str:
-    """Returns an allowed external path as a path within the table's store."""
+    """Return an allowed external path as a path within the table's store."""
     roots = (metadata.store.url(metadata.root), *options.external_roots, *metadata.allowed_roots)
     found = to_store_path(metadata.store, check_external_path(path, roots, where=metadata.where))
     if found is None:
@@ -123,7 +123,7 @@ def resolve_external_path(metadata: TableMetadata, options: TableOptions, path: 
 
 
 def list_readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
-    """Returns the folders that may hold data files, links followed: the table's, its external paths, the caller's."""
+    """Return the folders that may hold data files, links followed: the table's, its external paths, the caller's."""
     external = (to_store_path(metadata.store, root) for root in options.external_roots if root)
     return (metadata.root, *(root for root in external if root is not None), *metadata.removable_roots)
 
@@ -131,7 +131,7 @@ def list_readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple
 def _find_bucket_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, buckets: pl.DataFrame
 ) -> list[list[str]]:
-    """Returns the folders of each row of `buckets` (columns _PARTITION, _BUCKET): nearly always one."""
+    """Return the folders of each row of `buckets` (columns _PARTITION, _BUCKET): nearly always one."""
     stored = buckets["_PARTITION"].to_list()
     values = dict(zip(stored, decode_partition_values(schema, buckets, where=metadata.where)))
     names = find_partition_folders(metadata, schema, options, values)
@@ -142,7 +142,7 @@ def _find_bucket_folders(
 
 
 def decode_partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
-    """Returns the partition of each entry as Python values in the order of the partition keys."""
+    """Return the partition of each entry as Python values in the order of the partition keys."""
     if not schema.partition_keys:
         return [()] * frame.height
     types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -152,7 +152,7 @@ def decode_partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: 
 
 
 def parse_file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
-    """Returns the format of each file, by its name's extension (``.json.gz`` is json).
+    """Return the format of each file, by its name's extension (``.json.gz`` is json).
 
     Raises:
         Unsupported: a format that Morrow does not read.
@@ -175,7 +175,7 @@ Values: TypeAlias = Sequence[Value | None]
 def find_partition_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, partitions: Mapping[bytes, Values]
 ) -> dict[bytes, tuple[str, ...]]:
-    """Returns ``k=v/...`` of each partition (empty for tables without keys) as the disk has it, nearly always one.
+    """Return ``k=v/...`` of each partition (empty for tables without keys) as the disk has it, nearly always one.
 
     Only partitions with several possible names are looked for, in a store far away many at once.
     """
@@ -190,7 +190,7 @@ def find_partition_folders(
 
 
 def choose_partition_folder(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
-    """Returns the folder for new files of a partition: the one that is there, else the likeliest name.
+    """Return the folder for new files of a partition: the one that is there, else the likeliest name.
 
     Raises:
         Unsupported: the partition lies in several folders. Its files are read; Java finds those of one of them only.
@@ -207,7 +207,7 @@ def choose_partition_folder(metadata: TableMetadata, schema: TableSchema, option
 
 
 def _list_folder_names(schema: TableSchema, options: TableOptions, values: Values) -> list[str]:
-    """Returns all names that a partition may have, the likeliest first."""
+    """Return all names that a partition may have, the likeliest first."""
     legacy = options.legacy_partition_name
     names = _list_float_names(schema, options, values, legacy)
     # Bytes have no legacy name that could be found again.

@@ -45,7 +45,7 @@ class DeletionVectors(msgspec.Struct, frozen=True):
 def attach_vectors(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, live: pl.DataFrame
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """Returns all live files of the partitions read, with the column `VECTOR` when their buckets have vectors.
+    """Return all live files of the partitions read, with the column `VECTOR` when their buckets have vectors.
 
     Raises:
         CorruptFile: a vector without file, offset or length, or one whose file is misnamed: lost deletes. A vector of
@@ -74,7 +74,7 @@ def attach_vectors(
 def _check_unwanted(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, indexes: pl.DataFrame, live: pl.DataFrame
 ) -> None:
-    """Checks that no live file has deletion vectors in a table whose newest options disable them.
+    """Check that no live file has deletion vectors in a table whose newest options disable them.
 
     Vectors of files that a compaction has replaced are ignored if the table once had them, as in Java.
 
@@ -99,7 +99,7 @@ def _check_unwanted(
 
 
 def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.DataFrame, visible: pl.Series) -> None:
-    """Checks a state of a keyed table that has deletion vectors by now: older states must be compacted fully.
+    """Check a state of a keyed table that has deletion vectors by now: older states must be compacted fully.
 
     Reads with vectors leave level 0 out and merge nothing. Rows of other states would be missing, or there twice.
 
@@ -116,7 +116,7 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
 
 
 def has_single_runs(placed: pl.DataFrame) -> bool:
-    """Returns whether the live files of every bucket are one sorted run above level 0."""
+    """Return whether the live files of every bucket are one sorted run above level 0."""
     level = pl.col("_LEVEL")
     runs = placed.group_by("_PARTITION", "_BUCKET").agg((level.min() > 0) & (level.n_unique() == 1))
     return bool(runs["_LEVEL"].all())
@@ -138,7 +138,7 @@ def build_deletion_refs(
     vectors: DeletionVectors | None,
     frame: pl.DataFrame,
 ) -> dict[int, DeletionRef]:
-    """Returns the deletion vector of each row of `frame` (column `VECTOR`) that has one, by row number."""
+    """Return the deletion vector of each row of `frame` (column `VECTOR`) that has one, by row number."""
     if vectors is None:
         return {}
     numbers = frame[VECTOR].to_numpy()
@@ -156,7 +156,7 @@ def _read_ranges(files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _locate_vectors(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
-    """Returns the vectors in the partitions and buckets of `live`, with the row in `live` that each is for: __entry."""
+    """Return the vectors in the partitions and buckets of `live`, with the row in `live` that each is for: __entry."""
     names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
     on = ["_PARTITION", "_BUCKET"]
     placed = ranges.join(names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left")
@@ -181,7 +181,7 @@ def _check_ranges(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
 
 
 def _is_almost_equal(one: str, other: str) -> bool:
-    """Returns whether damage may have turned one name into the other, or have moved its entry: file names are random.
+    """Return whether damage may have turned one name into the other, or have moved its entry: file names are random.
 
     Except for their counters: names of one writer's files are alike, and vectors of some may outlive them.
     """
@@ -199,7 +199,7 @@ def _is_almost_equal(one: str, other: str) -> bool:
 def build_index_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame
 ) -> pl.Series:
-    """Returns the path of each index file; `files` has columns of `decode_index_manifest`."""
+    """Return the path of each index file; `files` has columns of `decode_index_manifest`."""
     if options.index_in_data_dir:
         check_segments(files["_FILE_NAME"], metadata.where)
         return build_file_paths(metadata, schema, options, files)

@@ -78,7 +78,7 @@ def read_live_entries(
     columns: Collection[str] | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> LiveEntries:
-    """Returns the files of `snapshot` whose partition may satisfy `partition_predicate`.
+    """Return the files of `snapshot` whose partition may satisfy `partition_predicate`.
 
     The frame has at least these columns of entries; without `columns`, all of them. Where they come from `elsewhere`,
     it has the columns that were chosen there.
@@ -123,13 +123,13 @@ def read_live_entries(
 
 
 def count_rows(entries: pl.DataFrame) -> int:
-    """Returns the rows of the files that entries add, less those of files that they delete."""
+    """Return the rows of the files that entries add, less those of files that they delete."""
     rows = entries["_ROW_COUNT"]
     return int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
 
 
 def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
-    """Checks the rows of all files, less those of removed files, against the snapshot's count, where it has one.
+    """Check the rows of all files, less those of removed files, against the snapshot's count, where it has one.
 
     Writers carry that count from snapshot to snapshot, so nothing else contradicts a lost entry.
     """
@@ -149,7 +149,7 @@ def _decode_here(
     partition_predicate: Predicate,
     columns: Collection[str] | None,
 ) -> Decoded:
-    """Returns the entries of manifests; of those that were read together before, the entries that are live."""
+    """Return the entries of manifests; of those that were read together before, the entries that are live."""
     rechunk = manifests["_FILE_SIZE"].sum() < MIN_THREADED_BYTES
     known, count = (
         find_cached_entries(metadata, manifests, _select_narrow(columns)) if columns is not None else (None, 0)
@@ -162,14 +162,14 @@ def _decode_here(
 
 
 def filter_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.DataFrame:
-    """Returns the entries of matching partitions."""
+    """Return the entries of matching partitions."""
     return entries if predicate == ALWAYS else entries.filter(mask_partitions(entries, schema, predicate, where))
 
 
 def _decode_entries(
     metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None
 ) -> list[pl.DataFrame]:
-    """Returns the entries of manifests: the columns asked for and those that tell which are live."""
+    """Return the entries of manifests: the columns asked for and those that tell which are live."""
     if columns is None:
         return read_manifest_entries(metadata, manifests)
     # Statistics are most of the metadata, and nested: they are not put together, and of very many left behind.
@@ -185,12 +185,12 @@ def _decode_entries(
 
 
 def count_listed_entries(manifests: pl.DataFrame) -> int:
-    """Returns the number of entries that manifests have, as their list says."""
+    """Return the number of entries that manifests have, as their list says."""
     return int(manifests["_NUM_ADDED_FILES"].sum()) + int(manifests["_NUM_DELETED_FILES"].sum())
 
 
 def split_manifests(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yields manifests in their order, as many at a time as have about `MAX_DECODED_ENTRIES` entries."""
+    """Yield manifests in their order, as many at a time as have about `MAX_DECODED_ENTRIES` entries."""
     named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
     numbered = manifests.with_columns((named // MAX_DECODED_ENTRIES).alias(ROW))
     yield from numbered.partition_by(ROW, include_key=False, maintain_order=True)
@@ -205,7 +205,7 @@ def _count_deletes(entries: pl.DataFrame) -> int:
 
 
 def _is_balanced(entries: pl.DataFrame, live: pl.DataFrame) -> bool:
-    """Returns whether every DELETE removes one file that was added."""
+    """Return whether every DELETE removes one file that was added."""
     return live.height == entries.height - 2 * _count_deletes(entries)
 
 
@@ -221,7 +221,7 @@ def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snaps
 
 
 def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) -> None:
-    """Checks that each partition has a value for each partition key, also in tables without partition keys."""
+    """Check that each partition has a value for each partition key, also in tables without partition keys."""
     stored = deduplicate_values(entries["_PARTITION"])
     if not schema.partition_keys and stored.len() == 1 and stored[0] == EMPTY_ROW:
         return
@@ -244,12 +244,12 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
 
 
 def resolve_entries(entries: pl.DataFrame) -> pl.DataFrame:
-    """Returns the last entry of each file, if that is ADD."""
+    """Return the last entry of each file, if that is ADD."""
     return entries[_find_last_of_few(entries) if entries.height <= MAX_SMALL_ROWS else _find_last(entries)]
 
 
 def _find_last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
-    """Returns the rows of `resolve_entries`, sooner than a query begins."""
+    """Return the rows of `resolve_entries`, sooner than a query begins."""
     names = *IDENTITY, "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"
     extra = (None if each is None else tuple(each) for each in entries["_EXTRA_FILES"].to_list())
     last = dict(zip(zip(*(entries[name].to_list() for name in names), extra), range(entries.height)))
@@ -258,7 +258,7 @@ def _find_last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
 
 
 def _find_last(entries: pl.DataFrame) -> pl.Series:
-    """Returns the rows of `resolve_entries`."""
+    """Return the rows of `resolve_entries`."""
     identity = [
         *map(pl.col, IDENTITY),
         pl.col("_EXTRA_FILES").list.join("\0").alias(EXTRA),
@@ -277,7 +277,7 @@ def _find_last(entries: pl.DataFrame) -> pl.Series:
 
 
 def mask_manifests(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Returns which manifests may hold a file of a matching partition, by their partition statistics."""
+    """Return which manifests may hold a file of a matching partition, by their partition statistics."""
     if not listed.height:
         return pl.Series([], dtype=pl.Boolean)
     types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -295,7 +295,7 @@ def mask_manifests(listed: pl.DataFrame, schema: TableSchema, predicate: Predica
 
 
 def mask_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Returns which entries belong to a matching partition: exact, since every row of a partition has its value."""
+    """Return which entries belong to a matching partition: exact, since every row of a partition has its value."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(partitions, types, where=where)
@@ -320,7 +320,7 @@ MAX_NEW_MANIFESTS = 4
 def find_cached_entries(
     metadata: TableMetadata, manifests: pl.DataFrame, columns: Sequence[str]
 ) -> tuple[pl.DataFrame | None, int]:
-    """Returns the live entries, these columns, of as many manifests at the beginning as are known, and how many."""
+    """Return the live entries, these columns, of as many manifests at the beginning as are known, and how many."""
     if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
         return None, 0
     names = _identify_manifests(manifests)
@@ -332,7 +332,7 @@ def find_cached_entries(
 
 
 def cache_entries(metadata: TableMetadata, manifests: pl.DataFrame, live: pl.DataFrame) -> None:
-    """Keeps the live entries of all these manifests, which were checked."""
+    """Keep the live entries of all these manifests, which were checked."""
     if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
         return
     key = _make_cache_key(metadata, _identify_manifests(manifests), live.columns)

@@ -31,7 +31,7 @@ PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 
 
 def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plans a read, with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
+    """Plan a read, with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
 
     Plans are cached by snapshot and request, whatever columns and limit it has. (With a fallback branch a plan depends
     on two snapshots, and some filters cannot be compared: those plans are made each time.)
@@ -61,7 +61,7 @@ def _measure_plan(plan: ScanPlan) -> tuple[ScanPlan, int]:
 def derive_readable_schema(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, travel: Travel
 ) -> TableSchema:
-    """Returns the columns of a scan: those of `schema`, nullable where those of the fallback branch are.
+    """Return the columns of a scan: those of `schema`, nullable where those of the fallback branch are.
 
     Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
     """
@@ -74,7 +74,7 @@ def derive_readable_schema(
 
 
 def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
-    """Checks that a change of the rows that `request` asks for affects main alone.
+    """Check that a change of the rows that `request` asks for affects main alone.
 
     Rows of the fallback branch are read as rows of main, but not changed with them; and a row that is written to
     main hides all rows of its partition in the branch.
@@ -106,7 +106,7 @@ def _plan_branches(metadata: TableMetadata, request: ScanRequest, outlines: Outl
 
 
 def _list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
-    """Returns the partitions that have files, as stored."""
+    """Return the partitions that have files, as stored."""
     if snapshot is None:
         return frozenset()
     return frozenset(read_live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
@@ -161,7 +161,7 @@ def _find_other(
 
 
 def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
-    """Returns the branch's snapshot at the time of this one of main, or at the time that was asked for; None before
+    """Return the branch's snapshot at the time of this one of main, or at the time that was asked for; None before
     the branch had any.
 
     A watermark is asked of both branches.
@@ -182,7 +182,7 @@ def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot
 
 
 def _is_of(main: TableMetadata, first: Snapshot) -> bool:
-    """Returns whether the first snapshot of a branch is one of main, with which the branch began."""
+    """Return whether the first snapshot of a branch is one of main, with which the branch began."""
     same = [main.snapshot_or_none(first.id), *(tag.snapshot for tag in main.tags() if tag.snapshot.id == first.id)]
     return any(each is not None and each.time_millis == first.time_millis for each in same)
 

@@ -59,7 +59,7 @@ class FileFacts:
 
 
 def read_file_facts(metadata: TableMetadata, plan: ScanPlan) -> tuple[ScanPlan, list[FileFacts]]:
-    """Returns the files of one part of a plan, and the plan with the columns of all of them.
+    """Return the files of one part of a plan, and the plan with the columns of all of them.
 
     A plan without a filter stands for all live files, including those that batch reads do not see yet: level 0 in
     tables that look up deletion vectors or first rows, and postponed rows.
@@ -119,7 +119,7 @@ def _describe_files(
 
 
 def _decode_keys(rows: pl.Series, types: Mapping[str, DataType], where: str) -> list[pl.Series]:
-    """Returns the key columns; none where there is no key, or where files were written without."""
+    """Return the key columns; none where there is no key, or where files were written without."""
     if not types or (pl.Series(read_arities(rows, where=where)) == 0).any():
         return []
     return decode_columns(rows, list(types.values()), where=where)
@@ -128,7 +128,7 @@ def _decode_keys(rows: pl.Series, types: Mapping[str, DataType], where: str) -> 
 def _read_bounds(
     stats: pl.Series, covered: pl.Series | None, types: Mapping[str, DataType], where: str
 ) -> dict[str, list[Bounds]]:
-    """Returns the statistics of each column in each file."""
+    """Return the statistics of each column in each file."""
     fields = stats.struct
     found = decode_column_stats(
         fields.field("_MIN_VALUES"),
@@ -166,7 +166,7 @@ class PlainFiles:
 
 
 def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFiles | None:
-    """Returns the files of the partitions that may match; the request has a snapshot.
+    """Return the files of the partitions that may match; the request has a snapshot.
 
     None where metadata does not tell which rows live: keys in several files, retractions, columns of a row in several
     files, a deletion vector whose size was not recorded.
@@ -189,7 +189,7 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
 
 
 def _count_dead_rows(entries: pl.DataFrame, vectors: DeletionVectors | None) -> pl.Series:
-    """Returns the rows that deletion vectors leave out; null where that was not recorded."""
+    """Return the rows that deletion vectors leave out; null where that was not recorded."""
     if vectors is None:
         return pl.repeat(0, entries.height, dtype=pl.Int64, eager=True)
     counts = vectors.ranges["_CARDINALITY"].cast(pl.Int64)
@@ -210,7 +210,7 @@ class Estimate:
 
 
 def estimate_read(metadata: TableMetadata, request: ScanRequest) -> Estimate:
-    """Estimates a read. Raises as planning does."""
+    """Estimate a read. Raises as planning does."""
     if request.snapshot is None:
         return Estimate(0, 0)
     part = project_predicate(request.filter.predicate, frozenset(request.schema.partition_keys))

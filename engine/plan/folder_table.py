@@ -80,7 +80,7 @@ class FolderTable:
         return tuple(each for each in self.schema.fields if each.name not in self.schema.partition_keys)
 
     def files(self) -> list[FolderFile]:
-        """Returns the files with rows (format tables), or all files (object tables), in the order of their paths.
+        """Return the files with rows (format tables), or all files (object tables), in the order of their paths.
 
         Raises:
             Unsupported: a file of a format table lies beside the folders of partitions. StorageError.
@@ -114,7 +114,7 @@ class FolderTable:
             yield FolderFile(file.path, file.relative, file.status, self.partition_in(outer, file.path))
 
     def partition_in(self, folders: Sequence[str], path: str) -> tuple[str | None, ...]:
-        """Returns the texts of a partition's values from the names of its folders, None for null.
+        """Return the texts of a partition's values from the names of its folders, None for null.
 
         Raises:
             Unsupported: a folder is none of its key; `path` is the file in it.

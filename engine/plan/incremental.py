@@ -121,7 +121,7 @@ Changes: TypeAlias = FileChanges | FullRows | Difference
 
 
 def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
-    """Resolves AUTO: tags are compared with each other; otherwise changelog files are read if the table has a
+    """Resolve AUTO: tags are compared with each other; otherwise changelog files are read if the table has a
     changelog producer, and delta files if it has none.
 
     Raises:
@@ -150,7 +150,7 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
 
 
 def is_in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
-    """Returns whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): the
+    """Return whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): the
     producer's changelog files, and without a producer the files written.
     """
     return mode is not ChangesMode.DELTA or request.producer is ChangelogProducer.NONE
@@ -162,7 +162,7 @@ def is_in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
 def plan_changes(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, mode: ChangesMode
 ) -> FileChanges | FullRows | None:
-    """Returns the files with the changes of one snapshot, or its new rows; None when it has none of that kind.
+    """Return the files with the changes of one snapshot, or its new rows; None when it has none of that kind.
 
     Args:
         mode: DELTA or CHANGELOG.
@@ -182,7 +182,7 @@ def plan_changes(
 
 
 def plan_stream_changes(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
-    """Returns what a stream reads of one snapshot: as `plan_changes`, plus overwrites if the table's options ask
+    """Return what a stream reads of one snapshot: as `plan_changes`, plus overwrites if the table's options ask
     for it.
 
     ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before, and
@@ -215,7 +215,7 @@ def plan_stream_changes(metadata: TableMetadata, request: ChangesRequest, snapsh
 
 
 def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> None:
-    """Refuses changed column types: a stream keeps its first columns, which values of a later type need not fit."""
+    """Refuse changed column types: a stream keeps its first columns, which values of a later type need not fit."""
     if snapshot.schema_id <= request.schema.id:
         return
     newer = {field.id: field for field in metadata.schema(snapshot.schema_id).fields}
@@ -232,7 +232,7 @@ def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Sna
 
 
 def plan_full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> FullRows:
-    """Returns all rows of a snapshot that its changelog covers: rows that await a producer's compaction come later."""
+    """Return all rows of a snapshot that its changelog covers: rows that await a producer's compaction come later."""
     producer = ChangelogProducer.NONE if request.raw else request.producer
     least_level = 0
     if producer is ChangelogProducer.LOOKUP:
@@ -247,7 +247,7 @@ def plan_full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: S
 def _plan_added_files(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, listed: pl.DataFrame
 ) -> FileChanges | FullRows | None:
-    """Returns the files that these manifests add, one section per bucket, in the order of the manifests.
+    """Return the files that these manifests add, one section per bucket, in the order of the manifests.
 
     With data evolution, the rows of these files.
     """
@@ -293,7 +293,7 @@ def _plan_added_files(
 def _plan_new_rows(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, entries: pl.DataFrame
 ) -> FullRows:
-    """Returns the rows of files with row ids, whose columns may lie in several files.
+    """Return the rows of files with row ids, whose columns may lie in several files.
 
     Raises:
         Unsupported: some of the rows were there before: which of them were changed is not recorded.
@@ -309,7 +309,7 @@ def _plan_new_rows(
 
 
 def _find_first_new_row(metadata: TableMetadata, snapshot: Snapshot) -> int:
-    """Returns the least row id that no row of an earlier snapshot may have."""
+    """Return the least row id that no row of an earlier snapshot may have."""
     if snapshot.id == FIRST_SNAPSHOT_ID:
         return 0
     before = metadata.snapshot_or_none(snapshot.id - 1) or metadata.changelog_or_none(snapshot.id - 1)
@@ -338,7 +338,7 @@ def _build_sections(metadata: TableMetadata, request: ChangesRequest, entries: p
 
 
 def plan_difference(metadata: TableMetadata, request: ChangesRequest, before: Snapshot, after: Snapshot) -> Difference:
-    """Returns plans of two snapshots, without what both have in common (`drop_shared`).
+    """Return plans of two snapshots, without what both have in common (`drop_shared`).
 
     Raises:
         InvalidArgument: `after` is the older one.
@@ -355,7 +355,7 @@ def _plan_all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: S
 
 
 def drop_shared(old: ScanPlan, new: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
-    """Returns both plans without the sections and files that give the same rows in both.
+    """Return both plans without the sections and files that give the same rows in both.
 
     The plans are of the same columns, in the same schema.
     """
@@ -379,5 +379,5 @@ def _iterate_raw_files(plan: ScanPlan) -> Iterator[DataFile]:
 
 
 def _identify_rows(file: DataFile) -> tuple[str, DeletionRef | None]:
-    """Returns what tells a file's rows: a compaction may have moved it to another level as it is."""
+    """Return what tells a file's rows: a compaction may have moved it to another level as it is."""
     return file.path, file.deletion

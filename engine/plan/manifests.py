@@ -51,7 +51,7 @@ Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFram
 
 
 def list_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """Returns the manifests of a snapshot, base list before delta list: the order in which entries apply."""
+    """Return the manifests of a snapshot, base list before delta list: the order in which entries apply."""
     lists = (
         (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
         (metadata.paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size),
@@ -66,21 +66,21 @@ def list_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
 
 
 def list_base_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """Returns the manifests of what was there before this snapshot."""
+    """Return the manifests of what was there before this snapshot."""
     path = metadata.paths.manifest(snapshot.base_manifest_list)
     (frame,) = _decode_frames(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
 def list_delta_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """Returns the manifests of the changes of this snapshot."""
+    """Return the manifests of the changes of this snapshot."""
     path = metadata.paths.manifest(snapshot.delta_manifest_list)
     (frame,) = _decode_frames(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
 def list_changelog_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """Returns the manifests of the changelog files that this snapshot added; None when it has none."""
+    """Return the manifests of the changelog files that this snapshot added; None when it has none."""
     if snapshot.changelog_manifest_list is None:
         return None
     path = metadata.paths.manifest(snapshot.changelog_manifest_list)
@@ -89,7 +89,7 @@ def list_changelog_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.
 
 
 def read_index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """Returns the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
+    """Return the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
     if snapshot.index_manifest is None:
         return None
     path = metadata.paths.manifest(snapshot.index_manifest)
@@ -103,7 +103,7 @@ def read_index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFr
 def read_manifest_entries(
     metadata: TableMetadata, kept: pl.DataFrame, *, caches: bool = True, outlines: bool = False
 ) -> list[pl.DataFrame]:
-    """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list.
+    """Return the entries of each manifest in `kept`, checked against the counts of the manifest list.
 
     Unless it `caches`, those that were not in the cache do not come into it. Of `outlines`, the columns are
     `OUTLINE_COLUMNS`.
@@ -121,7 +121,7 @@ def read_manifest_entries(
 
 
 def cache_manifest(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
-    """Caches the contents of a file of the manifest folder, for its writer and the reads that follow.
+    """Cache the contents of a file of the manifest folder, for its writer and the reads that follow.
 
     `size` is null for index manifests, whose size is recorded nowhere.
     """
@@ -130,7 +130,7 @@ def cache_manifest(metadata: TableMetadata, name: str, size: int | None, frame: 
 
 
 def _decode_frames(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
-    """Returns the frame of each file: from the cache, or decoded into it."""
+    """Return the frame of each file: from the cache, or decoded into it."""
     frames = decode_files(metadata, files, decode)
     return [frames[file] for file in files]
 
@@ -138,7 +138,7 @@ def _decode_frames(metadata: TableMetadata, files: Sequence[Stored], decode: Dec
 def decode_files(
     metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False, caches: bool = True
 ) -> dict[Stored, pl.DataFrame]:
-    """Returns the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
+    """Return the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
 
     With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`. Of outlines, those that
     are known with statistics have them.
@@ -184,7 +184,7 @@ def _make_cache_key(metadata: TableMetadata, file: Stored, outline: bool) -> tup
 def _find_cached(
     metadata: TableMetadata, files: Sequence[Stored], outline: bool, caches: bool
 ) -> dict[Stored, pl.DataFrame]:
-    """Returns the frames that are in the cache, or in the cache folder; of outlines, those of whole files as well."""
+    """Return the frames that are in the cache, or in the cache folder; of outlines, those of whole files as well."""
     frames: dict[Stored, pl.DataFrame] = {}
     kinds = (False, True) if outline else (False,)
     for file in files:
@@ -205,7 +205,7 @@ def _cache_frame(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> Non
 
 
 def _group_files(files: Sequence[Stored]) -> list[Sequence[Stored]]:
-    """Groups files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
+    """Group files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
     sizes = [size or 0 for _, size in files]
     most = MIN_THREADED_BYTES if sum(sizes) < MIN_THREADED_BYTES else MIN_THREADED_BYTES // MANIFEST_READERS
     parts: list[list[Stored]] = []
@@ -242,7 +242,7 @@ MAX_STORED_BYTES = 64 << 20
 
 
 def load_manifest(store: FileStore, path: str, size: int | None, *, outline: bool = False) -> pl.DataFrame | None:
-    """Returns the decoded manifest at `path`, of `size` bytes, or its outline; None where it is not kept."""
+    """Return the decoded manifest at `path`, of `size` bytes, or its outline; None where it is not kept."""
     key = _make_folder_key(store, path, size, outline)
     folder = None if key is None else find_cache_folder()
     data = None if key is None or folder is None else folder.get(key)
@@ -258,7 +258,7 @@ def load_manifest(store: FileStore, path: str, size: int | None, *, outline: boo
 def store_manifest(
     store: FileStore, path: str, size: int | None, frame: pl.DataFrame, *, outline: bool = False
 ) -> None:
-    """Keeps a decoded manifest, or its outline, where that pays."""
+    """Keep a decoded manifest, or its outline, where that pays."""
     key = _make_folder_key(store, path, size, outline)
     folder = None if key is None else find_cache_folder()
     if key is None or folder is None or frame.estimated_size() > MAX_STORED_BYTES:
@@ -267,7 +267,7 @@ def store_manifest(
 
 
 def _make_folder_key(store: FileStore, path: str, size: int | None, outline: bool) -> bytes | None:
-    """Returns the name of a manifest; None where it is not worth to keep. Its size tells as little as its name alone
+    """Return the name of a manifest; None where it is not worth to keep. Its size tells as little as its name alone
     whether the file is the same one: on a local disk the file system is asked, elsewhere names are never used again.
     """
     if size is None or store.checks_pages or (store.is_local and size < MIN_STORED_BYTES):

@@ -116,11 +116,11 @@ class MetadataFiles:
     # Schemas
 
     def schema_ids(self) -> list[int]:
-        """Returns the ids of all schema files, ascending."""
+        """Return the ids of all schema files, ascending."""
         return list_ids(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
 
     def schema(self, schema_id: int) -> TableSchema:
-        """Returns the schema with this id; schemas never change, so it is read once.
+        """Return the schema with this id; schemas never change, so it is read once.
 
         Raises:
             FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
@@ -134,24 +134,24 @@ class MetadataFiles:
         return found
 
     def schemas(self) -> list[TableSchema]:
-        """Returns all schemas, oldest first."""
+        """Return all schemas, oldest first."""
         return [self.schema(schema_id) for schema_id in self.schema_ids()]
 
     # Snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """Returns the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
+        """Return the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
         return list_ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def living_snapshot_ids(self) -> list[int]:
-        """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
+        """Return the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
         ids = self.snapshot_ids()
         hint = self.hint(EARLIEST)
         at = 0 if hint is None else bisect_left(ids, hint)
         return ids[at:] if ids[at : at + 1] == [hint] else ids
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Returns the snapshot with this id.
+        """Return the snapshot with this id.
 
         Raises:
             SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never existed.
@@ -172,7 +172,7 @@ class MetadataFiles:
         )
 
     def earliest_snapshot_id(self) -> int | None:
-        """Returns the id of the oldest snapshot that is not being removed, None when there is none."""
+        """Return the id of the oldest snapshot that is not being removed, None when there is none."""
         first = self.paths.snapshot(FIRST_SNAPSHOT_ID)
         if self.store.is_local:
             hint, has_first = self.hint(EARLIEST), None
@@ -189,19 +189,19 @@ class MetadataFiles:
         return self.store.exists(self.paths.snapshot(snapshot_id))
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yields all living snapshots, oldest first; those that expire during iteration are left out."""
+        """Yield all living snapshots, oldest first; those that expire during iteration are left out."""
         return filter(None, self.each_snapshot(self.living_snapshot_ids()))
 
     def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-        """Yields these snapshots in order, None for one that does not exist."""
+        """Yield these snapshots in order, None for one that does not exist."""
         return read_each(self.store, self.snapshot_or_none, ids)
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Returns the snapshot with this id, None when there is no such file."""
+        """Return the snapshot with this id, None when there is no such file."""
         return self._snapshot_at(self.paths.snapshot(snapshot_id), snapshot_id)
 
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Returns the changelog kept of an expired snapshot, whose content is that of a snapshot; None without one."""
+        """Return the changelog kept of an expired snapshot, whose content is that of a snapshot; None without one."""
         path = f"{self.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
         return self._snapshot_at(path, snapshot_id)
 
@@ -215,11 +215,11 @@ class MetadataFiles:
         return found
 
     def hint(self, name: str) -> int | None:
-        """Returns the id in LATEST or EARLIEST of the snapshots, None where there is none."""
+        """Return the id in LATEST or EARLIEST of the snapshots, None where there is none."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parses a small file once; the cache key has its bytes, so that of a re-created table is parsed anew."""
+        """Parse a small file once; the cache key has its bytes, so that of a re-created table is parsed anew."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
@@ -234,7 +234,7 @@ class TableMetadata(MetadataFiles):
     """The metadata of a table: its files, and what they say of its newest state."""
 
     def on_branch(self, branch: str) -> TableMetadata:
-        """Returns the same table on another branch.
+        """Return the same table on another branch.
 
         Raises:
             BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: not a valid branch name.
@@ -251,17 +251,17 @@ class TableMetadata(MetadataFiles):
         return other
 
     def at_branch(self, branch: str) -> TableMetadata:
-        """Returns the same table on another branch, which need not exist."""
+        """Return the same table on another branch, which need not exist."""
         return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner)
 
     def knowing(self, schema: TableSchema) -> TableMetadata:
-        """Returns the same table for the length of one plan or commit, which has read this schema."""
+        """Return the same table for the length of one plan or commit, which has read this schema."""
         return replace(self, known={**self.known, schema.id: schema})
 
     # The newest state
 
     def latest_schema(self) -> TableSchema:
-        """Returns the newest schema.
+        """Return the newest schema.
 
         Raises:
             TableNotFound: the folder does not exist or holds no schema.
@@ -277,11 +277,11 @@ class TableMetadata(MetadataFiles):
         return found
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Returns the newest committed snapshot, None when nothing was committed."""
+        """Return the newest committed snapshot, None when nothing was committed."""
         return find_newest_snapshot(self)
 
     def options(self, schema: TableSchema) -> TableOptions:
-        """Returns the options of this schema, parsed and checked.
+        """Return the options of this schema, parsed and checked.
 
         Raises: as `parse_options`.
         """
@@ -296,7 +296,7 @@ class TableMetadata(MetadataFiles):
     # Tags and branches
 
     def tag_names(self) -> list[str]:
-        """Returns the names of all tags, sorted."""
+        """Return the names of all tags, sorted."""
         listed = self.store.list(self.paths.tag_dir)
         return sorted(
             status.name.removeprefix(TAG_PREFIX)
@@ -305,7 +305,7 @@ class TableMetadata(MetadataFiles):
         )
 
     def tag(self, name: str) -> Tag:
-        """Returns the tag of this name.
+        """Return the tag of this name.
 
         Raises:
             TagNotFound: there is none. InvalidArgument: not a valid tag name.
@@ -327,12 +327,12 @@ class TableMetadata(MetadataFiles):
             return None
 
     def tags(self) -> list[Tag]:
-        """Returns all tags by the id of their snapshot, then by name; tags deleted meanwhile are left out."""
+        """Return all tags by the id of their snapshot, then by name; tags deleted meanwhile are left out."""
         found = (tag for tag in read_each(self.store, self._tag_or_none, self.tag_names()) if tag is not None)
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def branch_names(self) -> list[str]:
-        """Returns the names of all branches except main, sorted."""
+        """Return the names of all branches except main, sorted."""
         listed = self.store.list(self.paths.branches_dir)
         return sorted(
             s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir
@@ -347,12 +347,12 @@ SEARCH_STEPS = (4, 16, 64)
 
 
 def forget_searches() -> None:
-    """Drops where searches begin."""
+    """Drop where searches begin."""
     _SEARCH_STARTS.clear()
 
 
 def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
-    """Returns the schema of the greatest id; None where there is no schema."""
+    """Return the schema of the greatest id; None where there is no schema."""
     if metadata.store.is_local:
         ids = metadata.schema_ids()
         return metadata.schema(ids[-1]) if ids else None
@@ -367,7 +367,7 @@ def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
 
 
 def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
-    """Returns the newest committed snapshot, None when nothing was committed."""
+    """Return the newest committed snapshot, None when nothing was committed."""
     if Owned.SNAPSHOTS in metadata.owner.owns:
         return metadata.owner.latest_snapshot(metadata.branch)
     if metadata.store.is_local:
@@ -382,13 +382,13 @@ def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
 
 
 def remember_snapshot(metadata: MetadataFiles, snapshot: Snapshot) -> None:
-    """Has the next search begin at this snapshot."""
+    """Have the next search begin at this snapshot."""
     if not metadata.store.is_local:
         _SEARCH_STARTS.put(_make_snapshot_key(metadata), snapshot, _SNAPSHOT_BYTES)
 
 
 def get_last_seen(metadata: MetadataFiles) -> Snapshot | None:
-    """Returns the snapshot at which the next search begins, in a store far away; it may not be the newest any more."""
+    """Return the snapshot at which the next search begins, in a store far away; it may not be the newest any more."""
     known = _SEARCH_STARTS.get(_make_snapshot_key(metadata))
     return known if isinstance(known, Snapshot) else None
 
@@ -398,7 +398,7 @@ def _make_snapshot_key(metadata: MetadataFiles) -> tuple[str, str]:
 
 
 def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
-    """Returns the newest snapshot when `known` is one still, with few after it; None when others have to tell."""
+    """Return the newest snapshot when `known` is one still, with few after it; None when others have to tell."""
     there, following = call_both(
         metadata.store, partial(metadata.snapshot_or_none, known.id), partial(metadata.snapshot_or_none, known.id + 1)
     )
@@ -408,7 +408,7 @@ def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
 
 
 def _search_above(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
-    """Returns the newest snapshot from one that exists upwards, None when there are many."""
+    """Return the newest snapshot from one that exists upwards, None when there are many."""
     for count in SEARCH_STEPS:
         for found in metadata.each_snapshot(range(known.id + 1, known.id + 1 + count)):
             if found is None:
@@ -418,7 +418,7 @@ def _search_above(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
 
 
 def _search_by_hint(metadata: MetadataFiles, hint: int | None) -> Snapshot | None:
-    """Returns the newest snapshot: that of the hint if it exists and none follows; otherwise the folder decides."""
+    """Return the newest snapshot: that of the hint if it exists and none follows; otherwise the folder decides."""
     if hint is not None:
         following = metadata.paths.snapshot(hint + 1)
         if metadata.store.is_local:
@@ -447,7 +447,7 @@ MAX_SEARCHED_FOLDERS = 100
 
 
 def read_hint(store: FileStore, path: str) -> int | None:
-    """Returns the id in a hint file, None when it does not exist, is not a file, or holds no id."""
+    """Return the id in a hint file, None when it does not exist, is not a file, or hold no id."""
     try:
         return parse_file_id(store.read(path).strip())
     except FileMissing:
@@ -459,7 +459,7 @@ def read_hint(store: FileStore, path: str) -> int | None:
 
 
 def list_ids(store: FileStore, folder: str, prefix: str) -> list[int]:
-    """Returns the ids in the names of the folder's files that begin with `prefix`, ascending."""
+    """Return the ids in the names of the folder's files that begin with `prefix`, ascending."""
     found = (parse_numbered(status.name, prefix) for status in store.list(folder) if not status.is_dir)
     return sorted(number for number in found if number is not None)
 
@@ -473,7 +473,7 @@ def _join_path(folder: str, name: str) -> str:
 
 
 def suggest_folder(store: FileStore, root: str) -> str:
-    """Returns ``did you mean 'orders'? ``: of the folders beside one that is not there, or of the databases."""
+    """Return ``did you mean 'orders'? ``: of the folders beside one that is not there, or of the databases."""
     parent, _, name = root.rstrip("/").rpartition("/")
     above, _, database = parent.rpartition("/")
     try:
@@ -485,7 +485,7 @@ def suggest_folder(store: FileStore, root: str) -> str:
 
 
 def list_tables_below(store: FileStore, root: str) -> list[str]:
-    """Returns the first tables of the folder if it is a database or a warehouse, as paths within it."""
+    """Return the first tables of the folder if it is a database or a warehouse, as paths within it."""
     folders = _list_folders(store, root)
     inner = [name for name in folders if name.endswith(DATABASE_SUFFIX)][:MAX_SEARCHED_FOLDERS]
     below = [f"{name}/{each}" for name in inner for each in _list_folders(store, _join_path(root, name))]

@@ -40,16 +40,16 @@ class TableOwner:
     owns: Owned = Owned.NOTHING
 
     def lock(self, branch: str) -> AbstractContextManager[object]:
-        """Holds the table against commits of others, where files cannot be created atomically."""
+        """Hold the table against commits of others, where files cannot be created atomically."""
         del branch
         return nullcontext()
 
     def latest_snapshot(self, branch: str) -> Snapshot | None:
-        """Returns the newest snapshot of a branch, None where nothing was committed. For `Owned.SNAPSHOTS`."""
+        """Return the newest snapshot of a branch, None where nothing was committed. For `Owned.SNAPSHOTS`."""
         raise self._unsupported("the newest snapshot")
 
     def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
-        """Makes `snapshot` the newest of the branch, if `base` is that now; returns False if it is not.
+        """Make `snapshot` the newest of the branch, if `base` is that now; return False if it is not.
 
         A repeated call with a snapshot that was committed returns True. For `Owned.SNAPSHOTS`.
 
@@ -62,11 +62,11 @@ class TableOwner:
         """Hears of a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
-        """Makes an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""
+        """Make an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""
         raise self._unsupported("a rollback")
 
     def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
-        """Makes `schema` the newest of the branch, if its id follows that of the newest; returns False if not.
+        """Make `schema` the newest of the branch, if its id follows that of the newest; return False if not.
 
         `changes` are the `SchemaChange`s that make it of the one before. For `Owned.SCHEMAS`.
         """
@@ -76,37 +76,37 @@ class TableOwner:
         """Hears of a new schema file of a branch, for catalogs that keep a copy of the options."""
 
     def create_tag(self, branch: str, name: str, data: bytes) -> bool:
-        """Creates a tag with this JSON; returns False where there is one of the name. For `Owned.TAGS`."""
+        """Create a tag with this JSON; return False where there is one of the name. For `Owned.TAGS`."""
         raise self._unsupported("the creation of a tag")
 
     def delete_tag(self, branch: str, name: str) -> bool:
-        """Deletes a tag; returns False where there is none. For `Owned.TAGS`."""
+        """Delete a tag; return False where there is none. For `Owned.TAGS`."""
         raise self._unsupported("the deletion of a tag")
 
     def create_branch(self, branch: str, name: str, *, tag: str | None, snapshot: Snapshot | None) -> bool:
-        """Creates a branch of `branch`: empty, or with the state of a tag or snapshot. For `Owned.BRANCHES`.
+        """Create a branch of `branch`: empty, or with the state of a tag or snapshot. For `Owned.BRANCHES`.
 
         Returns False where there is a branch of the name.
         """
         raise self._unsupported("the creation of a branch")
 
     def delete_branch(self, name: str) -> None:
-        """Removes a branch. For `Owned.BRANCHES`."""
+        """Remove a branch. For `Owned.BRANCHES`."""
         raise self._unsupported("the removal of a branch")
 
     def rename_branch(self, name: str, new_name: str) -> None:
-        """Renames a branch. For `Owned.BRANCHES`."""
+        """Rename a branch. For `Owned.BRANCHES`."""
         raise self._unsupported("a rename of a branch")
 
     def fast_forward(self, branch: str, name: str) -> None:
-        """Makes `branch` what the branch `name` is. For `Owned.BRANCHES`."""
+        """Make `branch` what the branch `name` is. For `Owned.BRANCHES`."""
         raise self._unsupported("a fast-forward")
 
     def _unsupported(self, what: str) -> Unsupported:
         return Unsupported(f"{what} in the catalog {type(self).__name__}", hint="the catalog commits by itself")
 
     def refuse(self, owned: Owned, what: str) -> None:
-        """Raises `Unsupported` for a change of files that belong to the catalog."""
+        """Raise `Unsupported` for a change of files that belong to the catalog."""
         if owned & self.owns:
             raise self._unsupported(what)
 

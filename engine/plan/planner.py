@@ -88,7 +88,7 @@ Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decod
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plans a read; `outlines` may have manifests decoded elsewhere.
+    """Plan a read; `outlines` may have manifests decoded elsewhere.
 
     Raises:
         Unsupported: a merge engine, option or format that Morrow does not read.
@@ -103,14 +103,14 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 
 def plan_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
-    """Plans a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
+    """Plan a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
     plan = _make_empty_plan(metadata, request)
     divided = divide_entries(metadata, request, plan.merge, add_modern_dates(metadata, entries))
     return _build_plan(metadata, request, plan, divided, None, ())
 
 
 def _make_empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Returns the plan of a request without files. Raises as `resolve_merge`."""
+    """Return the plan of a request without files. Raises as `resolve_merge`."""
     return ScanPlan(
         table=metadata.where,
         schema=request.read_schema,
@@ -128,14 +128,14 @@ def _make_empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
 
 
 def resolve_merge(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
-    """Returns how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
+    """Return how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
     check_blobs(request.schema, metadata.where)
     spec = request.merge or describe_merge(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
 
 
 def check_blobs(schema: TableSchema, where: str) -> None:
-    """Raises `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
+    """Raise `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
     blobs = [field.name for field in schema.fields if has_type(field.type, BlobType)] if schema.primary_keys else []
     if blobs:
         raise Unsupported(
@@ -174,7 +174,7 @@ def read_visible_entries(
     columns: Collection[str] | None = None,
     outlines: Outlines | None = None,
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors.
+    """Return the live entries of matching partitions that batch reads may see, and their deletion vectors.
 
     The entries have at least these `columns`; without them, all. Those that come by `outlines` have `NEEDED` ones.
     """
@@ -204,7 +204,7 @@ def read_visible_entries(
 def _prune_by_key(
     metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]
 ) -> pl.DataFrame:
-    """Returns files whose bucket and key statistics may match: all versions of a key share its key columns."""
+    """Return files whose bucket and key statistics may match: all versions of a key share its key columns."""
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
     kept = frame.filter(mask_by_bucket(request.schema, request.options, request.filter.predicate, frame))
@@ -223,7 +223,7 @@ def _prune_raw(
     sectioned: Sectioned,
     steps: list[PruneStep],
 ) -> pl.DataFrame:
-    """Drops files without a matching row from raw sections; in a merge such a file may hide another file's row."""
+    """Drop files without a matching row from raw sections; in a merge such a file may hide another file's row."""
     frame, kinds = sectioned.frame, sectioned.kinds
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
@@ -289,7 +289,7 @@ def _build_files(
 
 
 def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
-    """Returns the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
+    """Return the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
     if not schema.primary_keys:
         return schema.fields
     return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)
@@ -304,7 +304,7 @@ ORC_ROW = "_ROW"
 
 
 def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
-    """Returns whether dates of ORC files may be read, and nothing tells of them: statistics were not asked for."""
+    """Return whether dates of ORC files may be read, and nothing tells of them: statistics were not asked for."""
     told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
     if told or not any(isinstance(field.type, DateType) for field in schema.fields):
         return False
@@ -312,7 +312,7 @@ def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
 
 
 def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
-    """Adds `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
+    """Add `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
 
     Where no file has any, or the statistics are not there, the entries stay as they are.
     """
@@ -346,7 +346,7 @@ MATCHES = (BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH)
 
 
 def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
-    """Decodes manifests of a list for a plan of `request`: the entries of matching partitions have what it needs.
+    """Decode manifests of a list for a plan of `request`: the entries of matching partitions have what it needs.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: a manifest, or a schema, cannot be read.
@@ -356,7 +356,7 @@ def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl
 
 
 def reduce_request(request: ScanRequest) -> ScanRequest:
-    """Returns what a request asks of the entries, and nothing else: what `decode_outlined` has to be sent."""
+    """Return what a request asks of the entries, and nothing else: what `decode_outlined` has to be sent."""
     predicate = request.filter.predicate
     asked = Filter(predicate, (), find_columns(predicate), str(predicate))
     return ScanRequest(request.schema, request.options, None, (), asked)
@@ -385,7 +385,7 @@ def _read_entries(metadata: TableMetadata, manifests: pl.DataFrame, *, outlines:
 
 
 def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> list[pl.Series]:
-    """Returns `MATCHES`, each told of the entries that the one before leaves: a plan asks in the same order."""
+    """Return `MATCHES`, each told of the entries that the one before leaves: a plan asks in the same order."""
     schema, options, predicate = request.schema, request.options, request.filter.predicate
     tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
         lambda rest: mask_by_bucket(schema, options, predicate, rest),

@@ -93,7 +93,7 @@ NEVER = Or(())
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """Returns the predicate that is true exactly where this one is false (unknown stays unknown)."""
+    """Return the predicate that is true exactly where this one is false (unknown stays unknown)."""
     if isinstance(predicate, Leaf):
         return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
     flipped = tuple(negate(child) for child in predicate.children)
@@ -101,20 +101,20 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def combine_predicates(*predicates: Predicate) -> Predicate:
-    """Returns the AND of all predicates, flattened: nested ANDs become one."""
+    """Return the AND of all predicates, flattened: nested ANDs become one."""
     parts = tuple(part for predicate in predicates for part in split_conjuncts(predicate))
     return parts[0] if len(parts) == 1 else And(parts)
 
 
 def split_conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Returns the conjuncts, which must all be true."""
+    """Return the conjuncts, which must all be true."""
     if isinstance(predicate, And):
         return tuple(part for child in predicate.children for part in split_conjuncts(child))
     return (predicate,)
 
 
 def iterate_leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Yields every comparison of the tree, left to right."""
+    """Yield every comparison of the tree, left to right."""
     if isinstance(predicate, Leaf):
         yield predicate
     else:
@@ -123,7 +123,7 @@ def iterate_leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def find_columns(predicate: Predicate) -> frozenset[str]:
-    """Returns the columns that the predicate reads."""
+    """Return the columns that the predicate reads."""
     return frozenset(leaf.column for leaf in iterate_leaves(predicate))
 
 
@@ -145,7 +145,7 @@ INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 1
 
 
 def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
-    """Translates a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
+    """Translate a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
 
     Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS where nothing
     can be said. A comparison is
@@ -202,7 +202,7 @@ def _translate_leaf(part: Leaf, written: t.DataField | None, field: t.DataField)
 
 
 def _evaluate_on_nulls(part: Leaf) -> Predicate:
-    """Evaluates a comparison on a column that is all null; NOT IN () is left open, engines differ."""
+    """Evaluate a comparison on a column that is all null; NOT IN () is left open, engines differ."""
     undecided = part.op is Op.NOT_IN and not part.literals
     return ALWAYS if part.op is Op.IS_NULL or undecided else NEVER
 

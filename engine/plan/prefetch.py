@@ -36,7 +36,7 @@ AtFirst: TypeAlias = Callable[[TableMetadata], object]
 
 
 def forget_prefetched() -> None:
-    """Drops where searches begin, and what was begun."""
+    """Drop where searches begin, and what was begun."""
     newest.forget_searches()
     _PENDING.clear()
 
@@ -44,7 +44,7 @@ def forget_prefetched() -> None:
 def load_newest_schema(
     metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
 ) -> tuple[TableSchema, Snapshot | None]:
-    """Returns the newest schema, and far away the newest snapshot, too, where it was found at the same time.
+    """Return the newest schema, and far away the newest snapshot, too, where it was found at the same time.
 
     Raises: as `TableMetadata.latest_schema`. An error about the snapshot is left to those who need it.
     """
@@ -63,7 +63,7 @@ def load_newest_schema(
 def load_newest_state(
     metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
 ) -> tuple[TableSchema, Snapshot | None]:
-    """Returns the newest schema and snapshot; far away, they are asked for at once."""
+    """Return the newest schema and snapshot; far away, they are asked for at once."""
     if metadata.store.is_local:
         return metadata.latest_schema(), metadata.latest_snapshot()
     looking = start_request(metadata.store, metadata.latest_snapshot)
@@ -76,7 +76,7 @@ def load_newest_state(
 def _begin_reading(
     metadata: TableMetadata, beforehand: Beforehand | None, at_first: AtFirst | None
 ) -> Callable[[], None]:
-    """Begins to do what can be done before the newest snapshot is certain; returns what waits for it."""
+    """Begin to do what can be done before the newest snapshot is certain; return what waits for it."""
     key = metadata.store.url(metadata.paths.snapshot_dir)
     known = newest.get_last_seen(metadata)
     if known is None:
@@ -110,7 +110,7 @@ MAX_NEWEST_FILES, MAX_NEWEST_MILLIS = 6, 3000
 
 
 def read_manifests_ahead(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Reads the lists of a snapshot, its index manifest, and its manifests if they are few.
+    """Read the lists of a snapshot, its index manifest, and its manifests if they are few.
 
     Raises: as `list_manifests`, `read_index_entries` and `read_manifest_entries`.
     """
@@ -122,7 +122,7 @@ def read_manifests_ahead(metadata: TableMetadata, snapshot: Snapshot) -> None:
 
 
 def read_latest_files_ahead(metadata: TableMetadata) -> None:
-    """Reads the files of the manifest folder that were written last: lists of the newest snapshot, probably.
+    """Read the files of the manifest folder that were written last: lists of the newest snapshot, probably.
 
     A folder of more files than one page of a listing has is left alone.
     """

@@ -65,7 +65,7 @@ SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFra
 
 
 def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
-    """Projects `predicate` on the columns `kept`: every row that satisfies it satisfies the result too."""
+    """Project `predicate` on the columns `kept`: every row that satisfies it satisfies the result too."""
     if isinstance(predicate, Leaf):
         return predicate if predicate.column in kept else ALWAYS
     parts = tuple(project_predicate(child, kept) for child in predicate.children)
@@ -77,7 +77,7 @@ def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
 def mask_by_bucket(
     schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
-    """Masks entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
+    """Mask entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
     if BUCKET_MATCHES in entries.columns:
         return entries[BUCKET_MATCHES]
     everything = pl.repeat(True, entries.height, eager=True)
@@ -103,7 +103,7 @@ def mask_by_bucket(
 
 
 def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
-    """Returns the possible values of each key, None when one is not pinned or there are too many combinations."""
+    """Return the possible values of each key, None when one is not pinned or there are too many combinations."""
     pinned = {
         part.column: part.literals
         for part in split_conjuncts(predicate)
@@ -118,7 +118,7 @@ def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple
 
 
 def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
-    """Masks entries whose key statistics may match; sound for files that merge, since versions share their key."""
+    """Mask entries whose key statistics may match; sound for files that merge, since versions share their key."""
     if KEYS_MATCH in entries.columns:
         return entries[KEYS_MATCH]
     keys = schema.trimmed_primary_keys
@@ -142,7 +142,7 @@ def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predica
 def mask_by_value(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Masks entries whose value statistics may match; only for files that nothing is merged with."""
+    """Mask entries whose value statistics may match; only for files that nothing is merged with."""
     del options
     if VALUES_MATCH in entries.columns:
         return entries[VALUES_MATCH]
@@ -152,7 +152,7 @@ def mask_by_value(
 def mask_by_index(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Masks entries whose file index may match; returns None when there is no index to ask."""
+    """Mask entries whose file index may match; return None when there is no index to ask."""
     embedded = entries["_EMBEDDED_FILE_INDEX"].is_not_null()
     beside = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any().fill_null(False)
     if not options.file_index_enabled or not (embedded | beside).any():
@@ -165,7 +165,7 @@ def mask_by_index(
 def _run_by_schema(
     metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test: SchemaTest
 ) -> pl.Series:
-    """Runs `test` on the files of each schema, with the filter in the columns of those files."""
+    """Run `test` on the files of each schema, with the filter in the columns of those files."""
     rows = entries.with_row_index(ROW)
     parts = []
     for (schema_id,), group in rows.group_by(["_SCHEMA_ID"], maintain_order=True):
@@ -202,7 +202,7 @@ def _mask_indexes(
 def load_file_index(
     metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
 ) -> FileIndex | None:
-    """Returns the index of the data file at `path`, embedded in its entry or one of its extra files; None without one.
+    """Return the index of the data file at `path`, embedded in its entry or one of its extra files; None without one.
 
     Raises:
         CorruptFile, Unsupported, FileMissing, UnsafePath.
@@ -219,7 +219,7 @@ def load_file_index(
 
 
 def _evaluate_index(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
-    """Returns the rows that may match: of an AND those of all parts, of an OR those of any part."""
+    """Return the rows that may match: of an AND those of all parts, of an OR those of any part."""
     from morrow.engine.format.file_index import ALL, NONE
 
     if isinstance(predicate, Leaf):
@@ -248,7 +248,7 @@ class StatsFrame(msgspec.Struct, frozen=True, eq=False):
     _known: dict[str, _Bounds | None] = msgspec.field(default_factory=dict)
 
     def bounds(self, name: str) -> _Bounds | None:
-        """Returns the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""
+        """Return the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""
         if name not in self._known:
             self._known[name] = _make_bounds(self.columns[name])
         return self._known[name]
@@ -260,7 +260,7 @@ class StatsFrame(msgspec.Struct, frozen=True, eq=False):
 def read_value_stats(
     entries: pl.DataFrame, types: Mapping[str, DataType], wanted: Sequence[str], *, where: str
 ) -> StatsFrame:
-    """Returns the statistics of the `wanted` columns of entries that were written with one schema, of these `types`."""
+    """Return the statistics of the `wanted` columns of entries that were written with one schema, of these `types`."""
     stats = entries["_VALUE_STATS"].struct
     found = decode_column_stats(
         stats.field("_MIN_VALUES"),
@@ -275,7 +275,7 @@ def read_value_stats(
 
 
 def mask_by_stats(predicate: Predicate, stats: StatsFrame) -> Mask:
-    """Returns True for each file that may hold a row for which `predicate` is true; a False is proven.
+    """Return True for each file that may hold a row for which `predicate` is true; a False is proven.
 
     The result has one bool per file. Literals must be of their column's type, bounds of its Polars dtype.
     """
@@ -333,21 +333,21 @@ def _make_bounds(column: ColumnStats) -> _Bounds | None:
 
 
 def _to_sure_mask(condition: pl.Series) -> Mask:
-    """Returns where the condition is true: null (unknown) counts as false."""
+    """Return where the condition is true: null (unknown) counts as false."""
     known = condition.fill_null(False) if condition.null_count() else condition
     sure: Mask = known.to_numpy().astype(np.bool_, copy=False)
     return sure
 
 
 def _to_typed(value: Value, like: pl.Series) -> pl.Series:
-    """Returns the literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
+    """Return the literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
     if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime lacks: by their count
         return pl.Series([int(value.astype("datetime64[ns]").astype(np.int64))], dtype=pl.Int64).cast(like.dtype)
     return pl.Series([value], dtype=like.dtype)
 
 
 def _to_series(values: Sequence[Value], like: pl.Series) -> pl.Series:
-    """Returns literals as values of the bounds' dtype."""
+    """Return literals as values of the bounds' dtype."""
     if any(isinstance(value, np.datetime64) for value in values):
         return pl.concat([_to_typed(value, like) for value in values])
     return pl.Series(values, dtype=like.dtype)
@@ -362,7 +362,7 @@ def _exclude_nothing(bounds: _Bounds) -> Mask:
 
 
 def _is_outside(bounds: _Bounds, value: Value) -> Mask:
-    """Returns where no value of the file equals this one."""
+    """Return where no value of the file equals this one."""
     if _is_nan(value):
         return _exclude_nothing(bounds)
     return _to_sure_mask(bounds.lower > _to_typed(value, bounds.lower)) | _to_sure_mask(
@@ -371,7 +371,7 @@ def _is_outside(bounds: _Bounds, value: Value) -> Mask:
 
 
 def _is_only(bounds: _Bounds, value: Value) -> Mask:
-    """Returns where every non-null value of the file equals this one: the bounds meet, so neither was cut."""
+    """Return where every non-null value of the file equals this one: the bounds meet, so neither was cut."""
     if bounds.floats:
         return _exclude_nothing(bounds)
     return _to_sure_mask(bounds.lower == _to_typed(value, bounds.lower)) & _to_sure_mask(
@@ -397,7 +397,7 @@ def _exclude_greater(bounds: _Bounds, literals: tuple[Value, ...], *, or_equal: 
 
 
 def _exclude_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """Evaluates IN: no literal lies within the bounds. One binary search per file, however long the list."""
+    """Evaluate IN: no literal lies within the bounds. One binary search per file, however long the list."""
     if any(map(_is_nan, literals)):
         return _exclude_nothing(bounds)
     values = _to_series(literals, bounds.lower).unique().sort() if literals else bounds.lower.clear()
@@ -411,7 +411,7 @@ def _exclude_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _exclude_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """Evaluates NOT IN: the file holds one value, which is in the list. One pass over the list serves all files."""
+    """Evaluate NOT IN: the file holds one value, which is in the list. One pass over the list serves all files."""
     if bounds.floats or not literals:
         return _exclude_nothing(bounds)
     excluded = _to_sure_mask(bounds.lower == bounds.upper)
@@ -422,7 +422,7 @@ def _exclude_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _exclude_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """Evaluates STARTS WITH p: strings from p up to, not including, the successor of p."""
+    """Evaluate STARTS WITH p: strings from p up to, not including, the successor of p."""
     prefix = str(literals[0])
     excluded = _to_sure_mask(bounds.upper < _to_typed(prefix, bounds.upper))
     successor = _find_successor(prefix)
@@ -432,13 +432,13 @@ def _exclude_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _exclude_other_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """Evaluates NOT STARTS WITH p: all strings lie between two that start with p."""
+    """Evaluate NOT STARTS WITH p: all strings lie between two that start with p."""
     prefix = str(literals[0])
     return _to_sure_mask(bounds.lower.str.starts_with(prefix)) & _to_sure_mask(bounds.upper.str.starts_with(prefix))
 
 
 def _find_successor(prefix: str) -> str | None:
-    """Returns the least string above all that start with `prefix`; None when there is none."""
+    """Return the least string above all that start with `prefix`; None when there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
         following = SURROGATES.stop if following in SURROGATES else following

@@ -24,7 +24,7 @@ KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_i
 
 @contextmanager
 def guard_read(plan: ScanPlan, store: FileStore) -> Iterator[None]:
-    """Guards code that reads the files of `plan` and of its fallback.
+    """Guard code that reads the files of `plan` and of its fallback.
 
     Raises:
         SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files any more.
@@ -44,7 +44,7 @@ def guard_read(plan: ScanPlan, store: FileStore) -> Iterator[None]:
 
 @contextmanager
 def guard_planning(metadata: TableMetadata, snapshot: Snapshot | None, *, of_changes: bool = False) -> Iterator[None]:
-    """Guards code that reads the manifests of `snapshot`. Raises as `guard_read`."""
+    """Guard code that reads the manifests of `snapshot`. Raises as `guard_read`."""
     check_process()
     try:
         yield
@@ -77,18 +77,18 @@ def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def _has_tag(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Returns whether a tag keeps the snapshot: tags keep its rows, but not its changelog."""
+    """Return whether a tag keeps the snapshot: tags keep its rows, but not its changelog."""
     return any(is_same_commit(tag.snapshot, snapshot) for tag in metadata.tags())
 
 
 def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Returns whether a changelog keeps the snapshot's changes; it may outlive the snapshot, but keeps no rows."""
+    """Return whether a changelog keeps the snapshot's changes; it may outlive the snapshot, but keep no rows."""
     found = metadata.changelog_or_none(snapshot.id)
     return found is not None and is_same_commit(found, snapshot) and snapshot.id in list_living_changelog_ids(metadata)
 
 
 def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
-    """Returns whether both are of one commit: after a rollback, another commit may have the id.
+    """Return whether both are of one commit: after a rollback, another commit may have the id.
 
     Catalogs that keep snapshots may add members to them, or change their time.
     """

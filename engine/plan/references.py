@@ -68,7 +68,7 @@ class ReferencedMetadata:
 
 
 def find_metadata_files(roots: Sequence[Root], *, gone: bool = False) -> ReferencedMetadata:
-    """Returns the files besides data files that roots need.
+    """Return the files besides data files that roots need.
 
     Args:
         gone: the roots are being removed, and some of their files may already be missing.
@@ -104,7 +104,7 @@ def _list_index_files(roots: Sequence[Root], index_manifests: Sequence[str], *, 
 
 
 def get_data_lists(root: Root) -> tuple[Stored, ...]:
-    """Returns the names and sizes of base and delta list, if the root needs them."""
+    """Return the names and sizes of base and delta list, if the root needs them."""
     snapshot = root.snapshot
     base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
     return (base, get_delta_list(root)) if root.keeps_data else ()
@@ -115,7 +115,7 @@ def get_delta_list(root: Root) -> Stored:
 
 
 def get_changelog_lists(root: Root) -> tuple[Stored, ...]:
-    """Returns the name and size of the changelog list, if the root has one and needs it."""
+    """Return the name and size of the changelog list, if the root has one and need it."""
     snapshot = root.snapshot
     if root.kind == RootKind.TAG or snapshot.changelog_manifest_list is None:
         return ()
@@ -123,7 +123,7 @@ def get_changelog_lists(root: Root) -> tuple[Stored, ...]:
 
 
 def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = False) -> dict[Stored, pl.DataFrame]:
-    """Returns the manifests of each list, by its name and size; missing lists are left out if the roots are `gone`."""
+    """Return the manifests of each list, by its name and size; missing lists are left out if the roots are `gone`."""
     stored = dict.fromkeys(lists)
     if not stored:
         return {}
@@ -136,7 +136,7 @@ def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = F
 def read_file_names(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """Returns `list_file_names` of the entries of each manifest frame, in order; None where a manifest is missing,
+    """Return `list_file_names` of the entries of each manifest frame, in order; None where a manifest is missing,
     when `gone`.
 
     Some manifests of a root are missing when their removal was interrupted. The others are then incomplete (they may
@@ -148,7 +148,7 @@ def read_file_names(
 def read_outlines(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """Returns the entries of each frame of manifests, columns `OUTLINE_COLUMNS`; all manifests are read together."""
+    """Return the entries of each frame of manifests, columns `OUTLINE_COLUMNS`; all manifests are read together."""
     if not manifests:
         return []
     metadata = roots[0].metadata
@@ -167,7 +167,7 @@ def read_outlines(
 
 
 def read_changed_entries(roots: Sequence[Root]) -> list[pl.DataFrame | None]:
-    """Returns the entries that each snapshot added to its predecessor's; None where a list or manifest is gone."""
+    """Return the entries that each snapshot added to its predecessor's; None where a list or manifest is gone."""
     frames = read_lists(roots, map(get_delta_list, roots), gone=True)
     listed = [frames.get(get_delta_list(root)) for root in roots]
     entries = iter(read_outlines(roots, [frame for frame in listed if frame is not None], gone=True))
@@ -175,12 +175,12 @@ def read_changed_entries(roots: Sequence[Root]) -> list[pl.DataFrame | None]:
 
 
 def make_empty_names() -> pl.DataFrame:
-    """Returns the result of `list_file_names` for no entries."""
+    """Return the result of `list_file_names` for no entries."""
     return pl.DataFrame(schema=_ENTRIES)
 
 
 def list_file_names(entries: pl.DataFrame) -> pl.DataFrame:
-    """Returns the names of the files of entries and of their extra files, one row each, with the kind of the entry."""
+    """Return the names of the files of entries and of their extra files, one row each, with the kind of the entry."""
     files = entries.select(*_ENTRIES)
     beside = entries.filter(pl.col("_EXTRA_FILES").list.len() > 0)
     if not beside.height:
@@ -189,7 +189,7 @@ def list_file_names(entries: pl.DataFrame) -> pl.DataFrame:
 
 
 def list_extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-    """Returns the extra files of entries, one row each, with these columns of them, the external path among them."""
+    """Return the extra files of entries, one row each, with these columns of them, the external path among them."""
     columns, folder = [*columns], pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
     return (
         entries.select(*(name for name in columns if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
@@ -200,7 +200,7 @@ def list_extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFr
 
 
 def list_changelog_files(roots: Sequence[Root], *, gone: bool = False) -> pl.DataFrame:
-    """Returns `KEY` and external path of the changelog files that roots added, their extra files included."""
+    """Return `KEY` and external path of the changelog files that roots added, their extra files included."""
     frames = read_lists(roots, [stored for root in roots for stored in get_changelog_lists(root)], gone=gone)
     none = make_empty_names()
     parts = read_file_names(roots, [*frames.values()], gone=gone) if frames else []
@@ -236,13 +236,13 @@ class _Among:
         return listed.filter(mask_manifests(listed, self.schema, self.predicate, self.where))
 
     def entries(self, entries: pl.DataFrame) -> pl.DataFrame:
-        """Returns the entries of the files, and all with extra files: these may be in question too."""
+        """Return the entries of the files, and all with extra files: these may be in question too."""
         named = entries["_FILE_NAME"].is_in(self.files["_FILE_NAME"].implode())
         return entries.filter(named | (entries["_EXTRA_FILES"].list.len() > 0))
 
 
 def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Returns `KEY` of the data files that roots need, their extra files included, changelog files excluded.
+    """Return `KEY` of the data files that roots need, their extra files included, changelog files excluded.
 
     Args:
         among: the files in question, with the columns `KEY`; others are not considered. None: all files.
@@ -261,12 +261,12 @@ def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) ->
 
 
 def _deduplicate_roots(roots: Iterable[Root]) -> list[Root]:
-    """Returns one root per state and set of needed lists."""
+    """Return one root per state and set of needed lists."""
     return list({(root.kind == RootKind.CHANGELOG, root.snapshot.delta_manifest_list): root for root in roots}.values())
 
 
 def _find_delta_roots(roots: Sequence[Root]) -> list[Root]:
-    """Returns the roots of which only the delta counts: changelogs, and snapshots whose predecessor is a root too."""
+    """Return the roots of which only the delta counts: changelogs, and snapshots whose predecessor is a root too."""
     ids = {(root.metadata.branch, root.id) for root in roots if root.kind == RootKind.SNAPSHOT}
     return [
         root
@@ -277,7 +277,7 @@ def _find_delta_roots(roots: Sequence[Root]) -> list[Root]:
 
 
 def _list_delta_names(roots: Sequence[Root], among: _Among | None) -> pl.DataFrame:
-    """Returns files that snapshots added, and those that writers added or removed in changelogs without own files."""
+    """Return files that snapshots added, and those that writers added or removed in changelogs without own files."""
     frames = read_lists(roots, map(get_delta_list, roots))
     listed = [frames[get_delta_list(root)] for root in roots]
     parts = read_file_names(roots, [frame if among is None else among.manifests(frame) for frame in listed])
@@ -291,7 +291,7 @@ def _select_needed(root: Root) -> pl.Expr:
 
 
 def list_names_of_removed(root: Root) -> pl.DataFrame:
-    """Returns `list_file_names` of the live files of a removed root; none when some of its manifests are already
+    """Return `list_file_names` of the live files of a removed root; none when some of its manifests are already
     missing.
     """
     lists = set(get_data_lists(root))
@@ -303,7 +303,7 @@ def list_names_of_removed(root: Root) -> pl.DataFrame:
 
 
 def _list_all_names(root: Root, among: _Among | None) -> pl.DataFrame:
-    """Returns `list_file_names` of the live files of a root."""
+    """Return `list_file_names` of the live files of a root."""
     frames = read_lists([root], get_data_lists(root))
     listed = pl.concat([frames[stored] for stored in get_data_lists(root)])
     listed = listed if among is None else among.manifests(listed)
@@ -314,7 +314,7 @@ def _list_all_names(root: Root, among: _Among | None) -> pl.DataFrame:
 
 
 def _match_partitions(partitions: pl.Series, schema: TableSchema, where: str) -> Predicate:
-    """Matches these partitions, and others that have each value from one of them."""
+    """Match these partitions, and others that have each value from one of them."""
     if not schema.partition_keys or len(partitions) > MAX_FILTERED_PARTITIONS:
         return ALWAYS
     columns = decode_columns(partitions, [schema.by_name[name].type for name in schema.partition_keys], where=where)
@@ -360,7 +360,7 @@ class StateWalk:
     _seen: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     def unseen(self, metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema) -> pl.DataFrame:
-        """Returns the entries of live files that no snapshot asked for before has by that name, columns `KEPT`.
+        """Return the entries of live files that no snapshot asked for before has by that name, columns `KEPT`.
 
         Raises:
             CorruptFile, FileMissing: as `read_live_entries`.
@@ -393,7 +393,7 @@ class StateWalk:
         return found
 
     def _of(self, metadata: TableMetadata, snapshot: Snapshot) -> list[_Manifest] | None:
-        """Returns the manifests of a snapshot; None where one does not hold what its list says."""
+        """Return the manifests of a snapshot; None where one does not hold what its list says."""
         listed = list_manifests(metadata, snapshot)
         columns = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
         rows = list(zip(*(listed[name].to_list() for name in columns)))
@@ -429,7 +429,7 @@ class StateWalk:
 
 
 def _find_live(manifests: Sequence[_Manifest], snapshot: Snapshot, arity: int) -> list[npt.NDArray[np.bool_]] | None:
-    """Returns which entries of each manifest are live files; None where they contradict each other or the snapshot."""
+    """Return which entries of each manifest are live files; None where they contradict each other or the snapshot."""
     if any(each.arities - {arity} for each in manifests):
         return None
     if snapshot.total_record_count not in (None, sum(each.rows for each in manifests)):
@@ -452,7 +452,7 @@ def _find_live(manifests: Sequence[_Manifest], snapshot: Snapshot, arity: int) -
 
 
 def read_states_ahead(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> None:
-    """Reads lists and index manifests of snapshots together; what is wrong with one is told to who asks for it."""
+    """Read lists and index manifests of snapshots together; what is wrong with one is told to who asks for it."""
     lists = [
         (metadata.paths.manifest(name), size)
         for each in snapshots

@@ -59,7 +59,7 @@ class Root:
         return self.kind != RootKind.CHANGELOG or (self.with_data and self.snapshot.changelog_manifest_list is None)
 
     def is_same_state(self, other: Snapshot) -> bool:
-        """Returns whether these are one state, and not two that merely share an id."""
+        """Return whether these are one state, and not two that merely share an id."""
         return (self.id, self.snapshot.delta_manifest_list) == (other.id, other.delta_manifest_list)
 
 
@@ -74,12 +74,12 @@ class Line:
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> Line:
-        """Lists the roots of a branch now. A listed snapshot that is removed before it is read may have got a tag."""
+        """List the roots of a branch now. A listed snapshot that is removed before it is read may have got a tag."""
         ids = tuple(metadata.living_snapshot_ids())
         return cls(metadata, ids, tuple(metadata.tags()), tuple(list_living_changelog_ids(metadata)))
 
     def snapshots(self, ids: Iterable[int]) -> Iterator[Root]:
-        """Yields the snapshots that still exist."""
+        """Yield the snapshots that still exist."""
         for found in self.metadata.each_snapshot([*ids]):
             if found is not None:
                 yield Root(self.metadata, RootKind.SNAPSHOT, found)
@@ -88,25 +88,25 @@ class Line:
         return (Root(self.metadata, RootKind.TAG, tag.snapshot, tag.name) for tag in self.tags)
 
     def changelogs(self, ids: Iterable[int]) -> Iterator[Root]:
-        """Yields the changelogs that still exist."""
+        """Yield the changelogs that still exist."""
         for found in read_changelogs(self.metadata, [*ids]):
             if found is not None:
                 with_data = found.changelog_manifest_list is None and self._has_delta(found)
                 yield Root(self.metadata, RootKind.CHANGELOG, found, with_data=with_data)
 
     def _has_delta(self, changelog: Snapshot) -> bool:
-        """Returns False for the changes of a compaction, in a table that writes changelog files: nobody reads them."""
+        """Return False for the changes of a compaction, in a table that writes changelog files: nobody reads them."""
         return self.metadata.store.exists(self.metadata.paths.manifest(changelog.delta_manifest_list))
 
     def roots(self) -> Iterator[Root]:
-        """Yields all roots."""
+        """Yield all roots."""
         yield from self.tag_roots()
         yield from self.snapshots(self.snapshot_ids)
         yield from self.changelogs(self.changelog_ids)
 
 
 def list_lines(metadata: TableMetadata) -> list[Line]:
-    """Returns the lines of main and all branches of a table, whatever the branch of `metadata`."""
+    """Return the lines of main and all branches of a table, whatever the branch of `metadata`."""
     main = metadata.at_branch(MAIN_BRANCH)
     branches = (main.at_branch(name) for name in main.branch_names())
     return [Line.of(main), *map(Line.of, branches)]
@@ -128,7 +128,7 @@ class Span:
 
 
 def find_holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root]:
-    """Returns the snapshots and tags of `lines` that may need files of the `gone` roots, which are of one branch.
+    """Return the snapshots and tags of `lines` that may need files of the `gone` roots, which are of one branch.
 
     Raises:
         SnapshotExpired: one of them has been removed meanwhile; find the lines anew.
@@ -152,7 +152,7 @@ def _is_mergeable(line: Line) -> bool:
 
 
 def _find_parting(gone: Sequence[Root], line: Line) -> tuple[int, int]:
-    """Returns the last id at which the gone roots and a line share their state, and the first at which they differ."""
+    """Return the last id at which the gone roots and a line share their state, and the first at which they differ."""
     states: dict[int, list[Snapshot]] = {}
     for tag in line.tags:
         states.setdefault(tag.snapshot.id, []).append(tag.snapshot)
@@ -174,7 +174,7 @@ def _has_id(ids: Sequence[int], wanted: int) -> bool:
 
 
 def find_roots_around(line: Line, spans: Iterable[Span]) -> list[Root]:
-    """Returns the snapshots and tags of a line in these spans of ids, and the nearest ones before and after each.
+    """Return the snapshots and tags of a line in these spans of ids, and the nearest ones before and after each.
 
     Raises:
         SnapshotExpired: a snapshot of the line has been removed.
@@ -191,7 +191,7 @@ def find_roots_around(line: Line, spans: Iterable[Span]) -> list[Root]:
 
 
 def _find_ids_around(ids: Sequence[int], span: Span) -> Iterator[int]:
-    """Yields the ids in a span, and for each end that is not among them the nearest id outside."""
+    """Yield the ids in a span, and for each end that is not among them the nearest id outside."""
     start, end = bisect_left(ids, span.low), bisect_left(ids, span.high + 1)
     inside = ids[start:end]
     yield from inside
@@ -202,12 +202,12 @@ def _find_ids_around(ids: Sequence[int], span: Span) -> Iterator[int]:
 
 
 def find_delta_changelogs(line: Line) -> list[Root]:
-    """Returns the changelogs of a line that have no files of their own, and need the files of their snapshots."""
+    """Return the changelogs of a line that have no files of their own, and need the files of their snapshots."""
     return [root for root in line.changelogs(line.changelog_ids) if root.keeps_data]
 
 
 def group_by_branch(roots: Iterable[Root]) -> list[list[Root]]:
-    """Groups roots by branch, each in the order of their ids."""
+    """Group roots by branch, each in the order of their ids."""
     found: dict[str, list[Root]] = {}
     for root in sorted(roots, key=lambda root: (root.id, root.kind != RootKind.SNAPSHOT)):
         found.setdefault(root.metadata.branch, []).append(root)

@@ -187,7 +187,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
         return hash((self.table, self.columns, self.filter, self.sections, self.snapshot, self.limit))
 
     def __repr__(self) -> str:
-        """Returns a few lines; `Scan.explain` tells the whole plan."""
+        """Return a few lines; `Scan.explain` tells the whole plan."""
         snapshot = "none" if self.snapshot is None else self.snapshot.id
         columns = ", ".join([*self.columns[:MAX_SHOWN_COLUMNS], *(["..."] if self.columns[MAX_SHOWN_COLUMNS:] else [])])
         lines = [
@@ -209,7 +209,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
         return (self,) if self.fallback is None else (self, *self.fallback.parts)
 
     def with_columns(self, columns: tuple[str, ...]) -> ScanPlan:
-        """Returns the plan of the same rows with other output columns: sections and pruning stay as they are."""
+        """Return the plan of the same rows with other output columns: sections and pruning stay as they are."""
         fallback = None if self.fallback is None else self.fallback.with_columns(columns)
         return replace(self, columns=columns, fallback=fallback)
 
@@ -285,7 +285,7 @@ class PackedFiles(ManyFiles):
 
     @classmethod
     def of(cls, described: pl.DataFrame, deletions: Mapping[int, DeletionRef]) -> PackedFiles:
-        """Packs files: columns in the order of `DataFile`, lists for its tuples; `deletions` by the number of a row."""
+        """Pack files: columns in the order of `DataFile`, lists for its tuples; `deletions` by the number of a row."""
         return cls([_pack_column(each) for each in described.get_columns()], deletions, 0, described.height)
 
     def __len__(self) -> int:
@@ -370,7 +370,7 @@ MAX_EXPLAINED_COLUMNS = 40
 
 
 def explain_plan(plan: ScanPlan) -> str:
-    """Formats the plan, one fact a line."""
+    """Format the plan, one fact a line."""
     return "\n".join(line for part in plan.parts for line in _format_lines(part))
 
 

@@ -41,7 +41,7 @@ class Sectioned(msgspec.Struct, frozen=True):
 def divide_entries(
     metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, frame: pl.DataFrame
 ) -> Sectioned:
-    """Divides visible entries into sections."""
+    """Divide visible entries into sections."""
     if spec is None and request.options.data_evolution and frame.height:
         return _make_stitch_sections(frame)
     if spec is None or spec.hides_level_zero or not frame.height:
@@ -50,14 +50,14 @@ def divide_entries(
 
 
 def _make_raw_sections(frame: pl.DataFrame) -> Sectioned:
-    """Makes one RAW section per bucket."""
+    """Make one RAW section per bucket."""
     groups = number_buckets(frame)
     order = np.argsort(groups, kind="stable")
     return Sectioned(_order_frame(frame, order, groups, groups[order]))
 
 
 def _make_stitch_sections(frame: pl.DataFrame) -> Sectioned:
-    """Makes one STITCH section of files that share row ids: they hold different columns of the same rows."""
+    """Make one STITCH section of files that share row ids: they hold different columns of the same rows."""
     groups = number_buckets(frame)
     first = frame["_FIRST_ROW_ID"].fill_null(-1).to_numpy()
     last = first + np.maximum(frame["_ROW_COUNT"].to_numpy(), 1) - 1
@@ -68,7 +68,7 @@ def _make_stitch_sections(frame: pl.DataFrame) -> Sectioned:
 
 
 def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sectioned:
-    """Makes one MERGE section of files whose keys overlap, and one RAW section of all others of a bucket."""
+    """Make one MERGE section of files whose keys overlap, and one RAW section of all others of a bucket."""
     groups = number_buckets(frame)
     keys = _decode_key_bounds(metadata, schema, frame)
     low, high = rank_keys(keys).reshape(2, -1)
@@ -86,7 +86,7 @@ def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl
 def _order_frame(
     frame: pl.DataFrame, order: npt.NDArray[np.intp], groups: npt.NDArray[np.int64], sections: npt.NDArray[np.int64]
 ) -> pl.DataFrame:
-    """Returns `frame` in this order; `groups` belong to its rows before ordering, `sections` to the ordered rows."""
+    """Return `frame` in this order; `groups` belong to its rows before ordering, `sections` to the ordered rows."""
     moved = (order[1:] < order[:-1]).any()
     return (frame[make_series(order)] if moved else frame).hstack(
         [make_series(groups[order]).alias(BUCKET_NUMBER), make_series(sections).alias(SECTION)]
@@ -104,7 +104,7 @@ def _find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def _decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
-    """Returns the key columns, each with the minima of all files followed by the maxima."""
+    """Return the key columns, each with the minima of all files followed by the maxima."""
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
     for schema_id in find_schema_ids(frame):
         written = metadata.schema(schema_id)
@@ -122,7 +122,7 @@ def _find_section_bounds(
     high: npt.NDArray[np.int64],
     sections: npt.NDArray[np.int64],
 ) -> Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]]:
-    """Returns the least and greatest key of each MERGE section; `files` are in sections, ordered by least key."""
+    """Return the least and greatest key of each MERGE section; `files` are in sections, ordered by least key."""
     if not len(files):
         return {}
     numbers, first = np.unique(sections, return_index=True)
@@ -134,7 +134,7 @@ def _find_section_bounds(
 
 
 def group_by_section(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[int], list[int]]:
-    """Returns entries section by section, as these first appear; the numbers of sections, and where each begins.
+    """Return entries section by section, as these first appear; the numbers of sections, and where each begins.
 
     The last of these is where none begins any more. Entries of a section keep their order.
     """
@@ -153,7 +153,7 @@ def group_by_section(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[int], list
 def number_sections(
     groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Returns the section of each file, ascending from 0.
+    """Return the section of each file, ascending from 0.
 
     Args: files sorted by group (bucket) and then by `low`; `low` and `high` are ranks of the key bounds.
     Two files are in one section when a chain of overlapping ranges (bounds included) joins them.
@@ -169,12 +169,12 @@ def number_sections(
 
 
 def rank_keys(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
-    """Returns the ranks of composite keys, one Series a column, in key order; equal keys have equal ranks."""
+    """Return the ranks of composite keys, one Series a column, in key order; equal keys have equal ranks."""
     return _rank_rows(pl.DataFrame([column.alias(f"k{i}") for i, column in enumerate(bounds)]))
 
 
 def number_buckets(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """Returns a number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
+    """Return a number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
 
     They are taken from the column `BUCKET_NUMBER` where there is one.
     """
@@ -186,7 +186,7 @@ def number_buckets(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _rank_rows(rows: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """Returns the dense rank of each row in the order of its columns, nulls first."""
+    """Return the dense rank of each row in the order of its columns, nulls first."""
     if rows.width == 1 and rows.dtypes[0].is_integer() and not rows.to_series().null_count():
         # Asked for the inverse alone, numpy imports its masked arrays.
         return np.unique(rows.to_series().to_numpy(), return_index=True, return_inverse=True)[2]
@@ -198,7 +198,7 @@ SYSTEM_PREFIX = "_"
 
 
 def check_key_order(entries: pl.DataFrame, reversed_: npt.NDArray[np.bool_], where: str) -> None:
-    """Checks that no least key is above the greatest; `reversed_` marks the entries where it is.
+    """Check that no least key is above the greatest; `reversed_` marks the entries where it is.
 
     Raises:
         CorruptFile: a least key is above the greatest.
@@ -209,7 +209,7 @@ def check_key_order(entries: pl.DataFrame, reversed_: npt.NDArray[np.bool_], whe
 
 
 def check_columns(schemas: Iterable[TableSchema], read: TableSchema, entries: pl.DataFrame, where: str) -> None:
-    """Checks that files hold columns of the schemas they were written with, and that those lead to the schema read.
+    """Check that files hold columns of the schemas they were written with, and that those lead to the schema read.
 
     Args:
         schemas: those of the entries.

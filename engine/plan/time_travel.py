@@ -58,7 +58,7 @@ class Travel(msgspec.Struct, frozen=True):
         return self == Travel(branch=self.branch)
 
     def of_branch(self, metadata: TableMetadata) -> tuple[TableMetadata, Travel]:
-        """Returns the branch of the table, and the travel within it. Raises `BranchNotFound`."""
+        """Return the branch of the table, and the travel within it. Raises `BranchNotFound`."""
         if self.branch is None:
             return metadata, self
         return metadata.on_branch(self.branch), msgspec.structs.replace(self, branch=None)
@@ -81,7 +81,7 @@ class TravelArguments(TypedDict, total=False):
 
 
 def parse_travel(**at: Unpack[TravelArguments]) -> Travel:
-    """Returns the state that the arguments of a scan ask for.
+    """Return the state that the arguments of a scan ask for.
 
     Besides `branch`, at most one of them: `snapshot` is an id, `tag` a name, `timestamp` a time, `watermark` epoch
     milliseconds. `version` is text: the name of a tag, an id, ``snapshot.<id>``, ``watermark-<millis>`` or an ISO time.
@@ -146,12 +146,12 @@ _ARGUMENTS: Mapping[str, Callable[[str, Any], Travel]] = {
 
 
 def _parse_number(text: str) -> int | None:
-    """Parses a count in plain digits; returns None for anything else (``str.isdigit`` takes superscripts too)."""
+    """Parse a count in plain digits; return None for anything else (``str.isdigit`` takes superscripts too)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else None
 
 
 def parse_travel_options(options: Mapping[str, str]) -> Travel:
-    """Returns the state that the ``scan.*`` options stored with a table ask for.
+    """Return the state that the ``scan.*`` options stored with a table ask for.
 
     Raises:
         InvalidArgument: more than one is set, or a value that is not a number where one is needed.
@@ -182,7 +182,7 @@ _OPTIONS: Mapping[str, Callable[[str, str], Travel]] = {
 
 
 def to_millis(value: Time) -> int:
-    """Converts a time to epoch milliseconds: an int is that already; text is ISO 8601; times without a zone are in UTC.
+    """Convert a time to epoch milliseconds: an int is that already; text is ISO 8601; times without a zone are in UTC.
 
     Raises:
         InvalidArgument: text that is no ISO 8601 time.
@@ -207,7 +207,7 @@ def to_millis(value: Time) -> int:
 
 
 def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
-    """Returns the snapshot to read; None when the table has none and no particular one is asked for.
+    """Return the snapshot to read; None when the table has none and no particular one is asked for.
 
     Raises:
         SnapshotNotFound, SnapshotExpired, TagNotFound: the state asked for does not exist.
@@ -226,7 +226,7 @@ def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
 
 
 def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
-    """Resolves a version text as the first of these that applies: the name of a tag (in old tables it may be a number),
+    """Resolve a version text as the first of these that applies: the name of a tag (in old tables it may be a number),
     an id, ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
 
     Raises:
@@ -244,7 +244,7 @@ def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
 
 
 def resolve_version(metadata: TableMetadata, travel: Travel) -> Travel:
-    """Returns the same state, its version text replaced by what that means in the table."""
+    """Return the same state, its version text replaced by what that means in the table."""
     version = travel.version
     if version is None:
         return travel
@@ -254,7 +254,7 @@ def resolve_version(metadata: TableMetadata, travel: Travel) -> Travel:
 
 
 def _parse_version(version: str) -> Travel | None:
-    """Parses a version text that is no tag; None for text that cannot be anything else."""
+    """Parse a version text that is no tag; None for text that cannot be anything else."""
     number = _parse_number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
     if number is not None:
         return Travel(snapshot=number)
@@ -266,7 +266,7 @@ def _parse_version(version: str) -> Travel | None:
 
 
 def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """Returns the snapshot, if expired from the tag that keeps it: it is still whole there."""
+    """Return the snapshot, if expired from the tag that keeps it: it is still whole there."""
     try:
         return metadata.snapshot(snapshot_id)
     except SnapshotNotFound:
@@ -277,7 +277,7 @@ def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot
 
 
 def find_at_time(metadata: TableMetadata, millis: int) -> Snapshot:
-    """Returns the newest snapshot committed at or before `millis`, else the newest such tag.
+    """Return the newest snapshot committed at or before `millis`, else the newest such tag.
 
     Raises:
         SnapshotNotFound: neither a snapshot nor a tag is that old.
@@ -301,7 +301,7 @@ def _format_millis(millis: int) -> str:
 
 
 def find_at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
-    """Returns the oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
+    """Return the oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
 
     Raises:
         SnapshotNotFound: no snapshot has reached it.
@@ -319,7 +319,7 @@ Search: TypeAlias = Callable[[Sequence[int]], Snapshot | None]
 
 
 def find_last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """Returns the newest living snapshot committed at or before epoch milliseconds; None when all are younger."""
+    """Return the newest living snapshot committed at or before epoch milliseconds; None when all are younger."""
 
     def search(ids: Sequence[int]) -> Snapshot | None:
         if not ids or _read_present(metadata, ids[0]).time_millis > millis:
@@ -340,7 +340,7 @@ def find_last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
 
 
 def find_first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | None:
-    """Returns the oldest living snapshot whose watermark reaches `watermark` (epoch milliseconds); None without one.
+    """Return the oldest living snapshot whose watermark reaches `watermark` (epoch milliseconds); None without one.
 
     Snapshots inherit their watermark, so all after the first with a watermark have one; to find that first one, all
     before it are read.
@@ -367,7 +367,7 @@ def find_first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | N
 
 
 def _find_first_marked(metadata: TableMetadata, ids: Sequence[int]) -> tuple[int, Snapshot | None]:
-    """Returns the first snapshot with a watermark, and its index in `ids`."""
+    """Return the first snapshot with a watermark, and its index in `ids`."""
     for at, snapshot in enumerate(metadata.each_snapshot(ids)):
         if snapshot is None:
             raise _Vanished(ids[at])
@@ -377,7 +377,7 @@ def _find_first_marked(metadata: TableMetadata, ids: Sequence[int]) -> tuple[int
 
 
 def _find_last_marked(metadata: TableMetadata, ids: Sequence[int], low: int, at: int) -> tuple[int, Snapshot | None]:
-    """Returns the last snapshot with a watermark from `low` to `at`, and its index in `ids`."""
+    """Return the last snapshot with a watermark from `low` to `at`, and its index in `ids`."""
     for place in range(at, low - 1, -1):
         snapshot = _read_present(metadata, ids[place])
         if snapshot.watermark is not None:
@@ -402,7 +402,7 @@ def _read_present(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
 
 
 def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
-    """Runs `search` on the ids of the living snapshots.
+    """Run `search` on the ids of the living snapshots.
 
     The ids are all numbers from the earliest to the newest, which take two small reads. Only if one of them is missing,
     lost or expired meanwhile, the folder is listed; and again when more has expired.

@@ -59,7 +59,7 @@ The types of a mapping are SQL text, or types of Arrow, Polars or Python.
 
 
 def read_columns(schema: SchemaLike) -> Columns:
-    """Reads a description of columns.
+    """Read a description of columns.
 
     Raises:
         InvalidArgument: not a description of columns, SQL that does not parse, or an Arrow type that no Paimon type
@@ -80,7 +80,7 @@ def read_columns(schema: SchemaLike) -> Columns:
 
 
 def read_type(kind: object, column: str) -> DataType:
-    """Reads one type from SQL, Arrow, Polars, Python or itself; `column` goes into errors. Raises as `read_columns`."""
+    """Read one type from SQL, Arrow, Polars, Python or itself; `column` goes into errors. Raises as `read_columns`."""
     if isinstance(kind, str):
         return parse_type(kind, column)
     if isinstance(kind, DataType):
@@ -96,7 +96,7 @@ def read_type(kind: object, column: str) -> DataType:
 
 
 def _convert_polars_type(kind: object) -> pa.DataType | None:
-    """Returns the Arrow type of a Polars type, or of a Python type as Polars takes it; None for anything else."""
+    """Return the Arrow type of a Polars type, or of a Python type as Polars takes it; None for anything else."""
     import polars as pl
 
     if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
@@ -110,7 +110,7 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
 
 
 def assign_ids(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
-    """Returns fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 when there is none).
+    """Return fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 when there is none).
 
     A column takes its id before the members inside its type do; a member takes its id after those inside its type.
     """
@@ -123,7 +123,7 @@ def assign_ids(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataF
 
 
 def assign_type_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
-    """Returns the type with new ids for all members of its rows."""
+    """Return the type with new ids for all members of its rows."""
     if isinstance(data_type, RowType):
         return replace(data_type, fields=tuple(_assign_member_ids(f, ids) for f in data_type.fields))
     if isinstance(data_type, MapType):
@@ -240,7 +240,7 @@ Converter: TypeAlias = Callable[[pa.DataType, str], DataType]
 
 
 def to_paimon_type(arrow: pa.DataType, column: str) -> DataType:
-    """Returns the nullable Paimon type of an Arrow type; `column` goes into errors.
+    """Return the nullable Paimon type of an Arrow type; `column` goes into errors.
 
     Raises:
         InvalidArgument: no Paimon type holds all values of the Arrow type.

@@ -29,7 +29,7 @@ def build_first_schema(
     defaults: Mapping[str, object] | None = None,
     where: str,
 ) -> TableSchema:
-    """Returns the schema of id 0 for a new table.
+    """Return the schema of id 0 for a new table.
 
     Args:
         schema: see `read_columns`.
@@ -65,7 +65,7 @@ def build_first_schema(
 
 
 def apply_key_options(schema: TableSchema, where: str) -> TableSchema:
-    """Returns the schema with the keys that options name, those options removed, and its primary key NOT NULL.
+    """Return the schema with the keys that options name, those options removed, and its primary key NOT NULL.
 
     Raises:
         InvalidArgument: keys are given by options and otherwise, or twice. ColumnNotFound: a key that is no column.
@@ -86,12 +86,12 @@ def apply_key_options(schema: TableSchema, where: str) -> TableSchema:
 
 
 def format_options(options: Mapping[str, object], where: str) -> dict[str, str]:
-    """Returns options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
+    """Return options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
     return {_check_option_key(key, where): format_option(key, value, where) for key, value in options.items()}
 
 
 def format_option(key: str, value: object, where: str) -> str:
-    """Returns one option value as text: ``True`` is ``true``. Raises `InvalidArgument`."""
+    """Return one option value as text: ``True`` is ``true``. Raises `InvalidArgument`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):
@@ -106,7 +106,7 @@ def _check_option_key(key: object, where: str) -> str:
 
 
 def _require_one_source(what: str, first: tuple[str, ...], second: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Returns the keys from the single source that names them."""
+    """Return the keys from the single source that names them."""
     if first and second:
         raise InvalidArgument(
             f"{where}: the {what} is given twice, as ({', '.join(first)}) and as ({', '.join(second)}); give it once"

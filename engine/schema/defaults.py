@@ -52,7 +52,7 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
-    """Returns the value of a default's text, in the column's Arrow type.
+    """Return the value of a default's text, in the column's Arrow type.
 
     Texts of TIMESTAMP_LTZ are in UTC; whole numbers are days of a DATE, milliseconds of a TIME and counts of the
     precision's unit for a TIMESTAMP.
@@ -75,7 +75,7 @@ def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
 
 
 def check_default(data_type: DataType, value: object, column: str) -> str | None:
-    """Returns the text of a default given as text or as a Python value; None stays None.
+    """Return the text of a default given as text or as a Python value; None stays None.
 
     Raises: as `parse_default`.
     """
@@ -87,7 +87,7 @@ def check_default(data_type: DataType, value: object, column: str) -> str | None
 
 
 def format_default(value: object, column: str) -> str:
-    """Returns the text of a Python value; text is returned as it is. Raises `InvalidArgument` for other types."""
+    """Return the text of a Python value; text is returned as it is. Raises `InvalidArgument` for other types."""
     if isinstance(value, str):
         return value
     for kind, write in WRITERS:
@@ -142,7 +142,7 @@ def _to_time(millis: int) -> time:
 
 
 def _parse_timestamp(text: str, kind: Any) -> int | None:
-    """Returns the count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
+    """Return the count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
     if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)

@@ -71,7 +71,7 @@ MAX_TRIES = 100
 
 
 def commit_schema(metadata: TableMetadata, schema: TableSchema, changes: Sequence[SchemaChange] = ()) -> bool:
-    """Creates the schema file of this id, durably; returns False when another writer was first.
+    """Create the schema file of this id, durably; return False when another writer was first.
 
     Where the catalog owns schemas, it does so, and is told the `changes` to the schema before.
     """
@@ -96,7 +96,7 @@ def _create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
 
 
 def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
-    """Creates the table: `schema` becomes its first schema.
+    """Create the table: `schema` becomes its first schema.
 
     Raises:
         AlreadyExists: this location holds a table.
@@ -111,7 +111,7 @@ def commit_changes(
     changes: Sequence[SchemaChange],
     check: Callable[[TableSchema, TableSchema], None] | None = None,
 ) -> TableSchema:
-    """Changes the newest schema: all changes in one new version, or none of them.
+    """Change the newest schema: all changes in one new version, or none of them.
 
     Concurrent changes of the schema go first: `changes` are then applied anew to the newer schema.
 
@@ -141,7 +141,7 @@ def commit_changes(
 
 
 def _check_branches(metadata: TableMetadata, schema: TableSchema) -> None:
-    """Checks that at most one option names another branch, and that the branch exists."""
+    """Check that at most one option names another branch, and that the branch exists."""
     options = Options(schema.options, metadata.where)
     named = {each: name for each in OTHER_BRANCHES if (name := options.text(each) or "").strip()}
     if len(named) > 1:
@@ -157,7 +157,7 @@ def _check_branches(metadata: TableMetadata, schema: TableSchema) -> None:
 def apply_changes(
     schema: TableSchema, changes: Sequence[c.SchemaChange], *, has_snapshots: bool, where: str
 ) -> TableSchema:
-    """Returns the next version of the schema after all `changes`, checked; the same object when they change nothing.
+    """Return the next version of the schema after all `changes`, checked; the same object when they change nothing.
 
     Args:
         has_snapshots: whether the table may have rows, which some changes would corrupt.
@@ -213,14 +213,14 @@ class Draft:
         return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
-        """Raises `InvalidArgument` when `path` is one of these key columns."""
+        """Raise `InvalidArgument` when `path` is one of these key columns."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
                 f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
-        """Raises `InvalidArgument` when a type would forbid nulls that rows may have."""
+        """Raise `InvalidArgument` when a type would forbid nulls that rows may have."""
         if before.nullable and not nullable and self.rules.get(ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED):
             raise InvalidArgument(
                 f"{self.where}: {format_path(path)} may hold nulls and cannot become NOT NULL; if it holds none, "
@@ -400,7 +400,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 
 
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
-    """Checks the new value of one option; `options` are those of the current schema.
+    """Check the new value of one option; `options` are those of the current schema.
 
     Raises:
         InvalidArgument: the change is refused.
@@ -416,7 +416,7 @@ def check_set_option(options: Mapping[str, str], key: str, value: str, where: st
 
 
 def check_remove_option(options: Mapping[str, str], key: str, where: str) -> None:
-    """Checks the removal of one option. Raises `InvalidArgument`."""
+    """Check the removal of one option. Raises `InvalidArgument`."""
     before = resolve_former_keys(options)
     key = find_present_key(key)
     _check_mutable(key, where)
@@ -506,7 +506,7 @@ GROUP_SUFFIX = f".{merging.SEQUENCE_GROUP.suffix}"
 
 
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Returns the options after column `old` became `new`."""
+    """Return the options after column `old` became `new`."""
     return {_rename_in_key(key, old, new): _rename_in_value(key, value, old, new) for key, value in options.items()}
 
 
@@ -531,7 +531,7 @@ def _rename_in_value(key: str, value: str, old: str, new: str) -> str:
 
 
 def _rename_indexed(part: str, old: str, new: str) -> str:
-    """Renames a column that is indexed, as a whole or, ``map[key]``, the values of a key."""
+    """Rename a column that is indexed, as a whole or, ``map[key]``, the values of a key."""
     column, bracket, key = part.partition(KEY_OF_MAP)
     return f"{_rename_in_names(column, old, new)}{bracket}{key}"
 
@@ -541,7 +541,7 @@ def _rename_in_names(text: str, old: str, new: str) -> str:
 
 
 def check_deletion_vector_switch(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
-    """Checks a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
+    """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
 
     Raises:
         InvalidArgument: rows would be lost, duplicated, or reappear.

@@ -142,7 +142,7 @@ ELEMENT, KEY, VALUE = "element", "key", "value"
 
 
 def replace_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fields]) -> Fields:
-    """Returns the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
+    """Return the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
 
     Raises:
         ColumnNotFound: no such column or member. InvalidArgument: `parent` has no members.
@@ -159,7 +159,7 @@ def replace_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fiel
 
 
 def replace_field(fields: Fields, path: Path, change: Callable[[DataField], DataField]) -> Fields:
-    """Returns the columns with the column or member at `path` changed. Raises as `replace_fields`."""
+    """Return the columns with the column or member at `path` changed. Raises as `replace_fields`."""
 
     def one(members: Fields) -> Fields:
         place = find_index(members, path)
@@ -169,7 +169,7 @@ def replace_field(fields: Fields, path: Path, change: Callable[[DataField], Data
 
 
 def replace_type(fields: Fields, path: Path, change: Callable[[DataType], DataType]) -> Fields:
-    """Returns the columns with the type at `path` changed, which may be that of elements or map values.
+    """Return the columns with the type at `path` changed, which may be that of elements or map values.
 
     Raises:
         ColumnNotFound: no such column or member. Unsupported: the keys of a map.
@@ -199,7 +199,7 @@ def _replace_type_at(data_type: DataType, path: Path, depth: int, change: Callab
 
 
 def find_type(fields: Fields, path: Path) -> DataType:
-    """Returns the type at `path`. Raises as `replace_type`."""
+    """Return the type at `path`. Raises as `replace_type`."""
     found: list[DataType] = []
 
     def note(data_type: DataType) -> DataType:
@@ -211,7 +211,7 @@ def find_type(fields: Fields, path: Path) -> DataType:
 
 
 def find_index(fields: Fields, path: Path) -> int:
-    """Returns the index of the field that the last segment of `path` names. Raises `ColumnNotFound`."""
+    """Return the index of the field that the last segment of `path` names. Raises `ColumnNotFound`."""
     names = [field.name for field in fields]
     if path[-1] not in names:
         raise ColumnNotFound(
@@ -221,7 +221,7 @@ def find_index(fields: Fields, path: Path) -> int:
 
 
 def format_path(path: Path) -> str:
-    """Formats a path for messages."""
+    """Format a path for messages."""
     return repr(".".join(path))
 
 
@@ -275,7 +275,7 @@ TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
-    """Returns whether a column of type `source` may become `target`; nullability is not considered."""
+    """Return whether a column of type `source` may become `target`; nullability is not considered."""
     if source.text() == target.text():
         return True
     if explicit and source.keyword in TO_STRING.split() and target.keyword == VarCharType.keyword:

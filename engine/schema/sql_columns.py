@@ -61,7 +61,7 @@ class Columns:
 
 
 def parse_columns(text: str, *, only: str | None = None) -> Columns:
-    """Reads a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
+    """Read a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
 
     `only` names the one column that the text must have, for errors.
 
@@ -87,7 +87,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
 
 
 def parse_type(text: str, column: str) -> DataType:
-    """Reads one type such as ``ARRAY<ROW<a INT NOT NULL>>``; `column` goes into errors. Raises as `parse_columns`."""
+    """Read one type such as ``ARRAY<ROW<a INT NOT NULL>>``; `column` goes into errors. Raises as `parse_columns`."""
     parser = _Parser(text, column)
     found = parser.type()
     if not parser.at_end():
@@ -125,7 +125,7 @@ class _Parser:
         return InvalidArgument(f"{self.text!r}{of}: expected {expected}, found {found}")
 
     def take(self, *words: str) -> bool:
-        """Consumes these words or marks if they come next; returns whether they do."""
+        """Consume these words or mark if they come next; return whether they do."""
         coming = self.tokens[self.at : self.at + len(words)]
         if tuple(value.upper() if kind in ("word", "mark") else None for kind, value in coming) != words:
             return False
@@ -163,7 +163,7 @@ class _Parser:
         return self.next_of("text", expected="a text in single quotes")
 
     def default(self) -> str | None:
-        """Returns the text that schema files hold: quoted only if bare text would read differently."""
+        """Return the text that schema files hold: quoted only if bare text would read differently."""
         for prefix in LITERAL_PREFIXES:
             if len(self.tokens) > self.at + 1 and self.tokens[self.at + 1][0] == "text" and self.take(prefix):
                 break
@@ -255,7 +255,7 @@ NESTED: dict[str, Callable[[_Parser], DataType]] = {
 
 
 def quote_default(value: str) -> str:
-    """Returns a default as schema files hold it: readers strip a pair of single quotes, so quoted text gets another."""
+    """Return a default as schema files hold it: readers strip a pair of single quotes, so quoted text gets another."""
     return f"'{value}'" if value.startswith("'") and value.endswith("'") else value
 
 

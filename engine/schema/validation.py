@@ -87,7 +87,7 @@ class Proposal:
 
     @classmethod
     def of(cls, schema: TableSchema, where: str) -> Proposal:
-        """Parses the options of a schema. Raises `InvalidArgument`, `Unsupported` for options that do not parse."""
+        """Parse the options of a schema. Raises `InvalidArgument`, `Unsupported` for options that do not parse."""
         return cls(schema, parse_options(schema.options, where=where), where)
 
     @property
@@ -103,12 +103,12 @@ class Proposal:
         return InvalidArgument(f"{self.where}: {problem}")
 
     def require(self, holds: bool, problem: str) -> None:
-        """Raises `InvalidArgument` unless `holds`."""
+        """Raise `InvalidArgument` unless `holds`."""
         if not holds:
             raise self.refused(problem)
 
     def require_columns(self, names: Sequence[str], what: str) -> None:
-        """Raises `ColumnNotFound` for names that are no columns."""
+        """Raise `ColumnNotFound` for names that are no columns."""
         for name in names:
             if name not in self.schema.by_name:
                 known = format_columns(self.schema.by_name)
@@ -120,7 +120,7 @@ SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 
 def check_column_names(proposal: Proposal) -> None:
-    """Checks that columns do not have the names of Paimon's own columns, nor an empty name."""
+    """Check that columns do not have the names of Paimon's own columns, nor an empty name."""
     proposal.require(bool(proposal.schema.fields), "a table has one column at least")
     for name in proposal.schema.by_name:
         proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
@@ -131,7 +131,7 @@ def check_column_names(proposal: Proposal) -> None:
 
 
 def check_column_types(proposal: Proposal) -> None:
-    """Checks that types have a size, and that names inside rows are distinct."""
+    """Check that types have a size, and that names inside rows are distinct."""
     for path, kind in _iterate_types(proposal.schema):
         check_text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
@@ -143,7 +143,7 @@ def check_column_types(proposal: Proposal) -> None:
 
 
 def check_keys(proposal: Proposal) -> None:
-    """Checks that keys exist, are not nested, and leave more than one row to a partition."""
+    """Check that keys exist, are not nested, and leave more than one row to a partition."""
     schema = proposal.schema
     for what, found in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
         proposal.require_columns(found, what)
@@ -158,7 +158,7 @@ def check_keys(proposal: Proposal) -> None:
 
 
 def check_file_formats(proposal: Proposal) -> None:
-    """Checks that every format of data files supports every type of a column."""
+    """Check that every format of data files supports every type of a column."""
     given, where = proposal.given, proposal.where
     found = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
     if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
@@ -172,7 +172,7 @@ def check_file_formats(proposal: Proposal) -> None:
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
-    """Checks that no names of columns, or of members of one row, have become equal but for their case.
+    """Check that no names of columns, or of members of one row, have become equal but for their case.
 
     Paimon allows such names, but DuckDB and Spark cannot tell the columns apart: neither can be named any more. Pairs
     that another writer has made stay.
@@ -190,7 +190,7 @@ def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> 
 
 
 def _find_alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
-    """Returns the paths of the pairs of columns or members whose names differ in case alone, by the ids of the two."""
+    """Return the paths of the pairs of columns or members whose names differ in case alone, by the ids of the two."""
     rows = [("", schema.fields)]
     rows += [(f"{path}.", kind.fields) for path, kind in _iterate_types(schema) if isinstance(kind, RowType)]
     found: dict[frozenset[int], tuple[str, str]] = {}
@@ -228,7 +228,7 @@ NESTED = (ArrayType, MultisetType, MapType, RowType)
 
 
 def check_bucket_key(proposal: Proposal) -> None:
-    """Checks that the option names columns, none a partition key, and all in the primary key if there is one."""
+    """Check that the option names columns, none a partition key, and all in the primary key if there is one."""
     text = proposal.given.text(BUCKET_KEY) or ""
     if not text.strip():
         return
@@ -246,7 +246,7 @@ def check_bucket_key(proposal: Proposal) -> None:
 
 
 def check_bucket_number(proposal: Proposal) -> None:
-    """Checks for -1, a positive number, or -2 with a primary key; a fixed number needs a key to choose buckets by."""
+    """Check for -1, a positive number, or -2 with a primary key; a fixed number needs a key to choose buckets by."""
     bucket = proposal.options.bucket
     if bucket == UNAWARE_OR_DYNAMIC:
         proposal.require(
@@ -311,7 +311,7 @@ IMPLIED = (
 
 
 def check_start(proposal: Proposal) -> None:
-    """Checks that options for the start of a read do not contradict each other."""
+    """Check that options for the start of a read do not contradict each other."""
     given = proposal.given
     proposal.require(
         not given.has(scans.SCAN_VERSION), f"{scans.SCAN_VERSION} is for one read; a table takes {SNAPSHOT} or {TAG}"
@@ -335,7 +335,7 @@ def _join_keys(options: Sequence[AnyOption]) -> str:
 
 
 def check_retention(proposal: Proposal) -> None:
-    """Checks that at least one snapshot and one changelog are kept, and no minimum exceeds its maximum."""
+    """Check that at least one snapshot and one changelog are kept, and no minimum exceeds its maximum."""
     parsed = parse_expire_options(proposal.given.raw, where=proposal.where)
     for what, kept in (("snapshot", parsed.snapshots), ("changelog", parsed.changelogs)):
         proposal.require(kept.least > 0, f"'{what}.num-retained.min' = {kept.least} must be 1 or more")
@@ -346,7 +346,7 @@ def check_retention(proposal: Proposal) -> None:
 
 
 def check_streams(proposal: Proposal) -> None:
-    """Checks that streams of overwrites have a primary key, and a changelog that does not contain them already."""
+    """Check that streams of overwrites have a primary key, and a changelog that does not contain them already."""
     overwrites = scans.STREAMING_READ_OVERWRITE
     if proposal.given.get(overwrites):
         producer = proposal.options.changelog_producer
@@ -361,7 +361,7 @@ def check_streams(proposal: Proposal) -> None:
 
 
 def check_partition_expiration(proposal: Proposal) -> None:
-    """Checks that only tables with partitions expire them."""
+    """Check that only tables with partitions expire them."""
     proposal.require(
         not proposal.given.has(PARTITION_EXPIRATION_TIME) or bool(proposal.schema.partition_keys),
         f"{PARTITION_EXPIRATION_TIME} needs partition keys",
@@ -376,12 +376,12 @@ GONE_FUNCTION = "count"
 
 
 def check_field_options(proposal: Proposal) -> None:
-    """Checks that ``fields.<columns>.*`` names columns."""
+    """Check that ``fields.<columns>.*`` names columns."""
     check_new_field_names(proposal.schema, proposal.given.raw, proposal.where)
 
 
 def check_sequence_field(proposal: Proposal) -> None:
-    """Checks for distinct columns without a function of their own, and no keys that move between partitions."""
+    """Check for distinct columns without a function of their own, and no keys that move between partitions."""
     names = proposal.given.get(SEQUENCE_FIELD)
     proposal.require_columns(names, "sequence field")
     for name in names:
@@ -400,7 +400,7 @@ def check_sequence_field(proposal: Proposal) -> None:
 
 
 def check_merge_engine(proposal: Proposal) -> None:
-    """Checks the engine's own rules; no engine accepts a function that Paimon has removed."""
+    """Check the engine's own rules; no engine accepts a function that Paimon has removed."""
     for key, value in proposal.given.raw.items():
         is_function = key.startswith(FIELDS) and key.endswith(AGGREGATE_FUNCTION.suffix)
         if proposal.keyed and is_function and value == GONE_FUNCTION:
@@ -411,7 +411,7 @@ def check_merge_engine(proposal: Proposal) -> None:
 
 
 def check_changelog(proposal: Proposal) -> None:
-    """Checks that only tables with a primary key produce changelogs."""
+    """Check that only tables with a primary key produce changelogs."""
     producer = proposal.options.changelog_producer
     proposal.require(
         proposal.keyed or producer == "none", f"{CHANGELOG_PRODUCER} = {producer} needs a table with a primary key"
@@ -419,7 +419,7 @@ def check_changelog(proposal: Proposal) -> None:
 
 
 def check_deletion_vectors(proposal: Proposal) -> None:
-    """Refuses full-compaction changelogs with deletion vectors, and commits that do not wait for lookups.
+    """Refuse full-compaction changelogs with deletion vectors, and commits that do not wait for lookups.
 
     The latter is required by Paimon's documentation, not by its validation: such a commit would be invisible.
     """
@@ -438,7 +438,7 @@ def check_deletion_vectors(proposal: Proposal) -> None:
 
 
 def check_row_kind(proposal: Proposal) -> None:
-    """Checks that ``rowkind.field`` names a column of text, or of the codes of kinds."""
+    """Check that ``rowkind.field`` names a column of text, or of the codes of kinds."""
     name = proposal.given.get(ROWKIND_FIELD)
     if name is not None:
         proposal.require_columns([name], "rowkind field")
@@ -459,7 +459,7 @@ TIME_TYPES = (IntType, BigIntType, TimestampType, LocalZonedTimestampType)
 
 
 def check_record_expiration(proposal: Proposal) -> None:
-    """Checks that the time of a record is a number or a timestamp."""
+    """Check that the time of a record is a number or a timestamp."""
     name = proposal.given.get(RECORD_LEVEL_TIME_FIELD)
     if name is not None:
         proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
@@ -470,7 +470,7 @@ def check_record_expiration(proposal: Proposal) -> None:
 
 
 def check_row_tracking(proposal: Proposal) -> None:
-    """Checks row tracking: append tables without buckets only; data evolution needs it, BLOB columns data evolution."""
+    """Check row tracking: append tables without buckets only; data evolution needs it, BLOB columns data evolution."""
     tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
     if tracking:
         proposal.require(proposal.options.bucket == -1, f"{ROW_TRACKING_ENABLED} goes with {BUCKET} = -1 only")
@@ -489,7 +489,7 @@ def check_row_tracking(proposal: Proposal) -> None:
 
 
 def check_incremental_clustering(proposal: Proposal) -> None:
-    """Checks for an append table; if it has buckets, rows have no order of arrival and no deletion vectors."""
+    """Check for an append table; if it has buckets, rows have no order of arrival and no deletion vectors."""
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
@@ -505,7 +505,7 @@ def check_incremental_clustering(proposal: Proposal) -> None:
 
 
 def check_sequence_numbers(proposal: Proposal) -> None:
-    """Checks that only tables with a primary key have sequence numbers."""
+    """Check that only tables with a primary key have sequence numbers."""
     proposal.require(
         proposal.keyed or not proposal.given.get(TABLE_READ_SEQUENCE_NUMBER_ENABLED),
         f"{TABLE_READ_SEQUENCE_NUMBER_ENABLED} needs a primary key",
@@ -513,14 +513,14 @@ def check_sequence_numbers(proposal: Proposal) -> None:
 
 
 def check_upsert_key(proposal: Proposal) -> None:
-    """Checks that ``upsert-key`` replaces a primary key only where there is none."""
+    """Check that ``upsert-key`` replaces a primary key only where there is none."""
     found = parse_names(proposal.given.get(UPSERT_KEY))
     proposal.require_columns(found, "upsert key")
     proposal.require(not (found and proposal.keyed), f"{UPSERT_KEY} does not go with a primary key")
 
 
 def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = None) -> None:
-    """Checks that the indexes that options ask for can be built: else every write would be refused.
+    """Check that the indexes that options ask for can be built: else every write would be refused.
 
     A table that had such indexes `before` may be changed all the same.
 
@@ -568,7 +568,7 @@ def validate_schema(
     options_set: Iterable[str] | None = None,
     before: TableSchema | None = None,
 ) -> None:
-    """Checks a schema before it is stored.
+    """Check a schema before it is stored.
 
     Args:
         where: the table, for errors.
@@ -592,7 +592,7 @@ def validate_schema(
 
 
 def _check(rule: Callable[[Proposal], None], proposal: Proposal, before: TableSchema | None) -> None:
-    """Raises for a broken rule, unless the schema before it broke the rule in the same way."""
+    """Raise for a broken rule, unless the schema before it broke the rule in the same way."""
     try:
         rule(proposal)
     except MorrowError as error:

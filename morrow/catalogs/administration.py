@@ -33,7 +33,7 @@ class CatalogDatabases:
     _catalog: CatalogProtocol
 
     def database(self, name: str) -> Database:
-        """Returns what the catalog tells of a database: its location, comment, owner and properties.
+        """Return what the catalog tells of a database: its location, comment, owner and properties.
 
         Raises:
             DatabaseNotFound: it does not exist.
@@ -48,7 +48,7 @@ class CatalogDatabases:
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> None:
-        """Creates a database.
+        """Create a database.
 
         Args:
             name: its name.
@@ -72,7 +72,7 @@ class CatalogDatabases:
         unset: str | Sequence[str] = (),
         comment: str | None = None,
     ) -> None:
-        """Changes properties of a database: sets some, removes others.
+        """Change properties of a database: sets some, removes others.
 
         Args:
             name: its name.
@@ -88,7 +88,7 @@ class CatalogDatabases:
         databases.alter_database(self._catalog, name, given, unset)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drops a database; with `cascade` its tables too.
+        """Drop a database; with `cascade` its tables too.
 
         Raises:
             DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` is false.
@@ -97,12 +97,12 @@ class CatalogDatabases:
         self._told(None)
 
     def rename_database(self, name: str, new_name: str) -> None:
-        """Renames a database with its tables, atomically. Raises as `rename_table`."""
+        """Rename a database with its tables, atomically. Raises as `rename_table`."""
         self._catalog.rename_database(name, new_name)
         self._told(None)
 
     def _told(self, done: T) -> T:
-        """Tells watchers that there are other tables now."""
+        """Tell watchers that there are other tables now."""
         notify_watchers(self._catalog.title)
         return done
 
@@ -127,7 +127,7 @@ class CatalogChanges(CatalogDatabases):
         defaults: Mapping[str, object] | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
-        """Creates the table ``database.table``, and its database if it does not exist.
+        """Create the table ``database.table``, and its database if it does not exist.
 
         Args:
             schema: the columns: a pyarrow or Polars schema (or anything that exports one: a frame, a relation), SQL
@@ -176,7 +176,7 @@ class CatalogChanges(CatalogDatabases):
         options: Mapping[str, object] | None = None,
         comment: str | None = None,
     ) -> FormatTable:
-        """Creates a format table: a folder of files that the catalog names. Hive and REST catalogs have them.
+        """Create a format table: a folder of files that the catalog names. Hive and REST catalogs have them.
 
         Args:
             schema, partition_keys, comment: as for `create_table`; there is no primary key.
@@ -197,7 +197,7 @@ class CatalogChanges(CatalogDatabases):
         return FormatTable(create_format_table(self._catalog, name, replace(made, options=texts)))
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drops a table with all its files, except those outside of its folder or behind links.
+        """Drop a table with all its files, except those outside of its folder or behind links.
 
         Raises:
             DatabaseNotFound, TableNotFound. UnsafePath: a link above the table leads out of the warehouse.
@@ -206,7 +206,7 @@ class CatalogChanges(CatalogDatabases):
         self._told(None)
 
     def rename_table(self, name: str, new_name: str) -> Table:
-        """Renames a table, also into another database; both names are ``database.table``.
+        """Rename a table, also into another database; both names are ``database.table``.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists.
@@ -215,13 +215,13 @@ class CatalogChanges(CatalogDatabases):
         return self._told(Table(self._catalog.rename_table(name, new_name)))
 
     def check_replaceable(self) -> None:
-        """Raises `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
+        """Raise `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
         from morrow.tables.table_operations import check_replaceable
 
         check_replaceable(self._catalog)
 
     def replace_table(self, name: str, by: str) -> Table:
-        """Puts the table `by` in the place of the table `name`, which is dropped; it need not exist.
+        """Put the table `by` in the place of the table `name`, which is dropped; it need not exist.
 
         Between the two renames there is no table `name`.
 
@@ -233,7 +233,7 @@ class CatalogChanges(CatalogDatabases):
         return self._told(Table(replace_table(self._catalog, name, by)))
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
-        """Copies a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
+        """Copy a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
 
         Args:
             source: ``database.table`` of this catalog, or any table.
@@ -254,7 +254,7 @@ class CatalogChanges(CatalogDatabases):
     def clone_parquet(
         self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
     ) -> Table:
-        """Makes a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
+        """Make a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
 
         Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns: of the files' type if they
         hold the column too, numbers if all values are, else text. The table has no primary key. Columns that only some
@@ -286,7 +286,7 @@ class CatalogChanges(CatalogDatabases):
         excluding: str | None = None,
         full: bool = False,
     ) -> list[CompactedTable]:
-        """Compacts many tables, one after the other, each in a commit of its own; an error does not stop the others.
+        """Compact many tables, one after the other, each in a commit of its own; an error does not stop the others.
 
         Args:
             databases: a regular expression for the whole names of databases; None: all.

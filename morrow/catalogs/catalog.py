@@ -46,11 +46,11 @@ class CatalogViews:
     _catalog: CatalogProtocol
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`, `Unsupported`."""
+        """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`, `Unsupported`."""
         return require_views(self._catalog).views(database)
 
     def view(self, name: str) -> View:
-        """Returns the view ``database.view``: its text, its texts for other engines, its columns.
+        """Return the view ``database.view``: its text, its texts for other engines, its columns.
 
         Raises:
             DatabaseNotFound, TableNotFound. Unsupported: a catalog without views.
@@ -67,7 +67,7 @@ class CatalogViews:
         options: Mapping[str, object] | None = None,
         ignore_if_exists: bool = False,
     ) -> View:
-        """Creates the view ``database.view`` of a query, which other engines of the catalog may read as well.
+        """Create the view ``database.view`` of a query, which other engines of the catalog may read as well.
 
         Args:
             query: SQL as `Catalog.sql` runs it; names without a database are those of the view's own. Its columns are
@@ -101,7 +101,7 @@ class CatalogViews:
         return catalog.view(name)
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`, and `Unsupported`: a catalog without views."""
+        """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`, and `Unsupported`: a catalog without views."""
         try:
             require_views(self._catalog).drop_view(name)
         except TableNotFound:
@@ -109,7 +109,7 @@ class CatalogViews:
                 raise
 
     def functions(self, database: str) -> list[str]:
-        """Returns the names of the functions that a REST server keeps in a database, sorted.
+        """Return the names of the functions that a REST server keeps in a database, sorted.
 
         Raises:
             DatabaseNotFound. Unsupported: a catalog without functions.
@@ -118,7 +118,7 @@ class CatalogViews:
         return cast("list[str]", cast("Any", self._catalog).functions(database))
 
     def function(self, name: str) -> Function:
-        """Returns the function ``database.name`` of a REST server; `Catalog.sql` calls those that are defined in SQL.
+        """Return the function ``database.name`` of a REST server; `Catalog.sql` calls those that are defined in SQL.
 
         Raises:
             DatabaseNotFound. TableNotFound: no such function. Unsupported: a catalog without functions.
@@ -162,7 +162,7 @@ class Catalog(CatalogChanges, CatalogViews):
 
     @classmethod
     def over(cls, catalog: CatalogProtocol) -> Self:
-        """Returns the tables of any object with the methods of `morrow.engine.catalog.protocol.Catalog`."""
+        """Return the tables of any object with the methods of `morrow.engine.catalog.protocol.Catalog`."""
         made = cls.__new__(cls)
         made._catalog = catalog
         return made
@@ -174,19 +174,19 @@ class Catalog(CatalogChanges, CatalogViews):
 
     @property
     def is_folder(self) -> bool:
-        """Returns whether the catalog is a warehouse folder and no more: its tables can be opened by their paths."""
+        """Return whether the catalog is a warehouse folder and no more: its tables can be opened by their paths."""
         return isinstance(self._catalog, FilesystemCatalog)
 
     def databases(self) -> list[str]:
-        """Returns the names of all databases, sorted."""
+        """Return the names of all databases, sorted."""
         return self._catalog.databases()
 
     def tables(self, database: str) -> list[str]:
-        """Returns the names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
+        """Return the names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
         return self._catalog.tables(database)
 
     def table(self, name: str, *, branch: str | None = None) -> Table:
-        """Opens the table ``database.table``.
+        """Open the table ``database.table``.
 
         Raises:
             InvalidArgument: a name without a database. DatabaseNotFound, TableNotFound, BranchNotFound.
@@ -195,7 +195,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return Table(metadata if branch is None else metadata.on_branch(branch))
 
     def format_table(self, name: str) -> FormatTable:
-        """Opens a format table: a folder of Parquet, ORC, CSV, JSON or text files that the catalog names.
+        """Open a format table: a folder of Parquet, ORC, CSV, JSON or text files that the catalog names.
 
         Raises:
             InvalidArgument: a table of another kind. DatabaseNotFound, TableNotFound.
@@ -206,7 +206,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return FormatTable(find_folder_table(self._catalog, name, FORMAT_TABLE))
 
     def object_table(self, name: str) -> ObjectTable:
-        """Opens an object table: the files below a folder as rows. Raises as `format_table`."""
+        """Open an object table: the files below a folder as rows. Raises as `format_table`."""
         from morrow.tables.format_table import ObjectTable
 
         return ObjectTable(find_folder_table(self._catalog, name, OBJECT_TABLE))
@@ -224,7 +224,7 @@ class Catalog(CatalogChanges, CatalogViews):
         mode: Mode = "auto",
         **at: Unpack[TravelArguments],
     ) -> SystemScan:
-        """Returns a scan of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
+        """Return a scan of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
 
         Args:
             name: ``db.orders$files``, on a branch ``db.orders$branch_dev$files``; or a system table of the catalog:
@@ -260,7 +260,7 @@ class Catalog(CatalogChanges, CatalogViews):
         database: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """Runs SQL statements on this catalog, and returns the result of the last one as a DuckDB relation.
+        """Run SQL statements on this catalog, and return the result of the last one as a DuckDB relation.
 
         cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
         cat.sql("UPDATE db.orders SET amount = $amount WHERE id = $id", {"id": 1, "amount": 10}).fetchall()
@@ -317,7 +317,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return found
 
     def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
-        """Returns the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+        """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
         parts = parse_object_name(name)
         if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
             if travel != NOW:
@@ -333,7 +333,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return make_scan(metadata, travel=travel).dataset()
 
     def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
-        """Returns the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
+        """Return the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
         kind = find_folder_table(self._catalog, name.table).kind
         if name.system is not None or name.branch is not None or travel != NOW:
             what = f"{name.table}, a {kind}, with a branch, a state or a system table,"
@@ -342,15 +342,15 @@ class Catalog(CatalogChanges, CatalogViews):
         return made.scan().dataset()
 
     def __getitem__(self, name: str) -> Table:
-        """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""
+        """Open the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""
         return self.table(name)
 
     def __contains__(self, name: object) -> bool:
-        """Tells whether there is a table ``database.table``: ``"db.orders" in cat``."""
+        """Tell whether there is a table ``database.table``: ``"db.orders" in cat``."""
         return isinstance(name, str) and self._catalog.has_table(name)
 
     def __iter__(self) -> Iterator[str]:
-        """Yields the names ``database.table`` of all tables, database by database."""
+        """Yield the names ``database.table`` of all tables, database by database."""
         return (f"{database}.{name}" for database in self.databases() for name in self.tables(database))
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -377,6 +377,6 @@ def sql(
     database: str | None = None,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Runs SQL statements on a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
+    """Run SQL statements on a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
     found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
     return found.sql(query, parameters, database=database, connection=connection)

@@ -56,7 +56,7 @@ def open_catalog(
     allowed_roots: Roots = (),
     verify: Verify | None = None,
 ) -> Catalog:
-    """Opens a catalog by its options, spelt as Paimon spells them; see docs/catalogs.md.
+    """Open a catalog by its options, spelt as Paimon spells them; see docs/catalogs.md.
 
     morrow.open_catalog({"metastore": "jdbc", "uri": "jdbc:sqlite:/data/catalog.db", "warehouse": "/data/warehouse"})
     morrow.open_catalog(profile="prod")
@@ -87,20 +87,20 @@ def open_with(
     storage_options: Mapping[str, str] | None = None,
     verify: Verify | None = None,
 ) -> Catalog:
-    """Opens the catalog of these options alone. Raises as `open_catalog`."""
+    """Open the catalog of these options alone. Raises as `open_catalog`."""
     settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
     return Catalog.over(opening.open_catalog(settings))
 
 
 def find_storage_options(catalog: Catalog) -> Mapping[str, str] | None:
-    """Returns the options of the store of a catalog that is a folder; None where its store has none."""
+    """Return the options of the store of a catalog that is a folder; None where its store has none."""
     files = catalog._catalog
     assert isinstance(files, FilesystemCatalog)
     return files.store.storage_options or None
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a catalog that the environment holds."""
+    """Return the options of a catalog that the environment holds."""
     return {
         name.removeprefix(PREFIX).lower().replace("__", ".").replace("_", "-"): value
         for name, value in environment.items()
@@ -109,7 +109,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def load_profile(name: str | None) -> Profile:
-    """Returns a profile: the one named, or ``default`` where there is a file with it, or an empty one.
+    """Return a profile: the one named, or ``default`` where there is a file with it, or an empty one.
 
     Raises:
         InvalidArgument: it is not there or cannot be read.
@@ -135,7 +135,7 @@ def load_profile(name: str | None) -> Profile:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, str]]:
-    """Yields the options of a table; ``token.provider = "bear"`` is a table in TOML, and an option here."""
+    """Yield the options of a table; ``token.provider = "bear"`` is a table in TOML, and an option here."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.", where)

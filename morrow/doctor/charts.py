@@ -66,7 +66,7 @@ class Bar:
 
 
 def build_timeline(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Safe:
-    """Returns the section; at most `MAX_BARS` bars, each of as many snapshots as it takes."""
+    """Return the section; at most `MAX_BARS` bars, each of as many snapshots as it takes."""
     if not snapshots:
         return build_element("p", "Nothing was committed.")
     step = -(-len(snapshots) // MAX_BARS)
@@ -163,7 +163,7 @@ class Run:
 
 
 def build_trees(files: LiveFiles, where: str) -> Safe:
-    """Returns the section: the largest buckets drawn, the others summed."""
+    """Return the section: the largest buckets drawn, the others summed."""
     if not files.frame.height:
         return build_element("p", "There is no file.")
     sizes = files.frame.group_by("partition", "bucket").agg(pl.col("size").sum()).sort("size", descending=True)
@@ -195,7 +195,7 @@ def _filter_bucket(frame: pl.DataFrame, partition: str, bucket: int) -> pl.DataF
 
 
 def _group_runs(files: Sequence[PlacedFile], keyed: bool) -> list[Run]:
-    """Returns the runs, the newest first; files of tables without a key are one row."""
+    """Return the runs, the newest first; files of tables without a key are one row."""
     if not keyed:
         return [Run(0, tuple(files))]
     newest = sorted((each for each in files if each.level == 0), key=lambda each: -each.sequence)
@@ -216,7 +216,7 @@ def _build_tree(partition: str, bucket: int, runs: Sequence[Run], most: int) -> 
 
 
 def _select_runs(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yields the runs that fit: the newest and the oldest, those between as one."""
+    """Yield the runs that fit: the newest and the oldest, those between as one."""
     if len(runs) <= MAX_RUNS:
         yield from runs
         return
@@ -279,7 +279,7 @@ AGES = (
 
 
 def build_bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
-    """Returns a bar for each name, value and text beside it."""
+    """Return a bar for each name, value and text beside it."""
     most = max((value for _, value, _ in rows), default=0) or 1
     lines = (
         build_element(
@@ -299,7 +299,7 @@ def build_bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
 
 
 def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
-    """Returns the partitions by size: the largest, and the others together."""
+    """Return the partitions by size: the largest, and the others together."""
     if not keys:
         return build_element("p", "The table has no partitions.")
     sizes = frame.group_by("partition").agg(pl.len().alias("files"), pl.col("size", "rows").sum())
@@ -316,7 +316,7 @@ def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
 
 
 def build_age_chart(frame: pl.DataFrame, now: dt.datetime | None = None) -> Safe:
-    """Returns the files by age; `now` is of the local clock, as creation times are stored."""
+    """Return the files by age; `now` is of the local clock, as creation times are stored."""
     now = now or dt.datetime.now()
     known = frame.filter(pl.col("created").is_not_null())
     rows, before = [], dt.timedelta.min
@@ -357,12 +357,12 @@ class LiveFiles:
 
 
 def sum_column(frame: pl.DataFrame, name: str) -> int:
-    """Returns the sum of a column of whole numbers."""
+    """Return the sum of a column of whole numbers."""
     return int(frame[name].sum())
 
 
 def read_live_files(metadata: TableMetadata, snapshot: Snapshot | None) -> LiveFiles:
-    """Returns the files of the snapshot. Raises as `read_live_entries`."""
+    """Return the files of the snapshot. Raises as `read_live_entries`."""
     newest = metadata.latest_schema()
     if snapshot is None:
         return LiveFiles(newest, pl.DataFrame(schema=COLUMNS), False)
@@ -416,7 +416,7 @@ class PlacedFile:
 
 
 def place_files(files: LiveFiles, bucket: pl.DataFrame, where: str) -> list[PlacedFile]:
-    """Returns the files of one bucket with their places among all keys that bound files there."""
+    """Return the files of one bucket with their places among all keys that bound files there."""
     rows = bucket.to_dicts()
     return _place_by_keys(files, rows, where) if files.keyed else _place_by_size(rows)
 

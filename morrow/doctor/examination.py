@@ -111,7 +111,7 @@ def _find_gaps(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
 
 
 def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
-    """Yields the states of a branch, the newest snapshot first; a finding for each that cannot be read."""
+    """Yield the states of a branch, the newest snapshot first; a finding for each that cannot be read."""
     for snapshot_id in reversed(branch.living_snapshot_ids()):
         try:
             found = branch.snapshot_or_none(snapshot_id)
@@ -136,7 +136,7 @@ def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
 
 
 def _read_ahead(branch: TableMetadata, roots: Iterator[Root | Finding]) -> Iterator[Root | Finding]:
-    """Yields the states; what many of them are made of is read together."""
+    """Yield the states; what many of them are made of is read together."""
     some: list[Root | Finding] = []
     failed: MorrowError | None = None
     while not failed:
@@ -162,7 +162,7 @@ class _Seen:
     names: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     def new(self, kind: str, frame: pl.DataFrame, key: Iterable[str]) -> pl.DataFrame:
-        """Returns the rows whose key no state so far has named."""
+        """Return the rows whose key no state so far has named."""
         key, known = [*key], self.names.get(kind)
         new = frame if known is None else frame.join(known, on=key, how="anti", maintain_order="left")
         if new.height:
@@ -171,7 +171,7 @@ class _Seen:
 
 
 def _find_named_files(root: Root, seen: _Seen) -> Iterator[pl.DataFrame]:
-    """Yields paths and sizes of the files that a state names and that none before it did."""
+    """Yield paths and sizes of the files that a state names and that none before it did."""
     metadata, snapshot = root.metadata, root.snapshot
     schema = metadata.schema(snapshot.schema_id)
     options = metadata.options(metadata.latest_schema())
@@ -206,7 +206,7 @@ def _find_named_files(root: Root, seen: _Seen) -> Iterator[pl.DataFrame]:
 
 
 def _list_sizes(subject: Subject, paths: list[str]) -> Mapping[str, int | None]:
-    """Returns the size of each path, None where there is no file: from listings of the folders."""
+    """Return the size of each path, None where there is no file: from listings of the folders."""
     store = subject.metadata.store
     folders = list(dict.fromkeys(map(dirname, paths)))
 
@@ -261,7 +261,7 @@ def check_hints(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def _find_hidden_snapshots(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
-    """Yields a finding where EARLIEST has hidden snapshots for longer than their expiry takes."""
+    """Yield a finding where EARLIEST has hidden snapshots for longer than their expiry takes."""
     living = branch.living_snapshot_ids()
     hidden = [number for number in branch.snapshot_ids() if living and number < living[0]]
     long_ago = (time.time() - MAX_EXPIRY_SECONDS) * MILLIS_PER_SECOND
@@ -507,7 +507,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def examine(metadata: TableMetadata, *, data: bool = False) -> Report:
-    """Runs all checks of a table; see `Table.doctor`.
+    """Run all checks of a table; see `Table.doctor`.
 
     Raises:
         StorageError: the store does not answer, which is no fault of the table.
@@ -528,7 +528,7 @@ def examine(metadata: TableMetadata, *, data: bool = False) -> Report:
 
 
 def _run_check(check: Check, subject: Subject, name: str, findings: list[Finding]) -> str:
-    """Adds the findings of a check; returns what it says it looked at.
+    """Add the findings of a check; return what it says it looked at.
 
     An error is a finding, unless the file that it names has been found before.
     """

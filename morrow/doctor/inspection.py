@@ -74,7 +74,7 @@ class Inspection:
         return build_page(f"{name} inspected", self._content(name))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page; the file appears when it is complete. Raises `InvalidArgument` where it cannot be made."""
+        """Write the page; the file appears when it is complete. Raises `InvalidArgument` where it cannot be made."""
         target = Path(path)
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         text = self.html
@@ -146,7 +146,7 @@ class Inspection:
 
 
 def _try_section(title: str, content: Callable[[], Safe]) -> Safe:
-    """Returns a section; in place of one that cannot be made, what is wrong: a damaged table is looked at, too."""
+    """Return a section; in place of one that cannot be made, what is wrong: a damaged table is looked at, too."""
     try:
         made = content()
     except StorageError:
@@ -213,7 +213,7 @@ WRITTEN, COMPACTED = 0, 1
 
 
 def describe_compaction(subject: Subject) -> Safe:
-    """Returns what `Table.compact` would do first, with and without ``full``: the choices of the writers."""
+    """Return what `Table.compact` would do first, with and without ``full``: the choices of the writers."""
     if subject.snapshot is None:
         return build_element("p", "Nothing was committed.")
     try:
@@ -250,7 +250,7 @@ def _describe_planned(subject: Subject, call: str, planned: Sequence[PlannedComp
 
 
 def describe_pruning(metadata: TableMetadata, where: FilterLike) -> Safe:
-    """Returns what a read with this condition opens, and what kept it from the rest."""
+    """Return what a read with this condition opens, and what kept it from the rest."""
     plan = make_scan(metadata, filter=where).plan
     whole = make_scan(metadata).plan if where is not None else plan
     rows = [("all files", float(len(whole.files)), _describe_plan(whole))]
@@ -273,7 +273,7 @@ def _describe_plan(plan: ScanPlan) -> str:
 
 
 def describe_amplification(metadata: TableMetadata, frame: pl.DataFrame, snapshots: Sequence[Snapshot]) -> Safe:
-    """Returns what reads and writes cost beyond the rows themselves."""
+    """Return what reads and writes cost beyond the rows themselves."""
     written = _sum_written_bytes(metadata, snapshots[-MAX_COMMITS:])
     appended, compacted = written.get(WRITTEN, 0), written.get(COMPACTED, 0)
     stored, dead = sum_column(frame, "rows"), sum_column(frame, "dead")
@@ -299,7 +299,7 @@ def describe_amplification(metadata: TableMetadata, frame: pl.DataFrame, snapsho
 
 
 def _sum_written_bytes(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> dict[int, int]:
-    """Returns the bytes of the files that snapshots added, by source (`WRITTEN`, `COMPACTED`)."""
+    """Return the bytes of the files that snapshots added, by source (`WRITTEN`, `COMPACTED`)."""
     added = [
         entries.filter(pl.col("_KIND") == ADD).select(
             "_FILE_NAME", "_FILE_SIZE", pl.col("_FILE_SOURCE").fill_null(WRITTEN)

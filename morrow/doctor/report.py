@@ -97,7 +97,7 @@ class Report:
 
 
 def summarize_findings(report: Report) -> str:
-    """Returns ``healthy``, or ``2 errors, 1 warning``."""
+    """Return ``healthy``, or ``2 errors, 1 warning``."""
     counts = Counter(each.severity for each in report.findings)
     told = [
         f"{counts[kind]} {kind}" if kind is Severity.ADVICE else format_count(counts[kind], kind) for kind in counts
@@ -152,13 +152,13 @@ class Subject:
         return (self.metadata, *map(self.metadata.at_branch, self.metadata.branch_names()))
 
     def place(self, place: Placement) -> str:
-        """Returns ``dt=2024-05-14, bucket 3``."""
+        """Return ``dt=2024-05-14, bucket 3``."""
         target = self.target
         values = zip(target.schema.partition_keys, target.partition_values(place.partition))
         return ", ".join([*(f"{name}={value!s}" for name, value in values), f"bucket {place.bucket}"])
 
     def relative(self, path: str) -> str:
-        """Returns the path within the table's folder; others whole."""
+        """Return the path within the table's folder; others whole."""
         root = f"{self.metadata.root}/"
         return path.removeprefix(root) if path.startswith(root) else self.metadata.store.url(path)
 
@@ -168,13 +168,13 @@ Check: TypeAlias = Callable[[Subject], Generator[Finding, None, str]]
 
 
 def describe_root(root: Root) -> str:
-    """Returns ``snapshot 3``, ``tag v1``, ``changelog 2 of branch dev``."""
+    """Return ``snapshot 3``, ``tag v1``, ``changelog 2 of branch dev``."""
     branch = "" if root.metadata.branch == MAIN_BRANCH else f" of branch {root.metadata.branch}"
     return f"tag {root.name}{branch}" if root.kind == RootKind.TAG else f"{root.kind} {root.id}{branch}"
 
 
 def is_there(root: Root) -> bool:
-    """Returns whether a state still exists: the files of one that has gone meanwhile may be gone, too."""
+    """Return whether a state still exists: the files of one that has gone meanwhile may be gone, too."""
     if root.kind == RootKind.SNAPSHOT:
         return root.id in root.metadata.living_snapshot_ids()
     if root.kind == RootKind.TAG:

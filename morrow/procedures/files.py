@@ -67,7 +67,7 @@ def parse_compaction(
     partition_idle_time: str | None,
     buckets: str | None,
 ) -> Compaction:
-    """Returns the arguments of ``compact``. Raises `InvalidArgument`."""
+    """Return the arguments of ``compact``. Raises `InvalidArgument`."""
     how = (compact_strategy or FULL).strip().lower()
     if how not in (FULL, MINOR):
         raise InvalidArgument(f"compact: compact_strategy is 'full' or 'minor', not {compact_strategy!r}")
@@ -114,7 +114,7 @@ def _compact(call: Call, **arguments: str | None) -> Rows:
 
 
 def parse_distribution(mode: str | None) -> bool | None:
-    """Returns whether the mode of ``remove_orphan_files`` asks for jobs; None: it is not given."""
+    """Return whether the mode of ``remove_orphan_files`` asks for jobs; None: it is not given."""
     word = None if mode is None else mode.strip().lower()
     if word is not None and word not in DISTRIBUTED:
         raise InvalidArgument(f"remove_orphan_files: mode is 'distributed' or 'local', not {mode!r}")
@@ -214,7 +214,7 @@ def _compact_manifest(
 
 
 def _log_skipped(target: WriteTarget) -> None:
-    """Logs what there is to merge: the result of a dry run has no place for it."""
+    """Log what there is to merge: the result of a dry run has no place for it."""
     latest = target.metadata.latest_snapshot()
     listed = None if latest is None else list_manifests(target.metadata, latest)
     count, size = (0, 0) if listed is None else (listed.height, int(listed["_FILE_SIZE"].sum()))
@@ -253,7 +253,7 @@ PARQUET = "parquet"
 
 
 def build_compaction_result(done: int, failed: int) -> Rows:
-    """Returns the result of ``compact_database``."""
+    """Return the result of ``compact_database``."""
     return [(f"Compact database finished. Success: {done}, Failed: {failed}",)]
 
 

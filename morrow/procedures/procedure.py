@@ -164,7 +164,7 @@ class Procedure:
     of_table: bool = True
 
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """Returns the arguments by Python names. Names ignore case, as in Spark; a blank text is None.
+        """Return the arguments by Python names. Names ignore case, as in Spark; a blank text is None.
 
         Raises:
             InvalidArgument: an unknown or missing argument, or one of a wrong type.
@@ -193,19 +193,19 @@ class Procedure:
 
 
 def make_required(name: str, kind: Kind = Kind.STRING) -> Parameter:
-    """Returns a required parameter."""
+    """Return a required parameter."""
     return Parameter(name, kind, required=True)
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """Returns ``, did you mean 'x'?``, or empty text."""
+    """Return ``, did you mean 'x'?``, or empty text."""
     by_lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), by_lower, n=1)
     return f", did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def translate_condition(text: str | None) -> str | None:
-    """Translates a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
+    """Translate a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
 
     Raises `InvalidArgument` for what is no condition.
     """
@@ -224,7 +224,7 @@ def translate_condition(text: str | None) -> str | None:
 
 
 def parse_pairs(text: str | None, argument: str) -> dict[str, str]:
-    """Parses ``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
+    """Parse ``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
     found: dict[str, str] = {}
     for part in (text or "").split(","):
         if not part.strip():
@@ -237,7 +237,7 @@ def parse_pairs(text: str | None, argument: str) -> dict[str, str]:
 
 
 def parse_options(text: str | None, known: Sequence[AnyOption], procedure: str) -> Options:
-    """Parses the dynamic options of a call, all of which the procedure has to know.
+    """Parse the dynamic options of a call, all of which the procedure has to know.
 
     Raises:
         InvalidArgument: not pairs. Unsupported: an option that the procedure would ignore.
@@ -254,7 +254,7 @@ BUCKETS = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
 def parse_partitions(text: str | None) -> list[dict[str, object]]:
-    """Parses ``dt=1,hh=2;dt=3`` as values of partition columns; quotes around a value are removed.
+    """Parse ``dt=1,hh=2;dt=3`` as values of partition columns; quotes around a value are removed.
 
     Raises `InvalidArgument`.
     """
@@ -263,7 +263,7 @@ def parse_partitions(text: str | None) -> list[dict[str, object]]:
 
 
 def parse_buckets(text: str) -> tuple[range, ...]:
-    """Parses ``0-3,7`` as ranges of bucket numbers. Raises `InvalidArgument`."""
+    """Parse ``0-3,7`` as ranges of bucket numbers. Raises `InvalidArgument`."""
     found = []
     for part in text.split(","):
         match = BUCKETS.fullmatch(part.strip())

@@ -40,7 +40,7 @@ NOT_HERE: Mapping[str, str] = {
 
 
 def find_procedure(name: str) -> Procedure:
-    """Returns a procedure by its name, in any case, with or without ``sys.``.
+    """Return a procedure by its name, in any case, with or without ``sys.``.
 
     Raises:
         Unsupported: a procedure of Paimon's that Morrow does not have. InvalidArgument: there is none of this name.

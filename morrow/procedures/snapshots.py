@@ -256,7 +256,7 @@ def _merge_branch(call: Call, source_branch: str, target_branch: str | None) -> 
 
 
 def _split_names(text: str) -> list[str]:
-    """Splits names at commas."""
+    """Split names at commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

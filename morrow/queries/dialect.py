@@ -47,7 +47,7 @@ class Dialect(DuckDB):
 
 
 def _rewrite_options(query: str) -> str:
-    """Returns the query with hints for the options that Spark writes as ``FROM t WITH ('key' = 'value')``."""
+    """Return the query with hints for the options that Spark writes as ``FROM t WITH ('key' = 'value')``."""
     tokens = list(Dialect().tokenize(query))
     kinds = [token.token_type for token in tokens]
     parts, end = [], 0
@@ -61,7 +61,7 @@ def _rewrite_options(query: str) -> str:
 
 
 def parse_query(query: str) -> Node:
-    """Parses one query.
+    """Parse one query.
 
     Raises:
         InvalidArgument: no text, not one query, one that changes rows, or a hint that follows no table.
@@ -86,7 +86,7 @@ def parse_query(query: str) -> Node:
 
 
 def _check_hints(query: str, tree: Node) -> None:
-    """Checks that every hint of the text follows a table: the parser drops comments elsewhere."""
+    """Check that every hint of the text follows a table: the parser drops comments elsewhere."""
     if "/*+" not in query:
         return
     written = sum(len(find_hints(token.comments)) for token in Dialect().tokenize(query))
@@ -96,14 +96,14 @@ def _check_hints(query: str, tree: Node) -> None:
 
 
 def list_comments(table: Node) -> list[str]:
-    """Returns the comments after a table's name, its alias or its AS OF clause."""
+    """Return the comments after a table's name, its alias or its AS OF clause."""
     parts = (table.args.get("alias"), table.args.get("version"))
     nodes = [table, table.this, *(node for part in parts if part is not None for node in part.walk())]
     return [comment for node in nodes for comment in node.comments or ()]
 
 
 def find_travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
-    """Returns the state of a table that a clause or a hint after its name asks for."""
+    """Return the state of a table that a clause or a hint after its name asks for."""
     asked = parse_travel_clause(table.args.get("version"))
     hinted = parse_hint_travel(options, name)
     if NOW not in (asked, hinted):
@@ -118,13 +118,13 @@ _PAIRS = re.compile(rf"\s*\(({_PAIR}(?:,{_PAIR})*)\)\s*")
 
 
 def find_hints(comments: Iterable[str] | None) -> list[str]:
-    """Returns the text after OPTIONS of the comments that are such hints."""
+    """Return the text after OPTIONS of the comments that are such hints."""
     found = (_HINT.fullmatch(comment) for comment in comments or ())
     return [match[1] for match in found if match]
 
 
 def parse_hints(hints: Sequence[str], table: str) -> dict[str, str]:
-    """Returns the options of the hints after a table's name. Raises `InvalidArgument` for a malformed one."""
+    """Return the options of the hints after a table's name. Raises `InvalidArgument` for a malformed one."""
     options: dict[str, str] = {}
     for hint in hints:
         match = _PAIRS.fullmatch(hint)
@@ -137,7 +137,7 @@ def parse_hints(hints: Sequence[str], table: str) -> dict[str, str]:
 
 
 def parse_hint_travel(options: Mapping[str, str], table: str) -> Travel:
-    """Returns the state of a table that the options of hints ask for.
+    """Return the state of a table that the options of hints ask for.
 
     Raises:
         InvalidArgument: an invalid value. Unsupported: an option other than those of time travel.
@@ -157,7 +157,7 @@ NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 
 
 def parse_travel_clause(version: Node | None) -> Travel:
-    """Returns the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
+    """Return the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
 
     Raises:
         InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
@@ -171,14 +171,14 @@ def parse_travel_clause(version: Node | None) -> Travel:
 
 
 def _parse_version(value: Node) -> Travel:
-    """Parses the name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>`` as text, or an id as a number."""
+    """Parse the name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>`` as text, or an id as a number."""
     if not isinstance(value, exp.Literal) or not (value.is_string or value.is_int):
         raise InvalidArgument(f"VERSION AS OF takes a text or the id of a snapshot, not {value.sql(dialect=DuckDB)}")
     return Travel(version=value.name)
 
 
 def _parse_timestamp(value: Node) -> Travel:
-    """Parses ISO text, seconds since 1970 as a number, or an expression of constants; times without a zone are UTC."""
+    """Parse ISO text, seconds since 1970 as a number, or an expression of constants; times without a zone are UTC."""
     if isinstance(value, exp.Literal) and not value.is_string:
         return Travel(millis=int(Decimal(value.name) * MILLIS_PER_SECOND // 1))
     if isinstance(value, exp.Literal):
@@ -189,7 +189,7 @@ def _parse_timestamp(value: Node) -> Travel:
 
 
 def _evaluate_constant(value: Node) -> int:
-    """Evaluates an expression to epoch milliseconds, in a DuckDB without tables and file access."""
+    """Evaluate an expression to epoch milliseconds, in a DuckDB without tables and file access."""
     import duckdb
 
     text = value.sql(dialect=DuckDB)
@@ -212,7 +212,7 @@ Node: TypeAlias = Any
 
 
 def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> object:
-    """Returns the value of a parameter. Raises `InvalidArgument` where it has none."""
+    """Return the value of a parameter. Raises `InvalidArgument` where it has none."""
     name = str(placeholder.this)
     if name not in parameters:
         raise InvalidArgument(f"the query: the parameter ${name} has no value")
@@ -220,7 +220,7 @@ def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> objec
 
 
 def make_literal(value: object) -> Node:
-    """Returns a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
+    """Return a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
     for kind, made in _LITERALS:
         if isinstance(value, kind):
             return made(value)
@@ -268,13 +268,13 @@ _LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
 
 
 def bind(node: Node, parameters: Mapping[str, object]) -> None:
-    """Puts literals in the place of parameters, where DuckDB does not see them."""
+    """Put literals in the place of parameters, where DuckDB does not see them."""
     for placeholder in list(node.find_all(exp.Placeholder)):
         placeholder.replace(make_literal(find_parameter(placeholder, parameters)))
 
 
 def select_parameters(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
-    """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
+    """Return the values of the parameters that DuckDB sees, under names that are none of its numbers."""
     used: dict[str, object] = {}
     for placeholder in tree.find_all(exp.Placeholder):
         value = find_parameter(placeholder, parameters)

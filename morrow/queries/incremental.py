@@ -30,12 +30,12 @@ CHANGES_BY = {
 
 
 def has_change_options(given: Mapping[str, str]) -> bool:
-    """Returns whether the options ask for the changes between two states."""
+    """Return whether the options ask for the changes between two states."""
     return any(key.lower() in SOURCES for key in given)
 
 
 def parse_change_options(table: Table, given: Mapping[str, str]) -> dict[str, Any] | None:
-    """Returns the arguments of `Table.changes` that the options stand for; None: nothing has changed.
+    """Return the arguments of `Table.changes` that the options stand for; None: nothing has changed.
 
     Raises:
         Unsupported: an option of another kind. InvalidArgument: a value that is none of the option's, several sources.

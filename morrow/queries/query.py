@@ -67,25 +67,25 @@ class Sources(Protocol):
     def databases(self) -> Sequence[str]: ...
 
     def open_table(self, name: str, travel: Travel) -> PaimonDataset:
-        """Returns the dataset of ``database.table``, perhaps with ``$``, in a state."""
+        """Return the dataset of ``database.table``, perhaps with ``$``, in a state."""
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
-        """Returns the rows that were added or updated between the states that options name."""
+        """Return the rows that were added or updated between the states that options name."""
 
     def of_schema(self, schema: str, name: str) -> pa.Table | None:
-        """Returns a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
+        """Return a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
 
     def view(self, name: str) -> View | None:
-        """Returns the view ``database.view``; None where there is none."""
+        """Return the view ``database.view``; None where there is none."""
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
-        """Returns the rows of a table function of Paimon's; None for DuckDB's functions."""
+        """Return the rows of a table function of Paimon's; None for DuckDB's functions."""
 
     def catalog_function(self, name: str) -> Function | None:
-        """Returns the function ``database.name`` that the catalog keeps; None where there is none."""
+        """Return the function ``database.name`` that the catalog keeps; None where there is none."""
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
-        """Returns the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
+        """Return the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def run_query(
     connection: duckdb.DuckDBPyConnection,
     parameters: Mapping[str, object] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Runs `query` as a relation; see `Catalog.sql`."""
+    """Run `query` as a relation; see `Catalog.sql`."""
     found = prepare_query(query, sources, database=database, connection=connection, parameters=parameters)
     return make_relation(found, connection)
 
@@ -119,7 +119,7 @@ def prepare_query(
     parameters: Mapping[str, object] | None = None,
     literals: bool = False,
 ) -> Prepared:
-    """Returns a query with the tables of the catalog as variables; see `Catalog.sql`.
+    """Return a query with the tables of the catalog as variables; see `Catalog.sql`.
 
     `literals`: parameters become literals, for statements in which DuckDB has none.
 
@@ -174,7 +174,7 @@ def _find_source(
     connection: duckdb.DuckDBPyConnection,
     parameters: Mapping[str, object],
 ) -> PaimonDataset | pa.Table | None:
-    """Returns the rows that a table of the query stands for; None where it is not the catalog's."""
+    """Return the rows that a table of the query stands for; None where it is not the catalog's."""
     if isinstance(table.this, exp.Anonymous):
         if table.db or table.args.get("version") is not None:
             return None
@@ -196,7 +196,7 @@ def _find_source(
 
 
 def _replace_calls(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:
-    """Replaces calls ``sys.max_pt('t')`` by their values; returns whether there was one."""
+    """Replace calls ``sys.max_pt('t')`` by their values; return whether there was one."""
     changed = False
     for dot in list(tree.find_all(exp.Dot)):
         call = dot.expression
@@ -209,7 +209,7 @@ def _replace_calls(tree: Node, sources: Sources, database: str | None, parameter
 
 
 def _evaluate_arguments(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
-    """Yields the arguments of a function, which are texts or numbers."""
+    """Yield the arguments of a function, which are texts or numbers."""
     bind(call, parameters)
     for argument in call.expressions:
         if not isinstance(argument, exp.Literal):
@@ -225,7 +225,7 @@ def _evaluate_arguments(call: Node, parameters: Mapping[str, object]) -> Iterato
 def _name_in_catalog(
     table: Node, databases: Sequence[str], database: str | None, connection: duckdb.DuckDBPyConnection
 ) -> str | None:
-    """Returns ``database.table`` of a table of the catalog; None for common table expressions and DuckDB's own tables.
+    """Return ``database.table`` of a table of the catalog; None for common table expressions and DuckDB's own tables.
 
     Names of two parts are the catalog's, unless only DuckDB has such a schema. Names of one part are the catalog's when
     there is a default `database`.
@@ -253,7 +253,7 @@ def _check_no_travel(table: Node) -> None:
 
 
 def _replace(table: Node, variable_name: str) -> None:
-    """Replaces the table by a variable, which keeps its alias or else its name."""
+    """Replace the table by a variable, which keeps its alias or else its name."""
     if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
         name = table.name or table.this.name  # of a function
         table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
@@ -263,7 +263,7 @@ def _replace(table: Node, variable_name: str) -> None:
 
 
 def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
-    """Drops the database from columns qualified by database and table (``db.orders.id``), not from members of rows."""
+    """Drop the database from columns qualified by database and table (``db.orders.id``), not from members of rows."""
     for column in tree.find_all(exp.Column):
         # Of `db.orders.place.city` the parser takes the first part for a catalog.
         first, second = ("db", "table") if column.args.get("catalog") is None else ("catalog", "db")
@@ -275,7 +275,7 @@ def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
 
 
 def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    """Returns the rows of a query as a relation, whose results raise `MorrowError`."""
+    """Return the rows of a query as a relation, whose results raise `MorrowError`."""
     import duckdb
 
     from morrow.readers.execution.typed_relations import to_typed_relation
@@ -287,7 +287,7 @@ def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duc
 
 
 def run_prepared(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:
-    """Runs a query by a method of DuckDB's connection, which finds its tables.
+    """Run a query by a method of DuckDB's connection, which finds its tables.
 
     Raises:
         InvalidArgument: DuckDB refuses it. TableNotFound: it names a table that nobody has.
@@ -311,7 +311,7 @@ def run_prepared(query: Prepared, run: object, arguments: Mapping[str, object]) 
 
 
 def _format_error(error: Exception) -> str:
-    """Returns DuckDB's message in one line, without the query that it quotes."""
+    """Return DuckDB's message in one line, without the query that it quotes."""
     return " ".join(str(error).partition("\nLINE ")[0].split())
 
 
@@ -325,7 +325,7 @@ MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 
 
 def is_common(table: Node) -> bool:
-    """Returns whether a WITH around the table defines its name."""
+    """Return whether a WITH around the table defines its name."""
     node = table.parent
     while node is not None:
         if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
@@ -335,7 +335,7 @@ def is_common(table: Node) -> bool:
 
 
 def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:
-    """Puts the query of the view `name` in the place of a table of a query; returns the tables that it reads.
+    """Put the query of the view `name` in the place of a table of a query; return the tables that it reads.
 
     Raises:
         Unsupported: its text is in a dialect that cannot be run, has parameters, or reads files.
@@ -388,7 +388,7 @@ def _check_tree(tree: Node, name: str) -> Node:
 
 
 def _qualify(table: Node, name: str, databases: Sequence[str]) -> None:
-    """Gives a table of a view its database. Raises `Unsupported` for what is no table of the catalog."""
+    """Give a table of a view its database. Raises `Unsupported` for what is no table of the catalog."""
     if isinstance(table.this, exp.Anonymous) and table.this.name.lower() in ("paimon_incremental_query",):
         return
     if not isinstance(table.this, exp.Identifier):
@@ -410,7 +410,7 @@ MAX_CALLS = 200
 
 
 def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
-    """Puts definitions in the place of calls of a catalog's functions; returns whether there was one.
+    """Put definitions in the place of calls of a catalog's functions; return whether there was one.
 
     Args:
         known: returns the function ``database.name`` of the catalog, None where it has none.
@@ -431,7 +431,7 @@ def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
 
 
 def _list_calls(tree: Node) -> list[tuple[Node, str]]:
-    """Lists calls of the form ``database.function(...)``, inner ones first."""
+    """List calls of the form ``database.function(...)``, inner ones first."""
     found = [
         (dot, f"{dot.this.name}.{dot.expression.name}")
         for dot in tree.find_all(exp.Dot)

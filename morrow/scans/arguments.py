@@ -14,7 +14,7 @@ from morrow.engine.plan.time_travel import Time, TravelArguments, to_millis
 
 
 def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Checks a caller's list of column names. Raises `InvalidArgument` for anything else, and for duplicates."""
+    """Check a caller's list of column names. Raises `InvalidArgument` for anything else, and for duplicates."""
     if isinstance(columns, str):
         raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
     if not isinstance(columns, Iterable) or not all(isinstance(name, str) for name in columns):
@@ -25,14 +25,14 @@ def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_limit(limit: int | None) -> int | None:
-    """Checks a caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
+    """Check a caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MAX_ROWS):
         raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
     return limit
 
 
 def check_batch_rows(batch_rows: int | None) -> int | None:
-    """Checks a caller's batch size. Raises `InvalidArgument` unless it is a positive number."""
+    """Check a caller's batch size. Raises `InvalidArgument` unless it is a positive number."""
     if batch_rows is not None and (
         isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or not 1 <= batch_rows <= MAX_BATCH_ROWS
     ):
@@ -47,7 +47,7 @@ Age: TypeAlias = dt.timedelta | Time
 
 
 def expose_travel_arguments(function: F) -> F:
-    """Shows each of `TravelArguments` in the signature of a function that takes them as ``**at``.
+    """Show each of `TravelArguments` in the signature of a function that takes them as ``**at``.
 
     Type checkers read ``**at: Unpack[TravelArguments]``; ``help()``, notebooks and documentation tools read the
     signature.
@@ -71,7 +71,7 @@ def expose_travel_arguments(function: F) -> F:
 
 
 def to_epoch_millis(age: Age | None) -> int | None:
-    """Returns the epoch milliseconds of a moment, or of now minus an age; a bare number is a moment.
+    """Return the epoch milliseconds of a moment, or of now minus an age; a bare number is a moment.
 
     Raises:
         InvalidArgument: neither.
@@ -90,7 +90,7 @@ def to_epoch_millis(age: Age | None) -> int | None:
 
 
 def _parse_span(text: str) -> dt.timedelta | str:
-    """Returns the time span that the text is, or the text where it is none; a bare number is a moment."""
+    """Return the time span that the text is, or the text where it is none; a bare number is a moment."""
     if text.strip().isdigit():
         return text
     try:
@@ -100,7 +100,7 @@ def _parse_span(text: str) -> dt.timedelta | str:
 
 
 def parse_time(text: str, argument: str) -> dt.datetime:
-    """Parses a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
+    """Parse a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
 
     Raises `InvalidArgument`.
     """

@@ -93,33 +93,33 @@ class Changes(Rows):
         return tuple(self._request.schema.by_name[name] for name in self._request.columns)
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns all changes as a Polars DataFrame."""
+        """Return all changes as a Polars DataFrame."""
         from morrow.readers.execution import changelog
 
         return changelog.to_polars(self._parts, self._fields, self._metadata.store)
 
     def to_arrow(self) -> pa.Table:
-        """Returns all changes as an Arrow table with exactly `schema`."""
+        """Return all changes as an Arrow table with exactly `schema`."""
         from morrow.readers.execution import changelog
 
         return changelog.to_arrow(self._parts, self._fields, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields changes as record batches, in bounded memory (mode ``diff`` holds all its changes)."""
+        """Yield changes as record batches, in bounded memory (mode ``diff`` holds all its changes)."""
         from morrow.readers.execution import changelog, execute
 
         rows = check_batch_rows(batch_rows) or execute.DEFAULT_BATCH_ROWS
         return changelog.to_batches(self._parts, self._fields, self._metadata.store, rows)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns `to_batches` as an Arrow record batch reader."""
+        """Return `to_batches` as an Arrow record batch reader."""
         from morrow.readers.execution import changelog, execute
 
         rows = check_batch_rows(batch_rows) or execute.DEFAULT_BATCH_ROWS
         return changelog.open_batch_reader(self._parts, self._fields, self._metadata.store, rows)
 
     def count(self) -> int:
-        """Returns the number of changes."""
+        """Return the number of changes."""
         return sum(batch.num_rows for batch in self.to_batches())
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class Changes(Rows):
 def make_request(
     metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None, *, raw: bool = False
 ) -> ChangesRequest:
-    """Checks columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
+    """Check columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
 
     Raises:
         ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
@@ -161,7 +161,7 @@ def make_changes(
     from_timestamp: Time | None,
     to_timestamp: Time | None,
 ) -> Changes:
-    """Plans the changes between two snapshots; see `Table.changes`."""
+    """Plan the changes between two snapshots; see `Table.changes`."""
     request = make_request(metadata, columns, filter)
     try:
         asked = ChangesMode(mode)
@@ -198,7 +198,7 @@ def _check_single(**given: object) -> None:
 def resolve_start(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool = False
 ) -> int:
-    """Returns the id of the snapshot after which changes begin. Without snapshot and timestamp it is one before the
+    """Return the id of the snapshot after which changes begin. Without snapshot and timestamp it is one before the
     oldest; `changelogs` includes changelogs that have outlived their snapshots.
     """
     if isinstance(snapshot, str):
@@ -214,7 +214,7 @@ def resolve_start(
 def _resolve_end(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool
 ) -> Snapshot | None:
-    """Returns the last snapshot of the changes: the newest by default; None when none is old enough."""
+    """Return the last snapshot of the changes: the newest by default; None when none is old enough."""
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot
     if snapshot is None and timestamp is None:
@@ -241,7 +241,7 @@ POLL_SECONDS = 1.0
 
 
 def is_raw(mode: StreamMode) -> bool:
-    """Returns whether rows as they were written are asked for. Raises `InvalidArgument` for other modes."""
+    """Return whether rows as they were written are asked for. Raises `InvalidArgument` for other modes."""
     if mode not in STREAM_MODES:
         raise InvalidArgument(f"mode must be one of {', '.join(STREAM_MODES)}, not {mode!r}")
     return mode == "raw"
@@ -345,7 +345,7 @@ class ChangeStream:
         )
 
     def _snapshot(self) -> Snapshot | None:
-        """Returns the next snapshot, None when it does not exist yet.
+        """Return the next snapshot, None when it does not exist yet.
 
         Raises:
             SnapshotExpired: it has expired, or a rollback undid what the stream has read.
@@ -361,7 +361,7 @@ class ChangeStream:
         return found
 
     def _check_line(self, following: Snapshot | None) -> None:
-        """Refuses to go on where the snapshot before the next one is not the one that was read.
+        """Refuse to go on where the snapshot before the next one is not the one that was read.
 
         Ids begin anew after a rollback: the stream would leave out those that others have taken, or wait for ever.
         """
@@ -393,7 +393,7 @@ class ChangeStream:
         return "" if name is None else f" after `table.consumers.delete({name!r})`"
 
     def commit(self) -> None:
-        """Records that all changes returned so far have been processed.
+        """Record that all changes returned so far have been processed.
 
         Raises:
             InvalidArgument: the stream has no consumer id. StorageError: the record cannot be written.

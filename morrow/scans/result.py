@@ -38,15 +38,15 @@ class Rows(ABC):
 
     @abstractmethod
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields rows as record batches of at most `batch_rows` rows."""
+        """Yield rows as record batches of at most `batch_rows` rows."""
 
     @abstractmethod
     def to_polars(self) -> pl.DataFrame:
-        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
 
     @abstractmethod
     def count(self) -> int:
-        """Returns the number of rows."""
+        """Return the number of rows."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -56,19 +56,19 @@ class Rows(ABC):
         return to_arrow_schema(self.fields)
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as an Arrow table with exactly `schema`."""
+        """Return all rows as an Arrow table with exactly `schema`."""
         import pyarrow as pa
 
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns `to_batches` as an Arrow record batch reader."""
+        """Return `to_batches` as an Arrow record batch reader."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls.
+        """Return all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls.
 
         Raises:
             Unsupported: pandas is not installed, which the extra ``morrow[pandas]`` brings.
@@ -79,13 +79,13 @@ class Rows(ABC):
         return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers.execution import duckdb_relation
 
         return duckdb_relation.make_relation(self.to_arrow(), connection)
 
     def to_spark(self, spark: SparkSession) -> SparkDataFrame:
-        """Returns a Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
+        """Return a Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
 
         Raises:
             Unsupported: a column of a type that this version of Spark lacks (TIME before 4.1).
@@ -96,7 +96,7 @@ class Rows(ABC):
         return dataframes.to_spark(self.to_batches(), self.fields, spark, where=self.title)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Iterates over the rows in record batches, as `to_batches`."""
+        """Iterate over the rows in record batches, as `to_batches`."""
         return self.to_batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

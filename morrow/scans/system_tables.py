@@ -50,7 +50,7 @@ def make_catalog_scan(
     filter: FilterLike | None = None,
     limit: int | None = None,
 ) -> SystemScan:
-    """Plans a scan of a system table of the catalog; see `Catalog.system`."""
+    """Plan a scan of a system table of the catalog; see `Catalog.system`."""
     from morrow.readers.system.catalog_tables import find_catalog_table
 
     table = find_catalog_table(name)
@@ -70,7 +70,7 @@ def make_system_scan(
     to_snapshot: int | str | None = None,
     mode: Mode = "auto",
 ) -> SystemScan:
-    """Plans a scan of a table's system table; see `Table.system`."""
+    """Plan a scan of a table's system table; see `Table.system`."""
     from morrow.readers.system.audit_log import RowTable
     from morrow.readers.system.base import MetadataTable, TableState
     from morrow.readers.system.registry import find_system_table
@@ -160,7 +160,7 @@ class Asked:
         filter: FilterLike | None,
         limit: int | None,
     ) -> Asked:
-        """Checks a caller's arguments. Raises `ColumnNotFound`, `InvalidArgument` when they are wrong."""
+        """Check a caller's arguments. Raises `ColumnNotFound`, `InvalidArgument` when they are wrong."""
         names = tuple(field.name for field in fields)
         wanted = names if columns is None else check_columns(columns)
         for name in wanted:
@@ -186,7 +186,7 @@ class Asked:
         return (*self.shown, *extra)
 
     def narrowed(self, columns: Sequence[str] | None, filter: FilterLike | None) -> Asked:
-        """Returns a request for fewer columns and rows; both refer to the output. Raises as `of`."""
+        """Return a request for fewer columns and rows; both refer to the output. Raises as `of`."""
         if self.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
         inner = Asked.of(self.title, self.shown, columns, filter, self.limit)
@@ -214,15 +214,15 @@ class SystemScan(Rows):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Does now what needs no data files: makes the plan, or all rows where they are metadata."""
+        """Do now what needs no data files: makes the plan, or all rows where they are metadata."""
 
     @abstractmethod
     def lazy(self) -> pl.LazyFrame:
-        """Returns the rows as a Polars LazyFrame."""
+        """Return the rows as a Polars LazyFrame."""
 
     @abstractmethod
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> SystemScan:
-        """Returns this scan with fewer columns and rows; both refer to this scan's output.
+        """Return this scan with fewer columns and rows; both refer to this scan's output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
@@ -230,7 +230,7 @@ class SystemScan(Rows):
         """
 
     def dataset(self) -> PaimonDataset:
-        """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
+        """Return the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
         from morrow.readers.execution.duckdb_relation import PaimonDataset
 
         def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
@@ -239,7 +239,7 @@ class SystemScan(Rows):
         return PaimonDataset(self.schema, read)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers.execution import duckdb_relation
 
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
@@ -330,7 +330,7 @@ class RowScan(SystemScan):
         return self._scan.dataset()
 
     def explain(self) -> str:
-        """Explains the read, as `Scan.explain`."""
+        """Explain the read, as `Scan.explain`."""
         return self._scan.explain()
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> RowScan:
@@ -367,7 +367,7 @@ class StreamedScan(SystemScan):
         return sum(map(len, self.to_batches()))
 
     def _finished(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields batches without the columns that only the filter reads, up to the limit."""
+        """Yield batches without the columns that only the filter reads, up to the limit."""
         left = self._asked.limit
         for rows in batches:
             if left == 0:

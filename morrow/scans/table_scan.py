@@ -60,7 +60,7 @@ class Scan(Rows):
         return plan_scan(self._metadata, self._request)
 
     def prepare(self) -> None:
-        """Makes the plan now, which reads no rows."""
+        """Make the plan now, which reads no rows."""
         _ = self.plan
 
     @property
@@ -84,13 +84,13 @@ class Scan(Rows):
         return None if self._request.snapshot is None else self._request.snapshot.id
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as an Arrow table with exactly `schema`."""
+        """Return all rows as an Arrow table with exactly `schema`."""
         from morrow.readers.execution import execute
 
         return execute.to_arrow(self.plan, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields rows as record batches, in bounded memory whatever the table's size."""
+        """Yield rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers.execution import execute
 
         return execute.to_batches(
@@ -98,7 +98,7 @@ class Scan(Rows):
         )
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns `to_batches` as an Arrow record batch reader."""
+        """Return `to_batches` as an Arrow record batch reader."""
         from morrow.readers.execution import execute
 
         return execute.open_batch_reader(
@@ -106,13 +106,13 @@ class Scan(Rows):
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
         from morrow.readers.execution import execute
 
         return execute.to_polars(self.plan, self._metadata.store)
 
     def lazy(self) -> pl.LazyFrame:
-        """Returns a Polars LazyFrame of this scan's snapshot, which is planned and read when it is collected.
+        """Return a Polars LazyFrame of this scan's snapshot, which is planned and read when it is collected.
 
         Columns, filters and limits set later reach the files as those of `Table.scan` do, also in tables whose rows are
         merged. Errors of files are raised on collect as by the other results, such as `CorruptFile`.
@@ -124,7 +124,7 @@ class Scan(Rows):
     def _planned(
         self, columns: Sequence[str] | None, filter: pl.Expr | None, limit: int | None
     ) -> tuple[ScanPlan, pl.Expr | None]:
-        """Plans what Polars asks for; returns the filter, too, if rows of the plan are still to be tested by it."""
+        """Plan what Polars asks for; return the filter, too, if rows of the plan are still to be tested by it."""
         request = self._request
         names = request.columns if columns is None else tuple(columns)
         if limit is not None:
@@ -141,7 +141,7 @@ class Scan(Rows):
         return narrowed.plan, filter if parsed.residuals else None
 
     def dataset(self) -> PaimonDataset:
-        """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
+        """Return the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
         from morrow.readers.execution.duckdb_relation import PaimonDataset
 
         metadata, store = self._metadata, self._metadata.store
@@ -157,7 +157,7 @@ class Scan(Rows):
         return PaimonDataset(self.schema, read, key, plan)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
-        """Returns a scan of the same snapshot with fewer columns and rows; both refer to this scan's output.
+        """Return a scan of the same snapshot with fewer columns and rows; both refer to this scan's output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
@@ -183,15 +183,15 @@ class Scan(Rows):
         return self._request
 
     def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
-        """Returns a scan of the same snapshot whose request is changed by `change`."""
+        """Return a scan of the same snapshot whose request is changed by `change`."""
         return Scan(self._metadata, change(self._request))
 
     def asking(self, columns: tuple[str, ...], filter: Filter, limit: int | None) -> Scan:
-        """Returns a scan of the same snapshot with these columns, filter and limit, which are not checked again."""
+        """Return a scan of the same snapshot with these columns, filter and limit, which are not checked again."""
         return Scan(self._metadata, replace(self._request, columns=columns, filter=filter, limit=limit))
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers.execution import duckdb_relation
 
         # Planning now raises Morrow's own errors: DuckDB wraps those of its scans.
@@ -201,7 +201,7 @@ class Scan(Rows):
         return duckdb_relation.make_relation(source, connection)
 
     def to_sql(self) -> str:
-        """Returns this read as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
+        """Return this read as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
 
         Its rows are those of `to_arrow`, in no order, as long as the files of the snapshot exist. Merges are window and
         aggregate functions; positions that deletion vectors name dead are in the text.
@@ -216,7 +216,7 @@ class Scan(Rows):
         return build_plain_sql(self.plan, self._metadata.store)
 
     def count(self) -> int:
-        """Returns the number of rows, from metadata where that suffices."""
+        """Return the number of rows, from metadata where that suffices."""
         from morrow.readers.execution import execute
         from morrow.readers.execution.statistics import Summary, Summing, is_of_partitions, summarize
 
@@ -227,7 +227,7 @@ class Scan(Rows):
         return execute.count(self.plan, self._metadata.store)
 
     def verify(self) -> int:
-        """Reads every data file whole and checks it against its metadata and checksums; see `verification`.
+        """Read every data file whole and check it against its metadata and checksums; see `verification`.
 
         Returns: the number of files.
 
@@ -241,7 +241,7 @@ class Scan(Rows):
         return len(found.files)
 
     def verification(self) -> Verification:
-        """Reads every data file whole and reports the damage file by file; `str` of the report is a readable text.
+        """Read every data file whole and report the damage file by file; `str` of the report is a readable text.
 
         Files: all live files of the snapshot (of a fallback branch: those that the scan reads), with a filter those
         that may hold matching rows. All columns are decoded, in every format, whatever the scan's columns. Checked
@@ -261,7 +261,7 @@ class Scan(Rows):
         return verify_plan(self._metadata, self.plan)
 
     def explain(self) -> str:
-        """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
+        """Explain the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
         from morrow.engine.plan.scan_plan import explain_plan
         from morrow.readers.merges.sql_merge import merge_text
 
@@ -284,7 +284,7 @@ class Scan(Rows):
 
 
 def plan_with_outlines(scan: Scan, outlines: Outlines) -> Scan:
-    """Returns the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
+    """Return the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
     if scan._given_plan is not None or "plan" in scan.__dict__:
         return scan
     return Scan(scan._metadata, scan._request, plan_scan(scan._metadata, scan._request, outlines))
@@ -299,7 +299,7 @@ def make_scan(
     travel: Travel = NOW,
     newest: bool = False,
 ) -> Scan:
-    """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`.
+    """Resolve branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`.
 
     Args:
         newest: read the newest snapshot with the newest columns, whatever the options of time travel say.
@@ -340,7 +340,7 @@ class DuckDBScan(Scan):
     """
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields rows as record batches, in bounded memory whatever the table's size."""
+        """Yield rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers.execution import plain_sql
 
         return plain_sql.read_batches_by_duckdb(
@@ -348,19 +348,19 @@ class DuckDBScan(Scan):
         )
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """Returns `to_batches` as an Arrow record batch reader."""
+        """Return `to_batches` as an Arrow record batch reader."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as an Arrow table with exactly `schema`."""
+        """Return all rows as an Arrow table with exactly `schema`."""
         import pyarrow as pa
 
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
         import polars as pl
 
         found = pl.from_arrow(self.to_arrow())
@@ -368,11 +368,11 @@ class DuckDBScan(Scan):
         return found
 
     def lazy(self) -> pl.LazyFrame:
-        """Raises `Unsupported`: a LazyFrame is run by Polars."""
+        """Raise `Unsupported`: a LazyFrame is run by Polars."""
         raise Unsupported("a LazyFrame of a scan that DuckDB runs", hint="leave out engine, or use to_polars")
 
     def count(self) -> int:
-        """Returns the number of rows."""
+        """Return the number of rows."""
         from morrow.readers.execution import plain_sql
 
         if not self.plan.columns:
@@ -380,12 +380,12 @@ class DuckDBScan(Scan):
         return plain_sql.count_by_duckdb(self.plan, self._metadata.store)
 
     def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
-        """Returns a scan of the same snapshot whose request is changed by `change`."""
+        """Return a scan of the same snapshot whose request is changed by `change`."""
         return DuckDBScan(self._metadata, change(self._request))
 
 
 def choose_engine(scan: Scan, engine: str | None) -> Scan:
-    """Returns the scan as one that this engine runs. Raises `InvalidArgument` for an unknown one."""
+    """Return the scan as one that this engine runs. Raises `InvalidArgument` for an unknown one."""
     if engine is None or engine == "polars":
         return scan
     if engine == "duckdb":
@@ -399,12 +399,12 @@ _CACHE: ByteCache[Scan] = ByteCache(MAX_CACHED_SCANS)
 
 
 def forget_scans() -> None:
-    """Drops all scans."""
+    """Drop all scans."""
     _CACHE.clear()
 
 
 def find_cached_scan(key: Hashable) -> Scan | None:
-    """Returns the scan that was kept, None where there is none or the newest schema or snapshot is not its own.
+    """Return the scan that was kept, None where there is none or the newest schema or snapshot is not its own.
 
     Both are read from the table. Raises as `load_newest_state`.
     """
@@ -416,7 +416,7 @@ def find_cached_scan(key: Hashable) -> Scan | None:
 
 
 def cache_scan(key: Hashable, scan: Scan) -> None:
-    """Keeps a scan of the newest state, if nothing but that decides of what it is: of a main branch on a local disk."""
+    """Keep a scan of the newest state, if nothing but that decides of what it is: of a main branch on a local disk."""
     options, metadata = scan.request.options, scan._metadata
     is_newest = scan.request.travel == NOW and parse_travel_options(options.travel).is_latest
     is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None
@@ -428,7 +428,7 @@ log = get_logger(__name__)
 
 
 def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plans a read, and logs what it opens and how long that took. Arguments and errors as for `plan_with_fallback`."""
+    """Plan a read, and log what it opens and how long that took. Arguments and errors as for `plan_with_fallback`."""
     began = time.monotonic()
     # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
     known = metadata if request.options.other_branch is not None else metadata.knowing(request.schema)
@@ -438,7 +438,7 @@ def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 
 def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
-    """Logs what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
+    """Log what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
     if not log.isEnabledFor(logging.INFO):
         return
     files = [file for part in plan.parts for file in part.files]
@@ -452,14 +452,14 @@ def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
 
 
 def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Reads what a plan of this snapshot will need, ahead of it."""
+    """Read what a plan of this snapshot will need, ahead of it."""
     from morrow.engine.plan import prefetch
 
     prefetch.read_manifests_ahead(metadata, snapshot)
 
 
 def read_latest_files(metadata: TableMetadata) -> None:
-    """Reads what a plan of the newest snapshot will probably need, while nothing tells yet which that is."""
+    """Read what a plan of the newest snapshot will probably need, while nothing tells yet which that is."""
     from morrow.engine.plan import prefetch
 
     prefetch.read_latest_files_ahead(metadata)

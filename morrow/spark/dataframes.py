@@ -35,7 +35,7 @@ def to_spark(
     most_bytes: int | None = None,
     advice: str = DISTRIBUTE,
 ) -> DataFrame:
-    """Converts record batches, columns `fields`, to a Spark DataFrame in the types of `morrow.spark.types`.
+    """Convert record batches, columns `fields`, to a Spark DataFrame in the types of `morrow.spark.types`.
 
     Reading ends as soon as the limit is exceeded; batches are transferred one by one. Errors name `where` and a remedy
     for too many rows.
@@ -71,7 +71,7 @@ ROW_OVERHEAD, LONG = 8, 8
 
 
 def set_planned_size(frame: DataFrame, size: int) -> DataFrame:
-    """Returns rows that Spark was given as a DataFrame that it plans as `size` bytes: joins broadcast small ones.
+    """Return rows that Spark was given as a DataFrame that it plans as `size` bytes: joins broadcast small ones.
 
     What is no such plan (a few rows, whose size Spark knows; Spark Connect) is returned as it is, as all is before 4.0.
     """
@@ -96,7 +96,7 @@ def set_planned_size(frame: DataFrame, size: int) -> DataFrame:
 
 
 def set_mapped_size(frame: DataFrame, columns: StructType | str, size: int) -> DataFrame:
-    """Returns given rows such that a function that maps them to rows of `columns` yields `size` bytes to the planner.
+    """Return given rows such that a function that maps them to rows of `columns` yields `size` bytes to the planner.
 
     Spark takes such a function for one that returns a row for each row.
     """
@@ -111,6 +111,6 @@ def set_mapped_size(frame: DataFrame, columns: StructType | str, size: int) -> D
 
 
 def _plan(frame: DataFrame) -> Any:
-    """Returns the plan in the JVM, None where there is no JVM to reach."""
+    """Return the plan in the JVM, None where there is no JVM to reach."""
     inner = getattr(frame, "_jdf", None)
     return None if inner is None else inner.queryExecution().analyzed()

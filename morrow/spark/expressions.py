@@ -37,7 +37,7 @@ Where = Callable[[str], "Column"]
 
 
 def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -> Column:
-    """Returns a boolean column, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Return a boolean column, true exactly for the rows that `predicate` keeps (false or null for the others).
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -46,7 +46,7 @@ def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where
 
 
 def make_literal(value: object, kind: t.DataType, name: str) -> Column:
-    """Returns a constant of the Spark type of `kind`; `value` is None or Morrow's value of that type.
+    """Return a constant of the Spark type of `kind`; `value` is None or Morrow's value of that type.
 
     Raises:
         Unsupported: a type that Spark does not have; the message names `name`.
@@ -59,7 +59,7 @@ def make_literal(value: object, kind: t.DataType, name: str) -> Column:
 
 
 def format_constant(value: object, kind: t.DataType) -> str | None:
-    """Returns the text of a value, as `FileScans` takes it: bytes in Base64, instants in UTC."""
+    """Return the text of a value, as `FileScans` takes it: bytes in Base64, instants in UTC."""
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -68,7 +68,7 @@ def format_constant(value: object, kind: t.DataType) -> str | None:
 
 
 def quote_name(name: str) -> str:
-    """Quotes a name for Spark's SQL, whatever its characters."""
+    """Quote a name for Spark's SQL, whatever its characters."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -152,7 +152,7 @@ BuildPredicate = Callable[[DataField, Any], Predicate | None]
 
 
 def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predicate | None:
-    """Translates a filter to the predicate that keeps the same rows; None when there is none."""
+    """Translate a filter to the predicate that keeps the same rows; None when there is none."""
     plain: Any = filter
     name, negated = type(plain).__name__, False
     if name == "Not":
@@ -165,7 +165,7 @@ def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predica
 def build_predicate(
     name: str, path: tuple[str, ...], value: object, fields: Mapping[str, DataField], *, negated: bool = False
 ) -> Predicate | None:
-    """Returns as `translate_filter`, for a filter by the name of its class: Spark 4.0 has no such classes."""
+    """Return as `translate_filter`, for a filter by the name of its class: Spark 4.0 has no such classes."""
     build = (_NEGATED if negated else _PLAIN).get(name)
     if build is None or len(path) != 1 or path[0] not in fields:
         return None
@@ -270,7 +270,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:
-    """Returns the predicates of those filters that Morrow can test as Spark does."""
+    """Return the predicates of those filters that Morrow can test as Spark does."""
     found = []
     for filter in told:
         try:
@@ -292,19 +292,19 @@ def _parse_predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Pr
 
 
 def parse_value(told: Sequence[str]) -> Any:
-    """Returns a value as the JVM tells it. Raises `Untranslatable` for kinds that are not told exactly."""
+    """Return a value as the JVM tells it. Raises `Untranslatable` for kinds that are not told exactly."""
     return None if told[0] == "null" else PARSERS[told[0]](told[1])
 
 
 def parse_partition_value(told: Sequence[str]) -> object:
-    """Returns a value of a partition column: a time as a datetime, others as text, which is parsed as its type."""
+    """Return a value of a partition column: a time as a datetime, others as text, which is parsed as its type."""
     if told[0] == "null":
         return None
     return dt.datetime.fromisoformat(told[1]) if told[0] in ("timestamp", "instant") else told[1]
 
 
 def parse_column(told: str) -> str:
-    """Returns the name of a column, which Spark quotes where it has dots; members of rows are no columns."""
+    """Return the name of a column, which Spark quotes where it has dots; members of rows are no columns."""
     if told.startswith("`") and told.endswith("`") and len(told) > 1:
         return told[1:-1].replace("``", "`")
     return told

@@ -31,7 +31,7 @@ _SCHEMA = pa.schema([("files", pa.binary()), ("error", pa.binary())])
 
 
 def read(job: ReadJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of files."""
+    """Yield the rows of files."""
     table = job.table.opened()
     fields = [table.schema.by_name[name] for name in job.columns]
     filtered = [each for each in table.fields if each.name in job.columns or each.name in job.filter.columns]
@@ -46,7 +46,7 @@ def read(job: ReadJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def write(job: WriteJob, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes these rows to hidden files, and yields their names as one row; nothing without rows.
+    """Write these rows to hidden files, and yield their names as one row; nothing without rows.
 
     Errors of rows that the table rejects are results as well: another attempt would fail in the same way.
     """
@@ -80,7 +80,7 @@ class FolderAccess:
         return cls(StoreAccess.of(table.store, table.root), table.kind, table.schema, table.where, table.is_hives)
 
     def opened(self) -> FolderTable:
-        """Returns the table."""
+        """Return the table."""
         return FolderTable(*self.store.opened(), self.kind, self.schema, self.where, self.is_hives)
 
 

@@ -58,7 +58,7 @@ class Located:
 
 
 def to_dataframe(table: FolderTable, columns: Sequence[str], filter: Filter, spark: SparkSession) -> DataFrame:
-    """Returns the rows of the files that are there now; conditions on partition keys leave files out, others may.
+    """Return the rows of the files that are there now; conditions on partition keys leave files out, others may.
 
     Raises:
         CorruptFile: a folder is none of a partition, a file is damaged. StorageError.
@@ -95,7 +95,7 @@ def _read_by_tasks(
 def _find_scannable(
     table: FolderTable, fields: Sequence[DataField], found: Sequence[Partition], spark: SparkSession
 ) -> Iterator[tuple[Place, list[Partition]]]:
-    """Yields where Spark finds those files that it reads as local reads do, if there are some."""
+    """Yield where Spark finds those files that it reads as local reads do, if there are some."""
     files = [file for each in found for file in each.files if file.status.size]
     most = MAX_FOOTERS if table.store.is_local else MAX_REMOTE_FOOTERS
     if table.format != PARQUET or not 0 < len(files) <= most or not all(is_plain(each.type) for each in fields):
@@ -118,7 +118,7 @@ def _read_footer(table: FolderTable, file: FolderFile) -> pa.Schema:
 
 
 def _is_as_declared(held: pa.Schema, table: FolderTable, fields: Sequence[DataField]) -> bool:
-    """Returns whether Spark, which looks for names without regard to case, finds columns of these very types or none.
+    """Return whether Spark, which looks for names without regard to case, finds columns of these very types or none.
 
     A file without any column of the table is left to tasks, which refuse it.
     """
@@ -137,7 +137,7 @@ ALIKE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 
 def _is_same_type(held: pa.DataType, told: pa.DataType) -> bool:
-    """Returns whether two types are stored alike in Parquet."""
+    """Return whether two types are stored alike in Parquet."""
     if pa.types.is_struct(told) and pa.types.is_struct(held):
         members = zip(held, told)
         return held.num_fields == told.num_fields and all(
@@ -153,7 +153,7 @@ def _is_same_type(held: pa.DataType, told: pa.DataType) -> bool:
 def _scan(
     table: FolderTable, fields: Sequence[DataField], found: Sequence[Partition], place: Place, spark: SparkSession
 ) -> DataFrame:
-    """Returns the rows of these files by Spark's own scan, with the values of partitions as constants."""
+    """Return the rows of these files by Spark's own scan, with the values of partitions as constants."""
     keys = [each for each in fields if each.name in table.schema.partition_keys]
     paths = [file.path for each in found for file in each.files]
     numbers = [(file.status.size, number, NO_MASK) for number, each in enumerate(found) for file in each.files]
@@ -177,7 +177,7 @@ def _scan(
 
 
 def write(table: FolderTable, rows: DataFrame, replaced: Replacement | None = None) -> None:
-    """Writes rows, and removes the files that they replace.
+    """Write rows, and remove the files that they replace.
 
     Raises: as `morrow.writers.operations.format_table.write_rows`. Spark's own errors, when a task failed too often.
     """
@@ -193,7 +193,7 @@ def write(table: FolderTable, rows: DataFrame, replaced: Replacement | None = No
 
 
 def _group_by_partition(table: FolderTable, rows: DataFrame) -> DataFrame:
-    """Returns the rows with numbered columns, those of a partition together as far as its size allows."""
+    """Return the rows with numbered columns, those of a partition together as far as its size allows."""
     from pyspark.sql.functions import col
 
     numbers = [f"c{number}" for number in range(len(rows.columns))]

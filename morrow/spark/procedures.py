@@ -64,7 +64,7 @@ class TableArgument:
         return Catalog(self.warehouse, storage_options=self.storage_options)
 
     def metadata(self) -> TableMetadata:
-        """Returns the table's metadata. Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
+        """Return the table's metadata. Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
         if self.catalog is None:
             metadata = TableMetadata(*resolve(self.name, self.storage_options), allowed_roots=self.allowed_roots)
         else:
@@ -78,7 +78,7 @@ class TableArgument:
         return Table(self.metadata())
 
     def path(self) -> str:
-        """Returns the folder of the table, for jobs that work on folders.
+        """Return the folder of the table, for jobs that work on folders.
 
         Raises:
             TableNotFound, DatabaseNotFound: an unknown name. Unsupported: a table whose catalog commits.
@@ -96,7 +96,7 @@ class TableArgument:
         return database if self.warehouse is not None and dot and table == ALL_TABLES else None
 
     def each(self) -> list[TableArgument]:
-        """Returns the tables meant: this one, or all of a database."""
+        """Return the tables meant: this one, or all of a database."""
         database = self.of_database
         if database is None:
             return [self]
@@ -111,7 +111,7 @@ def parse_table_argument(
     warehouse: str | os.PathLike[str] | None,
     storage_options: Mapping[str, str] | None,
 ) -> TableArgument:
-    """Parses the argument `table`. Text with a ``/`` is a folder or URL, and so is an `os.PathLike`; other text is
+    """Parse the argument `table`. Text with a ``/`` is a folder or URL, and so is an `os.PathLike`; other text is
     ``database.table`` in the warehouse, or ``name.database.table`` in one that `morrow.spark.attach` knows as `name`.
     Either may end in ``$branch_<name>``; parts of names may be in backticks.
 
@@ -148,7 +148,7 @@ def parse_table_argument(
 def make_catalog_argument(
     warehouse: str | os.PathLike[str] | None, storage_options: Mapping[str, str] | None
 ) -> TableArgument:
-    """Returns the place of a procedure that names no table: only its catalog."""
+    """Return the place of a procedure that names no table: only its catalog."""
     return TableArgument("", None if warehouse is None else os.fspath(warehouse), None, storage_options)
 
 
@@ -157,7 +157,7 @@ def _is_name(given: object) -> bool:
 
 
 def _split_name(text: str) -> list[str]:
-    """Splits a name into its parts, without the branch."""
+    """Split a name into its parts, without the branch."""
     parts = [quoted.replace("``", "`") or plain for quoted, plain in PARTS.findall(text)]
     return [*parts[:-1], parts[-1].split(MARK)[0]]
 
@@ -290,7 +290,7 @@ def call(
     distributed: bool | None = None,
     **arguments: object,
 ) -> DataFrame:
-    """Calls a procedure of Paimon: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
+    """Call a procedure of Paimon: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
 
     Names, arguments and columns of the result are those of Paimon's ``CALL sys.create_tag(...)``; names ignore
     case. The work is done when this returns.
@@ -344,7 +344,7 @@ def call(
 
 
 def _to_frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
-    """Returns a DataFrame that holds its rows: made of an Arrow table, it needs no Spark task."""
+    """Return a DataFrame that holds its rows: made of an Arrow table, it needs no Spark task."""
     import pyarrow as pa
 
     names = [column.split()[0] for column in columns.split(",")]

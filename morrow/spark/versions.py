@@ -47,17 +47,17 @@ SCALA_2_12 = "2.12"
 
 
 def get_version(spark: SparkSession) -> tuple[int, ...]:
-    """Returns the version of Spark, not of PySpark: with Spark Connect the server's may be another."""
+    """Return the version of Spark, not of PySpark: with Spark Connect the server's may be another."""
     return tuple(int(part) for part in spark.version.split(".")[:2])
 
 
 def has_row_position_joins(spark: SparkSession) -> bool:
-    """Returns whether the condition of a join may name the position of a row; before, it is a column of the frame."""
+    """Return whether the condition of a join may name the position of a row; before, it is a column of the frame."""
     return get_version(spark) >= JOINS_ROW_POSITIONS
 
 
 def check_catalogs(spark: SparkSession) -> None:
-    """Raises `Unsupported` where Spark lacks what `morrow.spark.catalog` is made of."""
+    """Raise `Unsupported` where Spark lacks what `morrow.spark.catalog` is made of."""
     if get_version(spark) < CATALOGS:
         raise Unsupported(
             f"morrow.spark.catalog in Spark {spark.version}, before 4.0,",
@@ -66,7 +66,7 @@ def check_catalogs(spark: SparkSession) -> None:
 
 
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | None = None) -> DataFrame:
-    """Returns Arrow rows, in the types of `morrow.spark.types`, as a DataFrame, of these columns if they are given.
+    """Return Arrow rows, in the types of `morrow.spark.types`, as a DataFrame, of these columns if they are given.
 
     Raises:
         Unsupported: Spark Connect before 4.0.
@@ -80,7 +80,7 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | 
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
-    """Returns all rows of a DataFrame."""
+    """Return all rows of a DataFrame."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa
@@ -91,7 +91,7 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 
 
 def spread_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Returns rows with Spark's hint to spread them evenly, those with the same values of these columns together."""
+    """Return rows with Spark's hint to spread them evenly, those with the same values of these columns together."""
     from pyspark.sql import DataFrame, functions
 
     columns = list(map(functions.col, names))
@@ -103,7 +103,7 @@ def spread_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def get_session_class(spark: Any) -> Any:
-    """Returns the JVM's class of sessions, which knows the active one."""
+    """Return the JVM's class of sessions, which knows the active one."""
     from pyspark.sql import SparkSession
 
     asks = getattr(SparkSession, "_get_j_spark_session_class", None)
@@ -111,32 +111,32 @@ def get_session_class(spark: Any) -> Any:
 
 
 def save_mode(writer: Any) -> str:
-    """Returns the mode of a writer of the JVM, in lower case."""
+    """Return the mode of a writer of the JVM, in lower case."""
     mode = writer.curmode() if HAS_SOURCES else writer.mode()
     return str(mode.toString()).lower()
 
 
 def get_clustering(writer: Any) -> tuple[Any, ...]:
-    """Returns the columns by which a writer of the JVM clusters rows, as Scala's option; none before 4.0."""
+    """Return the columns by which a writer of the JVM clusters rows, as Scala's option; none before 4.0."""
     return (writer.clusteringColumns(),) if HAS_SOURCES else ()
 
 
 def to_mapping(spark: Any, scala: Any) -> dict[str, str]:
-    """Returns a map of Scala's."""
+    """Return a map of Scala's."""
     if is_scala_2_12(spark):
         return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
     return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
 def to_list(spark: Any, scala: Any) -> list[Any]:
-    """Returns a sequence of Scala's."""
+    """Return a sequence of Scala's."""
     if is_scala_2_12(spark):
         return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
     return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
 def make_dataset(spark: Any, plan: Any) -> Any:
-    """Returns the JVM's Dataset of a logical plan."""
+    """Return the JVM's Dataset of a logical plan."""
     sql = spark._jvm.org.apache.spark.sql
     return (sql.classic if HAS_SOURCES else sql).Dataset.ofRows(spark._jsparkSession, plan)
 
@@ -156,7 +156,7 @@ class _Stream:
 
 
 def _drop_empty_chunks(table: pa.Table) -> pa.Table:
-    """Returns the same rows: Spark takes a record batch without rows for the end of all, and drops those after it."""
+    """Return the same rows: Spark takes a record batch without rows for the end of all, and drop those after it."""
     import pyarrow as pa
 
     batches = [batch for batch in table.to_batches() if batch.num_rows]

@@ -74,7 +74,7 @@ class Access:
 
 
 def get_access(catalog: Catalog) -> Access:
-    """Returns by what arguments the tables of a catalog are opened that is a folder; none of any other."""
+    """Return by what arguments the tables of a catalog are opened that is a folder; none of any other."""
     files = catalog._catalog
     if not isinstance(files, FilesystemCatalog):
         return Access()
@@ -96,7 +96,7 @@ _ATTACHED: WeakKeyDictionary[SparkSession, dict[str, AttachedCatalog]] = WeakKey
 
 
 def list_attached(spark: SparkSession) -> Mapping[str, AttachedCatalog]:
-    """Returns the catalogs that are attached to a session, by name."""
+    """Return the catalogs that are attached to a session, by name."""
     return _ATTACHED.get(spark, {})
 
 
@@ -111,7 +111,7 @@ def attach(
     allowed_roots: Roots = (),
     verify: Verify | None = None,
 ) -> Views:
-    """Creates a temporary view of every table of a warehouse: ``spark.sql("SELECT * FROM pm_db_orders")``.
+    """Create a temporary view of every table of a warehouse: ``spark.sql("SELECT * FROM pm_db_orders")``.
 
     A view shows the newest snapshot at the time it is made. Attaching again under the same name updates the views, and
     drops those of tables that are gone or no longer selected; unchanged tables cost next to nothing then. Names with
@@ -165,7 +165,7 @@ def attach(
 
 
 def detach(spark: SparkSession, as_: str = "pm") -> None:
-    """Drops the views that `attach` has made under this name.
+    """Drop the views that `attach` has made under this name.
 
     Raises:
         InvalidArgument: nothing is attached under this name.
@@ -195,7 +195,7 @@ def _to_list(given: str | Sequence[str]) -> list[str]:
 
 
 def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
-    """Returns the name of the view of each table. Raises `InvalidArgument` where two have the same."""
+    """Return the name of the view of each table. Raises `InvalidArgument` where two have the same."""
     views: dict[str, str] = {}
     taken: dict[str, str] = {}
     for table in tables:
@@ -212,7 +212,7 @@ def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
 
 
 def _own_views(spark: SparkSession, views: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Returns the views in `own` that still exist, in lower case. Raises `AlreadyExists` for views of others."""
+    """Return the views in `own` that still exist, in lower case. Raises `AlreadyExists` for views of others."""
     there = {row.viewName.lower(): row.viewName for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}
     mine = {view.lower() for view in own}
     for view in views:
@@ -238,7 +238,7 @@ def _find_all(
     names: Sequence[str],
     known: Mapping[str, State | None],
 ) -> dict[str, _Found | MorrowError]:
-    """Returns the current state of each table, or the error that prevents reading it. Spark's planner takes most of the
+    """Return the current state of each table, or the error that prevents reading it. Spark's planner takes most of the
     time, on one core for each table.
     """
 

@@ -119,7 +119,7 @@ class Context:
     # Names
 
     def full_name(self, name: Name) -> str:
-        """Returns ``database.table``. Raises `InvalidArgument` for a name of another form."""
+        """Return ``database.table``. Raises `InvalidArgument` for a name of another form."""
         if len(name) == 1 and self.database is not None:
             return f"{self.database}.{name[0]}"
         if len(name) == 1:
@@ -129,7 +129,7 @@ class Context:
         return ".".join(name)
 
     def plain_name(self, name: Name, what: str) -> str:
-        """Returns ``database.table`` of a table itself, neither a branch nor a system table."""
+        """Return ``database.table`` of a table itself, neither a branch nor a system table."""
         full = self.full_name(name)
         found = parse_object_name(full)
         if found.branch is not None or found.system is not None:
@@ -137,7 +137,7 @@ class Context:
         return full
 
     def table(self, name: Name) -> Table:
-        """Opens a table, or a branch of it. Raises `InvalidArgument` for a system table, others as `Catalog.table`."""
+        """Open a table, or a branch of it. Raises `InvalidArgument` for a system table, others as `Catalog.table`."""
         full = self.full_name(name)
         found = parse_object_name(full)
         if found.system is not None:
@@ -145,14 +145,14 @@ class Context:
         return self.catalog.table(found.table, branch=found.branch)
 
     def format_table(self, name: Name) -> FormatTable | None:
-        """Opens a format table; None where the table is of another kind, or the catalog has none of this kind."""
+        """Open a format table; None where the table is of another kind, or the catalog has none of this kind."""
         try:
             return self.catalog.format_table(self.full_name(name))
         except (InvalidArgument, Unsupported):
             return None
 
     def database_of(self, name: Name) -> str:
-        """Returns a database that is named, or the current one."""
+        """Return a database that is named, or the current one."""
         if name:
             return name[0]
         if self.database is None:
@@ -163,7 +163,7 @@ class Context:
     # Queries and values
 
     def prepared(self, query: str) -> Prepared:
-        """Returns a query whose parameters are literals."""
+        """Return a query whose parameters are literals."""
         return prepare_query(
             query,
             self.sources,
@@ -174,11 +174,11 @@ class Context:
         )
 
     def rows(self, query: str) -> pa.Table:
-        """Returns the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
+        """Return the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
         return make_relation(self.prepared(query), self.connection).to_arrow_table()
 
     def expression(self, text: str, what: str) -> Node:
-        """Returns the tree of an expression, with literals in the place of parameters."""
+        """Return the tree of an expression, with literals in the place of parameters."""
         try:
             tree = run_with_stack(lambda: sqlglot.parse_one(text, into=exp.Condition, dialect=Dialect), text, what)
         except SqlglotError as error:
@@ -189,7 +189,7 @@ class Context:
         return holder.this
 
     def constant(self, text: str, what: str) -> Any:
-        """Returns the value of an expression of constants, computed by a DuckDB without tables and file access."""
+        """Return the value of an expression of constants, computed by a DuckDB without tables and file access."""
         import duckdb
 
         tree = self.expression(text, what)
@@ -205,11 +205,11 @@ class Context:
         return found[0]
 
     def partition(self, given: Values, what: str) -> dict[str, object]:
-        """Returns values of partition columns."""
+        """Return values of partition columns."""
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
     def zone(self) -> str:
-        """Returns the time zone of the connection's session. Raises as `of_query` while a result of it is open."""
+        """Return the time zone of the connection's session. Raises as `of_query` while a result of it is open."""
         query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
         return str(make_relation(query, self.connection).fetchall()[0][0])
 
@@ -219,14 +219,14 @@ class Context:
         return make_relation(rows, self.connection)
 
     def did(self, deed: str) -> duckdb.DuckDBPyRelation:
-        """Returns the result of a statement about tables: what was done."""
+        """Return the result of a statement about tables: what was done."""
         import pyarrow as pa
 
         return self.relation(pa.table({"done": [deed]}))
 
 
 def default_connection() -> duckdb.DuckDBPyConnection:
-    """Returns DuckDB's default connection, in UTC as filters are, unless its user has SET a TimeZone of the session."""
+    """Return DuckDB's default connection, in UTC as filters are, unless its user has SET a TimeZone of the session."""
     import duckdb
 
     from morrow.readers.execution.duckdb_relation import check_connection
@@ -251,7 +251,7 @@ class DependsOnRows(Exception):
 
 
 def parse_expression(context: Context, text: str, what: str) -> Node:
-    """Returns the tree of an expression below a node, so that any part of it can be replaced."""
+    """Return the tree of an expression below a node, so that any part of it can be replaced."""
     return exp.Paren(this=context.expression(text, what))
 
 
@@ -260,7 +260,7 @@ def render_expression(holder: Node) -> str:
 
 
 def bind_expression(context: Context, text: str, what: str) -> str:
-    """Returns an expression as DuckDB writes it, with literals in the place of parameters."""
+    """Return an expression as DuckDB writes it, with literals in the place of parameters."""
     return render_expression(parse_expression(context, text, what))
 
 
@@ -273,7 +273,7 @@ COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, e
 
 
 def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], others: Collection[str] = ()) -> None:
-    """Refuses an expression with instants where the session is not in UTC: a change would read it in UTC all the same.
+    """Refuse an expression with instants where the session is not in UTC: a change would read it in UTC all the same.
 
     Instants that are only copied, or compared with each other, are alike in all time zones.
 
@@ -298,7 +298,7 @@ def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], 
 
 
 def _is_alike(column: Node, instants: Collection[str]) -> bool:
-    """Tells whether the place of a column with instants means the same in all time zones."""
+    """Tell whether the place of a column with instants means the same in all time zones."""
     while isinstance(column.parent, (exp.Column, exp.Dot, exp.Paren)):
         column = column.parent
     parent = column.parent
@@ -309,7 +309,7 @@ def _is_alike(column: Node, instants: Collection[str]) -> bool:
 
 
 def has_instants(type: DataType | pa.DataType) -> bool:
-    """Tells whether values of a type of Paimon's or Arrow's are, or contain, instants."""
+    """Tell whether values of a type of Paimon's or Arrow's are, or contain, instants."""
     return re.search(r"LOCAL TIME ZONE|tz=", str(type)) is not None
 
 
@@ -326,7 +326,7 @@ def build_path(parts: Sequence[Node]) -> Node:
 
 
 def replace_subqueries(context: Context, tree: Node, what: str) -> None:
-    """Puts the values of subqueries in their places. They are read once, as when the statement begins.
+    """Put the values of subqueries in their places. They are read once, as when the statement begins.
 
     Raises:
         LooksAtRows: it has no value of its own. InvalidArgument: more rows or columns than one.
@@ -357,7 +357,7 @@ def _render_node(node: Node) -> str:
 
 
 def _run_subquery(context: Context, query: str) -> pa.Table:
-    """Returns the rows of a subquery. Raises `DependsOnRows` where it does not stand alone, or is wrong."""
+    """Return the rows of a subquery. Raises `DependsOnRows` where it does not stand alone, or is wrong."""
     try:
         return context.rows(query)
     except (ColumnNotFound, InvalidArgument) as error:

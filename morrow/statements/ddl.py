@@ -116,7 +116,7 @@ def create_table(context: Context, statement: CreateTable) -> duckdb.DuckDBPyRel
 
 
 def _check_database(context: Context, name: str) -> None:
-    """Raises `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    """Raise `DatabaseNotFound`: creating a table makes no database but ``default``."""
     database = name.partition(".")[0]
     if database != DEFAULT_DATABASE and database not in context.catalog.databases():
         raise DatabaseNotFound(f"there is no database {database}; CREATE DATABASE makes one")
@@ -154,7 +154,7 @@ def _create_format_table(context: Context, statement: CreateTable, name: str) ->
 
 
 def _create_filled_table(context: Context, statement: CreateTable, name: str) -> duckdb.DuckDBPyRelation:
-    """Makes a table of the rows of a query; after an error there is none."""
+    """Make a table of the rows of a query; after an error there is none."""
     import duckdb
 
     assert statement.query is not None  # CREATE TABLE AS
@@ -176,7 +176,7 @@ def _create_filled_table(context: Context, statement: CreateTable, name: str) ->
 
 
 def _convert_schema(schema: pa.Schema) -> pa.Schema:
-    """Returns the columns as Paimon stores them: times of day in milliseconds, enumerations as texts."""
+    """Return the columns as Paimon stores them: times of day in milliseconds, enumerations as texts."""
     import pyarrow as pa
 
     fields = []
@@ -187,7 +187,7 @@ def _convert_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _replace_table(context: Context, statement: CreateTable, name: str, there: bool) -> duckdb.DuckDBPyRelation:
-    """Makes a table beside another one and then gives it the name; after an error the old one stays."""
+    """Make a table beside another one and then gives it the name; after an error the old one stays."""
     if statement.must_exist and not there:
         raise TableNotFound(f"there is no table {name} to replace")
     context.catalog.check_replaceable()
@@ -314,12 +314,12 @@ def alter_table(context: Context, statement: AlterTable) -> duckdb.DuckDBPyRelat
 
 
 def _is_done(told: AlterChange, schema: TableSchema) -> bool:
-    """Returns whether DROP COLUMN IF EXISTS finds none."""
+    """Return whether DROP COLUMN IF EXISTS finds none."""
     return told.if_exists and told.path[0].lower() not in {name.lower() for name in schema.by_name}
 
 
 def _resolve_path(path: Name, schema: TableSchema) -> Name:
-    """Returns a path whose first part is a column of the table, in the case that the table has."""
+    """Return a path whose first part is a column of the table, in the case that the table has."""
     return (find_column(path[0], schema).name, *path[1:])
 
 
@@ -336,7 +336,7 @@ def _add_column(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
 
 
 def _parse_definition(text: str, path: Name) -> Column:
-    """Parses a type with what may follow it: NOT NULL, COMMENT, DEFAULT."""
+    """Parse a type with what may follow it: NOT NULL, COMMENT, DEFAULT."""
     found = parse_columns(f"{ANY_NAME} {text}", only=ANY_NAME)
     if found.primary_keys:
         raise Unsupported(f"a primary key added by ALTER TABLE ({format_name(path)})")

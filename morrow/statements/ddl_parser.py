@@ -42,7 +42,7 @@ def _parse_create_database(words: Words) -> Statement:
 
 
 def parse_database_properties(words: Words) -> dict[str, str]:
-    """Takes what follows the name in CREATE DATABASE: COMMENT, LOCATION and WITH DBPROPERTIES, once each."""
+    """Take what follows the name in CREATE DATABASE: COMMENT, LOCATION and WITH DBPROPERTIES, once each."""
     found: dict[str, str] = {}
 
     def put(given: dict[str, str]) -> None:
@@ -72,7 +72,7 @@ def _parse_alter_database(words: Words) -> Statement:
 
 
 def parse_database_changes(words: Words) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Takes what follows the name in ALTER DATABASE; returns properties to set, and the names of those to remove."""
+    """Take what follows the name in ALTER DATABASE; return properties to set, and the names of those to remove."""
     if words.has("SET", "LOCATION"):
         return {LOCATION: words.string()}, ()
     if words.has("SET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
@@ -84,7 +84,7 @@ def parse_database_changes(words: Words) -> tuple[dict[str, str], tuple[str, ...
 
 
 def parse_database_comment(words: Words) -> Statement:
-    """Takes what follows COMMENT ON DATABASE."""
+    """Take what follows COMMENT ON DATABASE."""
     name = words.name()
     words.need("IS")
     return AlterDatabase(name, {COMMENT: take_text_or_null(words) or ""})
@@ -197,7 +197,7 @@ def _parse_new_column(words: Words) -> NewColumn:
 
 
 def _parse_position(words: Words) -> str | None:
-    """Takes FIRST (an empty name) or AFTER a column."""
+    """Take FIRST (an empty name) or AFTER a column."""
     if words.has("FIRST"):
         return ""
     return words.name() if words.has("AFTER") else None
@@ -298,7 +298,7 @@ def _make_refusal(what: str, hint: str | None = None) -> Callable[[Words, Name],
 
 
 def check_literal(words: Words, at: int) -> None:
-    """Refuses a default value that is computed: Paimon stores a value, and no expression."""
+    """Refuse a default value that is computed: Paimon stores a value, and no expression."""
     token = words.tokens[at] if at < len(words.tokens) else None
     following = words.tokens[at + 1] if at + 1 < len(words.tokens) else None
     if token is None:
@@ -377,7 +377,7 @@ def _parse_columns(words: Words) -> Columns:
 
 
 def _check_columns(words: Words) -> None:
-    """Refuses what is no literal behind DEFAULT, and constraints that nobody would hold."""
+    """Refuse what is no literal behind DEFAULT, and constraints that nobody would hold."""
     depth, at = 0, words.at
     while at < len(words.tokens) and depth >= 0:
         token = words.tokens[at]
@@ -400,7 +400,7 @@ def _refuse_constraint(words: Words, at: int, word: str) -> None:
 
 
 def _parse_clauses(words: Words) -> dict[str, Any]:
-    """Takes what stands between the columns of a table and its query."""
+    """Take what stands between the columns of a table and its query."""
     found: dict[str, Any] = {}
 
     def put(key: str, value: object) -> None:

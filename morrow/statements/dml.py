@@ -90,14 +90,14 @@ def truncate(context: Context, statement: Truncate) -> duckdb.DuckDBPyRelation:
 
 
 def _list_qualifiers(table: Name, alias: str | None) -> set[str]:
-    """Returns what may stand in front of a column of the table, in lower case."""
+    """Return what may stand in front of a column of the table, in lower case."""
     return {(alias or table[-1]).lower()}
 
 
 def _build_assignments(
     given: Sequence[tuple[Name, str]], schema: TableSchema, names: set[str], value_of: Callable[[str, str], str]
 ) -> dict[str, str]:
-    """Returns SQL by the columns that an UPDATE sets; `value_of` makes it of an expression and what that is for."""
+    """Return SQL by the columns that an UPDATE sets; `value_of` makes it of an expression and what that is for."""
     found: dict[str, str] = {}
     members: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in given:
@@ -122,7 +122,7 @@ def _build_assignments(
 
 
 def _replace_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], str]) -> str:
-    """Returns a row with new values of some of its members."""
+    """Return a row with new values of some of its members."""
     known = {field.name for field in kind.fields}
     for path in given:
         if path[0] not in known:
@@ -146,7 +146,7 @@ def _replace_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], st
 
 
 def build_condition(context: Context, statement: Delete | Update, schema: TableSchema) -> str | None:
-    """Returns the condition of a statement as a filter; None without one. Raises `DependsOnRows`."""
+    """Return the condition of a statement as a filter; None without one. Raises `DependsOnRows`."""
     names = _list_qualifiers(statement.table, statement.alias)
     if statement.source is not None:
         raise DependsOnRows(Unsupported(f"{statement.kind} that joins {statement.source}"))
@@ -154,7 +154,7 @@ def build_condition(context: Context, statement: Delete | Update, schema: TableS
 
 
 def _build_value(context: Context, text: str, what: str, names: set[str], schema: TableSchema) -> str:
-    """Returns an expression over the columns of one table, with the values of its subqueries."""
+    """Return an expression over the columns of one table, with the values of its subqueries."""
     tree = parse_expression(context, text, what)
     for column in list(tree.find_all(exp.Column)):
         parts = [part.name for part in column.parts]
@@ -187,7 +187,7 @@ def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
 
 
 def _list_source_columns(statement: MergeInto, columns: Sequence[str]) -> list[str]:
-    """Returns the columns of the source that its clauses assign: all by ``*``, and those that they set by name."""
+    """Return the columns of the source that its clauses assign: all by ``*``, and those that they set by name."""
     if any(clause.set is None and clause.action != "delete" for clause in statement.clauses):
         return list(columns)
     names = {path[-1].lower() for clause in statement.clauses for path, _ in clause.set or () if path}
@@ -223,7 +223,7 @@ class _Sides:
         self._sides = {target_name: TARGET, source_name: SOURCE}
 
     def text(self, text: str, what: str, visible: Sequence[str]) -> str:
-        """Returns an expression with its columns as ``target.x`` and ``source.x``."""
+        """Return an expression with its columns as ``target.x`` and ``source.x``."""
         tree = parse_expression(self._context, text, what)
         bound = {name.name for node in tree.find_all(exp.Lambda) for name in node.expressions}
         for column in list(tree.find_all(exp.Column)):
@@ -268,7 +268,7 @@ class _Sides:
         return sides[0]
 
     def assignments(self, clause: When, keys: frozenset[str]) -> dict[str, object]:
-        """Returns the values of a clause by the columns of the table."""
+        """Return the values of a clause by the columns of the table."""
         what = f"WHEN {clause.when.upper()}"
         visible = _VISIBLE.get(clause.when, (TARGET, SOURCE))
         if clause.set is None:
@@ -296,7 +296,7 @@ class _Sides:
         return _find_name(path[-1], self.columns[TARGET], f"MERGE, {what}")
 
     def _all(self, clause: When, keys: frozenset[str]) -> dict[str, object]:
-        """Returns every column of the table from the source; an update leaves out those that ON has made equal."""
+        """Return every column of the table from the source; an update leaves out those that ON has made equal."""
         wanted = [n for n in self.columns[TARGET] if clause.action == "insert" or n not in keys]
         return {
             name: f"source.{quote_identifier(_find_name(name, self.columns[SOURCE], 'MERGE with *, source'))}"
@@ -318,7 +318,7 @@ def _find_name(name: str, known: Sequence[str], where: str) -> str:
 
 
 def _find_source_name(source: str) -> str:
-    """Returns the name of a source without an alias: the last part of a table's name, nothing for a query."""
+    """Return the name of a source without an alias: the last part of a table's name, nothing for a query."""
     from morrow.statements.tokens import split
 
     words = split(source)[0]
@@ -328,7 +328,7 @@ def _find_source_name(source: str) -> str:
 
 
 def _find_join_columns(on: str) -> list[str]:
-    """Returns the columns that a condition makes equal to those of the same name in the source."""
+    """Return the columns that a condition makes equal to those of the same name in the source."""
     tree = exp.Paren(this=_parse(on)).this.unnest()
     parts = [part.unnest() for part in tree.flatten()] if isinstance(tree, exp.And) else [tree]
     pairs = [_match_equality(part) for part in parts if isinstance(part, exp.EQ)]
@@ -336,7 +336,7 @@ def _find_join_columns(on: str) -> list[str]:
 
 
 def _match_columns(on: str, schema: TableSchema, source: pa.Table) -> list[str] | None:
-    """Returns the columns of a condition that is nothing but ``target.x = source.x AND ...``; None for others."""
+    """Return the columns of a condition that is nothing but ``target.x = source.x AND ...``; None for others."""
     tree = _parse(on).unnest()
     parts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
     equated = _find_join_columns(on)
@@ -353,7 +353,7 @@ def _parse(on: str) -> Node:
 
 
 def _match_equality(node: Node) -> tuple[str, str] | None:
-    """Returns the names of ``target.x = source.y``, in this order."""
+    """Return the names of ``target.x = source.y``, in this order."""
     names: dict[str, str] = {}
     for side in (node.this, node.expression):
         parts = [part.name for part in side.parts] if isinstance(side, exp.Column) else []
@@ -380,20 +380,20 @@ def _add_clause(built: Merge, clause: When, sides: _Sides, keys: frozenset[str])
 
 
 def delete_joined(context: Context, statement: Delete, table: Table) -> Snapshot | None:
-    """Deletes the rows for which a condition with correlated subqueries is true."""
+    """Delete the rows for which a condition with correlated subqueries is true."""
     found = _build_merge(context, statement, table, {})
     return None if found is None else found.when_matched_delete().execute()
 
 
 def update_joined(context: Context, statement: Update, table: Table, values: Mapping[str, str]) -> Snapshot | None:
-    """Updates rows by values, or a condition, with correlated subqueries. `values`: SQL by the columns that are set."""
+    """Update rows by values, or a condition, with correlated subqueries. `values`: SQL by the columns that are set."""
     found = _build_merge(context, statement, table, values)
     sets: dict[str, object] = {name: f"{SOURCE}.{_name_value(i)}" for i, name in enumerate(values)}
     return None if found is None else found.when_matched_update(sets).execute()
 
 
 def _build_merge(context: Context, statement: Delete | Update, table: Table, values: Mapping[str, str]) -> Merge | None:
-    """Returns a merge that matches the rows of a statement; None where there are none.
+    """Return a merge that matches the rows of a statement; None where there are none.
 
     A row is known by the columns that the statement reads, and by its key: rows that are alike in all of these are
     changed alike, also where another commit has moved them meanwhile; a row that another commit has changed in one of
@@ -419,7 +419,7 @@ def _build_merge(context: Context, statement: Delete | Update, table: Table, val
 
 
 def _read_columns(context: Context, texts: Iterable[str], table: Table) -> list[str]:
-    """Returns the columns of the table that expressions may read: all whose names they have."""
+    """Return the columns of the table that expressions may read: all whose names they have."""
     by_folded = {field.name.lower(): field.name for field in table._newest.fields}
     names = (
         part.name.lower()

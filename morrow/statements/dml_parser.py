@@ -43,7 +43,7 @@ def _parse_insert(*, overwrite: bool, evolves: bool = False) -> Callable[[Words]
 
 
 def _query(words: Words) -> str:
-    """Takes the rest, a query. Raises `Unsupported` for ON CONFLICT and RETURNING behind it."""
+    """Take the rest, a query. Raises `Unsupported` for ON CONFLICT and RETURNING behind it."""
     start, end = words.at, len(words.tokens)
     while not words.is_at_end():
         words.until("RETURNING", "CONFLICT", "DUPLICATE")
@@ -58,14 +58,14 @@ def _query(words: Words) -> str:
 
 
 def _parse_replace_where(words: Words) -> str | None:
-    """Takes ``REPLACE WHERE condition``, up to the query behind it."""
+    """Take ``REPLACE WHERE condition``, up to the query behind it."""
     if not words.has("REPLACE", "WHERE"):
         return None
     return words.until("SELECT", "VALUES", "WITH", "TABLE")
 
 
 def _is_query(words: Words) -> bool:
-    """Returns whether the parentheses that come enclose a query, not a list of columns."""
+    """Return whether the parentheses that come enclose a query, not a list of columns."""
     deep = 0
     while words.comes("(", after=deep):
         deep += 1
@@ -73,7 +73,7 @@ def _is_query(words: Words) -> bool:
 
 
 def _parse_partition(words: Words) -> Values:
-    """Takes ``(day = '2026-05-01', hour)``."""
+    """Take ``(day = '2026-05-01', hour)``."""
     pairs = words.enclosed(lambda: _parse_pair(words))
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names):
@@ -87,7 +87,7 @@ def _parse_pair(words: Words) -> tuple[str, str | None]:
 
 
 def parse_static_partition(words: Words) -> Values:
-    """Takes ``(day = '2026-05-01')``, each column with its value."""
+    """Take ``(day = '2026-05-01')``, each column with its value."""
     found = _parse_partition(words)
     bare = next((name for name, value in found.items() if value is None), None)
     if bare is not None:
@@ -173,7 +173,7 @@ def _parse_merge(words: Words) -> Statement:
 
 
 def _take_source(words: Words) -> None:
-    """Takes the name of a source or a function, and the state that is read of it."""
+    """Take the name of a source or a function, and the state that is read of it."""
     words.path()
     _take_brackets(words)
     words.has("FOR")

@@ -66,7 +66,7 @@ def _build_table(**columns: Sequence[str | None]) -> pa.Table:
 
 
 def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
-    """Returns the names that fit ``LIKE 'or*|it*'``: Spark's, with ``*`` and ``|``; ``%`` and ``_`` are SQL's."""
+    """Return the names that fit ``LIKE 'or*|it*'``: Spark's, with ``*`` and ``|``; ``%`` and ``_`` are SQL's."""
     if pattern is None:
         return list(names)
     parts = ["".join({"*": ".*", "%": ".*"}.get(char, re.escape(char)) for char in part) for part in pattern.split("|")]
@@ -161,7 +161,7 @@ def _show_create_table(context: Context, statement: Show) -> pa.Table:
 
 
 def render_create_table(name: str, schema: TableSchema) -> str:
-    """Returns the statement that makes a table with these columns, keys and options."""
+    """Return the statement that makes a table with these columns, keys and options."""
     lines = [f"  {_render_column(field)}" for field in schema.fields]
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(_quote_name, schema.primary_keys))}) NOT ENFORCED")
@@ -219,7 +219,7 @@ _SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
 
 
 def describe(context: Context, statement: Describe) -> duckdb.DuckDBPyRelation:
-    """Lists the columns of a table, with EXTENDED what else it is; tables of DuckDB are described by DuckDB."""
+    """List the columns of a table, with EXTENDED what else it is; tables of DuckDB are described by DuckDB."""
     try:
         table = context.table(statement.table)
     except (TableNotFound, DatabaseNotFound):
@@ -311,7 +311,7 @@ class Call:
 
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
-    """Calls a procedure; its result has Paimon's columns."""
+    """Call a procedure; its result has Paimon's columns."""
     *namespace, name = statement.procedure
     if namespace and [part.lower() for part in namespace[-1:]] != [NAMESPACE]:
         raise InvalidArgument(f"there is no procedure {'.'.join(statement.procedure)}; they are in {NAMESPACE}")
@@ -327,7 +327,7 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
 
 
 def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argument]) -> dict[str, Any]:
-    """Returns the arguments by their names; those without one come first, in Paimon's order."""
+    """Return the arguments by their names; those without one come first, in Paimon's order."""
     parameters = [*([Parameter(TABLE, Kind.TABLE, required=True)] if found.of_table else []), *found.parameters]
     known = {parameter.name.lower(): parameter for parameter in parameters}
     given: dict[str, Any] = {}
@@ -383,7 +383,7 @@ def _to_arrow(rows: Rows, columns: str) -> pa.Table:
 
 
 def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
-    """Returns one row for each part of the plan: what it is, and its text."""
+    """Return one row for each part of the plan: what it is, and its text."""
     import pyarrow as pa
 
     found = statement.statement
@@ -413,7 +413,7 @@ def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
 
 
 def _explain_query(context: Context, query: str) -> str:
-    """Returns DuckDB's plan of a query."""
+    """Return DuckDB's plan of a query."""
     import duckdb
 
     found = context.prepared(query)
@@ -424,7 +424,7 @@ def _explain_query(context: Context, query: str) -> str:
 
 
 def run_statement(context: Context, statement: st.Statement) -> duckdb.DuckDBPyRelation:
-    """Runs a statement; returns its rows, or what it has done."""
+    """Run a statement; return its rows, or what it has done."""
     done: duckdb.DuckDBPyRelation = RUNNERS[type(statement)](context, statement)
     return done
 
@@ -441,7 +441,7 @@ def _run_query(context: Context, statement: st.Query) -> duckdb.DuckDBPyRelation
 
 
 def _run_copy(context: Context, statement: st.CopyTo) -> duckdb.DuckDBPyRelation:
-    """Writes the rows of a query to a file, in a format that DuckDB knows."""
+    """Write the rows of a query to a file, in a format that DuckDB knows."""
     import duckdb
     import pyarrow as pa
 

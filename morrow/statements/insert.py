@@ -88,7 +88,7 @@ class Filling:
 def make_counts(
     context: Context, snapshot: Snapshot | None, inserted: int | None, updated: int | None, deleted: int | None
 ) -> duckdb.DuckDBPyRelation:
-    """Returns the result of a statement about rows: how many, null where nobody counted, and the snapshot."""
+    """Return the result of a statement about rows: how many, null where nobody counted, and the snapshot."""
     values = dict(zip(COUNTS, (inserted, updated, deleted)))
     columns = {name: pa.array([value], pa.int64()) for name, value in values.items()}
     made = pa.array([None if snapshot is None else snapshot.id], pa.int64())
@@ -96,7 +96,7 @@ def make_counts(
 
 
 def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
-    """Writes the rows of a query; columns by position, or by name."""
+    """Write the rows of a query; columns by position, or by name."""
     try:
         table = context.table(statement.table)
     except Unsupported:
@@ -117,7 +117,7 @@ def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
 
 
 def _insert_into_files(context: Context, statement: Insert, table: FormatTable) -> duckdb.DuckDBPyRelation:
-    """Writes the rows of a query to a format table."""
+    """Write the rows of a query to a format table."""
     if statement.evolves:
         raise Unsupported("INSERT WITH SCHEMA EVOLUTION of a format table", where=table.path)
     schema = table._table.schema
@@ -130,7 +130,7 @@ def _insert_into_files(context: Context, statement: Insert, table: FormatTable) 
 
 
 def add_missing_columns(table: Table, columns: pa.Schema, names: Sequence[str]) -> None:
-    """Adds the columns of these names that a table lacks."""
+    """Add the columns of these names that a table lacks."""
     from morrow.writers.operations.append import add_columns
 
     there = {name.lower() for name in table._newest.by_name}
@@ -156,7 +156,7 @@ def _count_deleted(statement: Insert) -> int | None:
 
 
 def find_column(name: str, schema: TableSchema) -> DataField:
-    """Returns the column of this name, in any case where only one fits. Raises `ColumnNotFound`."""
+    """Return the column of this name, in any case where only one fits. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
     return schema.column(alike[0] if name not in schema.by_name and len(alike) == 1 else name)
 
@@ -189,7 +189,7 @@ def assign_columns(
     *,
     by_name: bool,
 ) -> Filling:
-    """Returns the rows of a query as those of columns, cast as SQL assigns them, with values that are the same in all.
+    """Return the rows of a query as those of columns, cast as SQL assigns them, with values that are the same in all.
 
     Raises:
         InvalidArgument: the query cannot be run, or has another number of columns. ColumnNotFound: by name, a column
@@ -229,7 +229,7 @@ def _make_constant(value: object, field: DataField) -> str:
 
 
 def _match_columns(columns: Sequence[str], allowed: Sequence[str], schema: TableSchema) -> list[str]:
-    """Returns the table's columns for those of a query; the others get their default values."""
+    """Return the table's columns for those of a query; the others get their default values."""
     names = []
     for column in columns:
         alike = [name for name in allowed if name == column] or [n for n in allowed if n.lower() == column.lower()]
@@ -313,7 +313,7 @@ def _guess_kind(value: str) -> str | None:
 
 
 def find_default(field: DataField) -> str:
-    """Returns the default value of a column as a SQL literal, NULL without one."""
+    """Return the default value of a column as a SQL literal, NULL without one."""
     if field.default_value is None:
         return "NULL"
     value = parse_default(field.type, field.default_value, field.name).as_py()

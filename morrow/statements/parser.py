@@ -246,7 +246,7 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
 
 
 def parse_statements(text: str) -> list[Statement]:
-    """Returns the statements of a text, which semicolons separate.
+    """Return the statements of a text, which semicolons separate.
 
     Raises:
         InvalidArgument: text that is no statement, or has more than its parts. Unsupported: a known statement, or a
@@ -298,7 +298,7 @@ def _parse_explain(words: Words) -> Statement:
 
 
 def _find_verb_after_with(words: Words) -> str | None:
-    """Returns the verb of a statement that begins with WITH and changes rows."""
+    """Return the verb of a statement that begins with WITH and changes rows."""
     depth = 0
     for token in words.tokens:
         depth += (token.text == "(") - (token.text == ")")
@@ -308,7 +308,7 @@ def _find_verb_after_with(words: Words) -> str | None:
 
 
 def _check_hints(words: Words, found: Statement) -> None:
-    """Refuses hints outside of the query of a statement, where nobody would look at them."""
+    """Refuse hints outside of the query of a statement, where nobody would look at them."""
     if "/*+" not in words.text:
         return
     inner = found.statement if isinstance(found, Explain) else found

@@ -100,7 +100,7 @@ class CatalogSources:
 
 
 def _qualify_name(text: str, database: str | None) -> str:
-    """Returns ``database.table``, perhaps with ``$``, of a name in SQL: its parts may be quoted."""
+    """Return ``database.table``, perhaps with ``$``, of a name in SQL: its parts may be quoted."""
     statements = split(text)
     parts = statements[0].path() if len(statements) == 1 else ()
     if len(statements) != 1 or not statements[0].is_at_end():
@@ -113,7 +113,7 @@ def _qualify_name(text: str, database: str | None) -> str:
 
 
 def qualify_name(text: str, database: str | None) -> tuple[str, str | None]:
-    """Returns ``database.table`` and the branch of a name in SQL. Raises `InvalidArgument` for a system table."""
+    """Return ``database.table`` and the branch of a name in SQL. Raises `InvalidArgument` for a system table."""
     found = parse_object_name(_qualify_name(text, database))
     if found.system is not None:
         raise InvalidArgument(f"{text!r} is a system table; name the table itself")

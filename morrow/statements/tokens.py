@@ -51,17 +51,17 @@ class Words:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def comes(self, *words: str, after: int = 0) -> bool:
-        """Returns whether these words, in any case, are the next ones."""
+        """Return whether these words, in any case, are the next ones."""
         return self._count(words, after) is not None
 
     def has(self, *words: str) -> bool:
-        """Takes these words if they are the next ones; returns whether they are."""
+        """Take these words if they are the next ones; return whether they are."""
         count = self._count(words, 0)
         self.at += count or 0
         return count is not None
 
     def _count(self, words: Sequence[str], after: int) -> int | None:
-        """Returns the number of tokens that are these words, since ``PARTITIONED BY`` is one; None: they are not."""
+        """Return the number of tokens that are these words, since ``PARTITIONED BY`` is one; None: they are not."""
         at, left = self.at + after, list(words)
         while left and at < len(self.tokens) and not _is_quoted(self.tokens[at]):
             parts = self.tokens[at].text.upper().split()
@@ -98,7 +98,7 @@ class Words:
     # Parts
 
     def name(self) -> str:
-        """Takes a name: a word, or anything in backticks or double quotes."""
+        """Take a name: a word, or anything in backticks or double quotes."""
         token = self.next
         if token is None or not _is_name(token):
             raise self.unexpected("a name")
@@ -106,21 +106,21 @@ class Words:
         return token.text
 
     def path(self) -> tuple[str, ...]:
-        """Takes names that dots join."""
+        """Take names that dots join."""
         found = [self.name()]
         while self.takes(TokenType.DOT):
             found.append(self.name())
         return tuple(found)
 
     def listed(self, item: Callable[[], T]) -> list[T]:
-        """Takes items that commas separate."""
+        """Take items that commas separate."""
         found = [item()]
         while self.takes(TokenType.COMMA):
             found.append(item())
         return found
 
     def enclosed(self, item: Callable[[], T]) -> list[T]:
-        """Takes items in parentheses."""
+        """Take items in parentheses."""
         self.needs(TokenType.L_PAREN, "(")
         found = self.listed(item)
         self.needs(TokenType.R_PAREN, ")")
@@ -141,7 +141,7 @@ class Words:
         return int(token.text)
 
     def properties(self) -> dict[str, str]:
-        """Takes ``('key' = 'value', ...)``; keys may be unquoted, values numbers or booleans."""
+        """Take ``('key' = 'value', ...)``; keys may be unquoted, values numbers or booleans."""
         found: dict[str, str] = {}
         for key, value in self.enclosed(self._property):
             if found.setdefault(key, value) != value:
@@ -171,7 +171,7 @@ class Words:
     # Text that is handed on
 
     def until(self, *ends: str) -> str:
-        """Takes an expression up to one of the words or marks, outside of brackets and CASE, or to the end."""
+        """Take an expression up to one of the words or marks, outside of brackets and CASE, or to the end."""
         start, depth = self.at, 0
         while (token := self.next) is not None:
             if depth == 0 and (token.token_type in CLOSING or any(_is_end(token, end) for end in ends)):
@@ -183,19 +183,19 @@ class Words:
         return self.raw(start, self.at)
 
     def rest(self) -> str:
-        """Takes all that is left, as it was written."""
+        """Take all that is left, as it was written."""
         start, self.at = self.at, len(self.tokens)
         if start == self.at:
             raise self.unexpected("a query")
         return self.raw(start, self.at)
 
     def raw(self, start: int, end: int) -> str:
-        """Returns the text of some tokens as it was written, with the comments inside."""
+        """Return the text of some tokens as it was written, with the comments inside."""
         after = self.tokens[end].start if end < len(self.tokens) else len(self.text)
         return self.text[self.tokens[start].start : after].rstrip()
 
     def plain(self, start: int, end: int) -> str:
-        """Returns the text of some tokens without comments."""
+        """Return the text of some tokens without comments."""
         return " ".join(self.text[token.start : token.end + 1] for token in self.tokens[start:end])
 
     # Errors
@@ -228,7 +228,7 @@ def _is_name(token: Token) -> bool:
 
 
 def read_tokens(text: str) -> list[Token]:
-    """Returns the tokens of SQL. Raises `InvalidArgument` for text that has none, such as an open quote."""
+    """Return the tokens of SQL. Raises `InvalidArgument` for text that has none, such as an open quote."""
     if not isinstance(text, str):
         raise InvalidArgument(f"a query must be text, not {text!r}")
     try:
@@ -238,7 +238,7 @@ def read_tokens(text: str) -> list[Token]:
 
 
 def split(text: str) -> list[Words]:
-    """Returns the statements of a text, which semicolons separate; empty ones are left out."""
+    """Return the statements of a text, which semicolons separate; empty ones are left out."""
     semicolons = [token.start for token in read_tokens(text) if token.token_type is TokenType.SEMICOLON]
     starts, ends = [0, *(at + 1 for at in semicolons)], [*semicolons, len(text)]
     pieces = [text[start:end] for start, end in zip(starts, ends)]
@@ -254,7 +254,7 @@ Parameters: TypeAlias = "Mapping[str, object] | Sequence[object] | None"
 
 
 def bind_parameters(text: str, parameters: Parameters) -> tuple[str, Mapping[str, object]]:
-    """Returns the text with ``$1`` and so on for its question marks, and the values by their names.
+    """Return the text with ``$1`` and so on for its question marks, and the values by their names.
 
     Raises:
         InvalidArgument: another number of values, a value that the text does not name, or no values at all.

@@ -66,7 +66,7 @@ class Alteration:
         self._pending: list[SchemaChange] | None = [] if batch else None
 
     def __call__(self, *changes: SchemaChange) -> Alteration:
-        """Commits the given changes (`morrow.engine.schema.schema_changes`) as one version; without any, returns a
+        """Commit the given changes (`morrow.engine.schema.schema_changes`) as one version; without any, returns a
         batch for ``with``.
         """
         if not changes:
@@ -86,7 +86,7 @@ class Alteration:
         comment: str | None = None,
         default: object = None,
     ) -> Self:
-        """Adds a column, last unless a position is given; it is null in existing rows.
+        """Add a column, last unless a position is given; it is null in existing rows.
 
         Args:
             type: a SQL or pyarrow type; it cannot be NOT NULL.
@@ -101,11 +101,11 @@ class Alteration:
         return self._do(*changes)
 
     def drop_column(self, name: ColumnPath) -> Self:
-        """Drops a column. A column added later under the same name is a different one."""
+        """Drop a column. A column added later under the same name is a different one."""
         return self._do(DropColumn(self._path(name)))
 
     def rename_column(self, name: ColumnPath, new_name: str) -> Self:
-        """Renames a column, also in the keys and options that name it."""
+        """Rename a column, also in the keys and options that name it."""
         return self._do(RenameColumn(self._path(name), check_text(new_name, "new_name")))
 
     def move_column(
@@ -117,14 +117,14 @@ class Alteration:
         after: str | None = None,
         before: str | None = None,
     ) -> Self:
-        """Moves a column to another position."""
+        """Move a column to another position."""
         position = _make_position(first, last, after, before)
         if position is None:
             raise InvalidArgument(f"where to does {name!r} move? Give first=True, last=True, after= or before=")
         return self._do(MoveColumn(self._path(name), position))
 
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
-        """Changes the type of a column; nullability stays, unless the SQL text says NOT NULL.
+        """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
 
         Statistics, and where they do not tell the files themselves, are looked at for values that the new type does not
         keep: a number beyond its range, digits that it rounds, text that it cuts. Text that is no value of a new type
@@ -142,30 +142,30 @@ class Alteration:
     widen = set_type
 
     def set_nullable(self, name: ColumnPath, nullable: bool) -> Self:
-        """Allows or forbids nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
+        """Allow or forbids nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
         return self._do(SetNullable(self._path(name), nullable))
 
     def set_comment(self, name: ColumnPath, comment: str | None) -> Self:
-        """Sets the comment of a column; None removes it."""
+        """Set the comment of a column; None removes it."""
         return self._do(SetComment(self._path(name), _check_comment(comment)))
 
     def set_default(self, name: str, value: object) -> Self:
-        """Sets the default value: for rows written from now on that do not give one. None removes it."""
+        """Set the default value: for rows written from now on that do not give one. None removes it."""
         return self._do(SetDefault(self._path(name), None if value is None else format_default(value, name)))
 
     # The table
 
     def set_options(self, options: Mapping[str, object]) -> Self:
-        """Sets table options; values may be numbers and booleans."""
+        """Set table options; values may be numbers and booleans."""
         given = format_options(check_mapping(options, "options"), self._metadata.where)
         return self._do(*(SetOption(key, value) for key, value in given.items()))
 
     def unset_options(self, *keys: str) -> Self:
-        """Resets options to their defaults."""
+        """Reset options to their defaults."""
         return self._do(*(RemoveOption(check_text(key, "the name of an option")) for key in keys))
 
     def set_table_comment(self, comment: str | None) -> Self:
-        """Sets the table's comment; None removes it."""
+        """Set the table's comment; None removes it."""
         return self._do(SetTableComment(_check_comment(comment)))
 
     # Batches
@@ -194,7 +194,7 @@ class Alteration:
         return self
 
     def _commit(self, changes: Sequence[SchemaChange]) -> None:
-        """Commits the changes where no value of a row is lost by a new type, or the change says that it may be."""
+        """Commit the changes where no value of a row is lost by a new type, or the change says that it may be."""
         typed = [change for change in changes if isinstance(change, SetType)]
         if not typed:
             commit_changes(self._metadata, changes)
@@ -209,7 +209,7 @@ class Alteration:
         commit_changes(self._metadata, changes, check)
 
     def _path(self, name: ColumnPath) -> Path:
-        """Parses a column path. Text with dots is the path of a nested field, unless a column has that very name."""
+        """Parse a column path. Text with dots is the path of a nested field, unless a column has that very name."""
         if not isinstance(name, str):
             path = tuple(name) if isinstance(name, Iterable) else ()
             if not path or not all(isinstance(part, str) for part in path):
@@ -221,7 +221,7 @@ class Alteration:
 
 
 def _check_kept(metadata: TableMetadata, after: TableSchema, ids: Collection[int]) -> None:
-    """Checks that a schema keeps the values of the columns of these ids. Raises `InvalidArgument`."""
+    """Check that a schema keeps the values of the columns of these ids. Raises `InvalidArgument`."""
     snapshot = metadata.latest_snapshot()
     if not ids or snapshot is None:
         return

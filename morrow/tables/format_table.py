@@ -81,7 +81,7 @@ class FormatTable(_Folder):
     def scan(
         self, columns: Sequence[str] | None = None, filter: FilterLike | None = None, limit: int | None = None
     ) -> FormatScan:
-        """Returns a read of the rows; files of partitions that the filter excludes are not read.
+        """Return a read of the rows; files of partitions that the filter excludes are not read.
 
         Raises:
             ColumnNotFound, InvalidArgument: a column, filter or limit that is wrong.
@@ -91,7 +91,7 @@ class FormatTable(_Folder):
         return FormatScan(Asked.of(self._table.where, self.fields, columns, filter, limit), self._table)
 
     def append(self, data: object) -> int:
-        """Writes rows to new files, which become visible when all are written; returns the number of rows.
+        """Write rows to new files, which become visible when all are written; return the number of rows.
 
         Args:
             data: as for `Table.append`.
@@ -112,7 +112,7 @@ class FormatTable(_Folder):
         replace_where: FilterLike | None = None,
         dynamic: bool | None = None,
     ) -> int:
-        """Writes rows as `append`, and then removes the files that they replace. Readers may see both for a moment.
+        """Write rows as `append`, and then removes the files that they replace. Readers may see both for a moment.
 
         Args:
             data: as for `append`; with the columns of `partition`, too.
@@ -135,7 +135,7 @@ class ObjectTable(_Folder):
     def scan(
         self, columns: Sequence[str] | None = None, filter: FilterLike | None = None, limit: int | None = None
     ) -> SystemScan:
-        """Returns a read of the files' names. Raises as `FormatTable.scan`."""
+        """Return a read of the files' names. Raises as `FormatTable.scan`."""
         asked = Asked.of(self._table.where, self.fields, columns, filter, limit)
 
         def make(names: Sequence[str]) -> pl.DataFrame:

@@ -31,7 +31,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 
 def align_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows under their headers, in columns; of many rows the first and the last."""
+    """Return rows under their headers, in columns; of many rows the first and the last."""
     shown_rows = [headers, *(tuple(map(escape_to_line, row)) for row in rows)]
     left = len(rows) - MAX_LINES
     half = MAX_LINES // 2
@@ -102,7 +102,7 @@ def _format_time(schema: TableSchema) -> str:
 
 
 def _describe_changes(before: TableSchema | None, after: TableSchema) -> str:
-    """Returns ``+ city STRING, - town, options``: what a version changed."""
+    """Return ``+ city STRING, - town, options``: what a version changed."""
     if before is None:
         return ", ".join(f"{field.name} {field.type}" for field in after.fields[:6]) + (
             f" and {format_count(len(after.fields) - 6, 'more column')}" if len(after.fields) > 6 else ""
@@ -131,7 +131,7 @@ MAX_DIGITS = 19
 
 
 def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFrame:
-    """Returns what is known of the newest snapshots, newest first; see `Table.history`."""
+    """Return what is known of the newest snapshots, newest first; see `Table.history`."""
     import polars as pl
 
     ids = metadata.living_snapshot_ids()
@@ -173,7 +173,7 @@ def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFr
 
 
 def _read_entries(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> list[pl.DataFrame | None]:
-    """Returns the entries of each snapshot's changes, None where a manifest is gone; all are read together."""
+    """Return the entries of each snapshot's changes, None where a manifest is gone; all are read together."""
     from morrow.engine.plan.references import read_changed_entries
     from morrow.engine.plan.roots import Root, RootKind
 
@@ -181,7 +181,7 @@ def _read_entries(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> lis
 
 
 def _count_changes(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: bool) -> Mapping[str, int | None]:
-    """Returns the `COUNTS` that the changed files tell."""
+    """Return the `COUNTS` that the changed files tell."""
     import polars as pl
 
     from morrow.engine.format.manifest_entries import ADD
@@ -208,7 +208,7 @@ def _count_changes(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: b
 
 
 def _read_recorded(snapshot: Snapshot) -> Mapping[str, int]:
-    """Returns the rows that the operation counted, where it did: then it changed no others."""
+    """Return the rows that the operation counted, where it did: then it changed no others."""
     counts = {name: _number(snapshot, key) for name, key in RECORDED.items()}
     return {} if all(rows is None for rows in counts.values()) else {name: rows or 0 for name, rows in counts.items()}
 
@@ -221,7 +221,7 @@ def _number(snapshot: Snapshot, key: str) -> int | None:
 def _count_exact(
     snapshot: Snapshot, removed: pl.DataFrame, written: int | None, *, keyed: bool
 ) -> tuple[int | None, int | None]:
-    """Returns the rows added and deleted where files alone tell: without keys, and where whole files came or went."""
+    """Return the rows added and deleted where files alone tell: without keys, and where whole files came or went."""
     if snapshot.commit_kind == COMMITTED_BY_COMPACTION:
         return 0, 0
     if keyed:
@@ -246,7 +246,7 @@ class Tags:
     # Looking
 
     def list(self) -> Sequence[Tag]:
-        """Returns all tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known,
+        """Return all tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known,
         ``.create_time``.
         """
         return self._metadata.tags()
@@ -257,11 +257,11 @@ class Tags:
         return tuple(self._metadata.tag_names())
 
     def get(self, name: str) -> Tag:
-        """Returns the tag of this name. Raises `TagNotFound`."""
+        """Return the tag of this name. Raises `TagNotFound`."""
         return self._metadata.tag(name)
 
     def previous(self, name: str) -> Tag | None:
-        """Returns the last tag whose snapshot was committed before this tag's; None when this is the first.
+        """Return the last tag whose snapshot was committed before this tag's; None when this is the first.
 
         Raises `TagNotFound`.
         """
@@ -270,7 +270,7 @@ class Tags:
         return max(earlier, key=_sort_key, default=None)
 
     def next(self, name: str) -> Tag | None:
-        """Returns the first tag whose snapshot was committed after this tag's; None when this is the last.
+        """Return the first tag whose snapshot was committed after this tag's; None when this is the last.
 
         Raises `TagNotFound`.
         """
@@ -289,7 +289,7 @@ class Tags:
         *,
         timestamp: Time | None = None,
     ) -> Tag:
-        """Tags a snapshot: names it and keeps it, with all its files, when it expires.
+        """Tags a snapshot: names it and keep it, with all its files, when it expires.
 
         Args:
             name: not a number, and without / and \\.
@@ -323,7 +323,7 @@ class Tags:
         return create_tag(self._metadata, name, found, time_retained=_parse_span(time_retained))
 
     def create_due(self, now: dt.datetime | None = None) -> Sequence[Tag]:
-        """Creates the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
+        """Create the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
 
         Commits do so by themselves; call it from a scheduler for tables with long pauses. It then commits an empty
         snapshot to carry the tag.
@@ -343,7 +343,7 @@ class Tags:
     # Changing
 
     def rename(self, name: str, new_name: str) -> Tag:
-        """Renames a tag.
+        """Rename a tag.
 
         Raises:
             TagNotFound, AlreadyExists. InvalidArgument: an invalid tag name.
@@ -353,7 +353,7 @@ class Tags:
         return rename_tag(self._metadata, name, new_name)
 
     def replace(self, name: str, snapshot: int | Snapshot | None = None, time_retained: Retained = None) -> Tag:
-        """Moves a tag to another snapshot (None: the newest), retained for the time given (None: for ever).
+        """Move a tag to another snapshot (None: the newest), retained for the time given (None: for ever).
 
         Files that only its old snapshot needs are removed.
 
@@ -367,7 +367,7 @@ class Tags:
     # Deleting
 
     def delete(self, name: str, ignore_if_not_exists: bool = False) -> bool:
-        """Deletes a tag and the files that nothing else needs; returns False when there was none.
+        """Delete a tag and the files that nothing else needs; return False when there was none.
 
         Raises:
             TagNotFound: no such tag, and `ignore_if_not_exists` is false.
@@ -378,7 +378,7 @@ class Tags:
         return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
 
     def expire(self, older_than: Age | None = None) -> Sequence[str]:
-        """Deletes expired tags, whose retention time is over; returns their names.
+        """Delete expired tags, whose retention time is over; return their names.
 
         Args:
             older_than: delete also tags that were created before this moment, or are of this age (a timedelta, or text
@@ -457,7 +457,7 @@ class Branches:
         self._metadata = metadata
 
     def list(self) -> builtins.list[str]:
-        """Returns the names of all branches except main, sorted."""
+        """Return the names of all branches except main, sorted."""
         return self._metadata.branch_names()
 
     def create(
@@ -468,7 +468,7 @@ class Branches:
         snapshot: int | Snapshot | None = None,
         ignore_if_exists: bool = False,
     ) -> None:
-        """Creates a branch of this table's branch. Copies no data.
+        """Create a branch of this table's branch. Copies no data.
 
         Args:
             tag: the branch begins with the state of this tag, and has the tag too.
@@ -486,7 +486,7 @@ class Branches:
         create_branch(self._metadata, name, tag=tag, snapshot=snapshot, ignore_if_exists=ignore_if_exists)
 
     def delete(self, name: str) -> None:
-        """Deletes a branch, and the files that neither main nor another branch or tag needs.
+        """Delete a branch, and the files that neither main nor another branch or tag needs.
 
         Raises:
             BranchNotFound: no such branch.
@@ -497,7 +497,7 @@ class Branches:
         delete_branch(self._metadata, name)
 
     def rename(self, name: str, new_name: str) -> None:
-        """Renames a branch.
+        """Rename a branch.
 
         Raises:
             BranchNotFound: no such branch. AlreadyExists: a branch has the new name.
@@ -522,7 +522,7 @@ class Branches:
         fast_forward_branch(self._metadata, name)
 
     def merge(self, name: str) -> Snapshot | None:
-        """Merges the branch `name` into this table's branch: its rows are appended here, in one commit; it stays.
+        """Merge the branch `name` into this table's branch: its rows are appended here, in one commit; it stays.
 
         For tables without a primary key, if rows were only ever appended to both branches, none of whose snapshots
         has expired. Data files are shared, not copied; those that are here already are not appended again.

@@ -44,7 +44,7 @@ class Expiring:
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Expires old snapshots, and removes the files that only they need. Tags, branches and consumers keep theirs.
+        """Expire old snapshots, and remove the files that only they need. Tags, branches and consumers keep theirs.
 
         Args:
             retain_max: snapshots to keep at most; older ones go whatever their age (``snapshot.num-retained.max``).
@@ -86,7 +86,7 @@ class Expiring:
         older_than: Age | None = None,
         max_deletes: int | None = None,
     ) -> Expired:
-        """Expires old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
+        """Expire old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
         ``changelog.time-retained``). Arguments, result and errors as in `expire_snapshots`.
         """
         from morrow.writers.history.snapshot_expiry import expire_changelogs
@@ -111,7 +111,7 @@ class Expiring:
         tag: str | None = None,
         timestamp: Time | None = None,
     ) -> Snapshot:
-        """Rolls back to an earlier state. Removes later snapshots and tags, with the files that only they need.
+        """Roll back to an earlier state. Removes later snapshots and tags, with the files that only they need.
 
         Args:
             to: a snapshot id, one of `Table.snapshots`, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
@@ -145,7 +145,7 @@ class Expiring:
         max_expires: int | None = None,
         now: dt.datetime | None = None,
     ) -> ExpiredPartitions:
-        """Drops expired partitions. Arguments not given default to the table's options ``partition.*``.
+        """Drop expired partitions. Arguments not given default to the table's options ``partition.*``.
 
         Args:
             expiration_time: the age, as a `timedelta` or in Paimon's form (``"7 d"``).
@@ -179,7 +179,7 @@ def _get_id(value: Snapshot | Other) -> int | Other:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Raises `InvalidArgument` for an argument that is no whole number."""
+    """Raise `InvalidArgument` for an argument that is no whole number."""
     for name, count in counts.items():
         if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
             raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
@@ -201,7 +201,7 @@ class Maintenance(Expiring):
 
     @track_calls("looking for orphan files")
     def remove_orphan_files(self, older_than: Age | None = None, dry_run: bool = True) -> OrphanFiles:
-        """Finds and removes orphan files: files of killed writers that no snapshot, changelog, tag or branch names.
+        """Find and removes orphan files: files of killed writers that no snapshot, changelog, tag or branch names.
 
         Args:
             older_than: only files last changed before this moment, or of this age (default: one day), since a writer
@@ -219,7 +219,7 @@ class Maintenance(Expiring):
         return remove_orphan_files(self._metadata, older_than_millis=to_epoch_millis(older_than), dry_run=dry_run)
 
     def remove_unexisting_files(self, dry_run: bool = True, *, parallelism: int | None = None) -> list[str]:
-        """Removes the data files that do not exist any more from the newest state, in one commit.
+        """Remove the data files that do not exist any more from the newest state, in one commit.
 
         Reads of a table that has lost a file end with `FileMissing`. Afterwards they return the rows that are left; in
         a table with a primary key, older versions of keys may come back. Older snapshots stay as they are.
@@ -244,7 +244,7 @@ class Maintenance(Expiring):
         return remove_missing_files(WriteTarget.of(self._metadata), dry_run=dry_run, parallelism=parallelism)
 
     def mark_partition_done(self, *partitions: Mapping[str, object]) -> list[str]:
-        """Marks partitions as done, for other systems: writes a file ``_SUCCESS`` into the folder of each.
+        """Mark partitions as done, for other systems: writes a file ``_SUCCESS`` into the folder of each.
 
         t.mark_partition_done({"dt": "2024-05-14", "hh": 8}, {"dt": "2024-05-14", "hh": 9})
 
@@ -265,7 +265,7 @@ class Maintenance(Expiring):
 
     @track_calls("purging")
     def purge(self, older_than: Age | None = None) -> Purged:
-        """Empties the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their
+        """Empty the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their
         files.
 
         Schema and options stay, and so do unreferenced files younger than `older_than` (default: one day), since a
@@ -280,7 +280,7 @@ class Maintenance(Expiring):
 
     @track_calls("examining")
     def doctor(self, data: bool = False) -> Report:
-        """Examines the table, and reports what is wrong or dear, and what to do about it; changes nothing.
+        """Examine the table, and report what is wrong or dear, and what to do about it; changes nothing.
 
         Of all snapshots, tags and branches: schemas, manifests, and whether every file is there with its size. Of the
         newest snapshot: merge trees (files of one level do not overlap), deletion vectors. Further hints, options that
@@ -320,7 +320,7 @@ class Maintenance(Expiring):
         return Inspection(self._metadata, where)
 
     def repair(self) -> list[RepairedHint]:
-        """Rewrites the hints LATEST and EARLIEST where they are missing or wrong; returns those changed.
+        """Rewrite the hints LATEST and EARLIEST where they are missing or wrong; return those changed.
 
         Morrow does not trust them, but Java Paimon fails on a LATEST that is too high.
         """

@@ -38,7 +38,7 @@ class Rewriting:
         order_by: str | Sequence[str] | None = None,
         strategy: str | None = None,
     ) -> Snapshot | None:
-        """Compacts files, in one commit, also where the table is ``write-only``.
+        """Compact files, in one commit, also where the table is ``write-only``.
 
         Args:
             full: tables with a primary key: make one sorted run of every bucket. Append tables: rewrite every small
@@ -64,7 +64,7 @@ class Rewriting:
     def rescale(
         self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
     ) -> Snapshot | None:
-        """Writes the rows of partitions anew with another number of buckets, in one commit.
+        """Write the rows of partitions anew with another number of buckets, in one commit.
 
         Set the option ``bucket`` first: rows can be written only to partitions that have as many buckets as it says.
 
@@ -87,7 +87,7 @@ class Rewriting:
 
     @track_calls("indexing")
     def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
-        """Makes the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
+        """Make the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
 
         New files get their indexes when they are written; this is for those that were written before the options
         changed. Data files stay as they are; indexes that are not asked for any more are removed.
@@ -104,7 +104,7 @@ class Rewriting:
         return rewrite_file_index(self._target(), partition, where)
 
     def compact_manifests(self) -> Snapshot | None:
-        """Merges small manifests, and those that delete files, in one commit that changes no rows.
+        """Merge small manifests, and those that delete files, in one commit that changes no rows.
 
         Returns: the snapshot, None when there was nothing to merge.
 
@@ -117,7 +117,7 @@ class Rewriting:
 
     @track_calls("analyzing")
     def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
-        """Measures rows, and these columns, of the newest snapshot, and commits the result for planners of queries.
+        """Measure rows, and these columns, of the newest snapshot, and commit the result for planners of queries.
 
         The result is in the system table ``$statistics``; later snapshots keep it until the schema changes.
 
@@ -156,7 +156,7 @@ class RowOperations(Rewriting):
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
-        """Appends rows, in one commit. In a table with a primary key this is `upsert`.
+        """Append rows, in one commit. In a table with a primary key this is `upsert`.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
@@ -187,7 +187,7 @@ class RowOperations(Rewriting):
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
-        """Upserts rows into a table with a primary key, in one commit: inserts rows with new keys, and merges others
+        """Upsert rows into a table with a primary key, in one commit: inserts rows with new keys, and merges others
         with the row of their key by the merge engine (by default they replace it). Arguments and result as in `append`.
 
         Raises:
@@ -199,7 +199,7 @@ class RowOperations(Rewriting):
 
     @track_calls("deleting")
     def delete(self, keys_or_filter: object) -> Snapshot | None:
-        """Deletes rows, in one commit.
+        """Delete rows, in one commit.
 
         Args:
             keys_or_filter: a condition, as the filter of `scan` (SQL text, a pyarrow or Polars expression), or the
@@ -221,7 +221,7 @@ class RowOperations(Rewriting):
 
     @track_calls("updating")
     def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
-        """Updates columns of rows, in one commit.
+        """Update columns of rows, in one commit.
 
         Args:
             set: column -> new value. Text is a SQL expression over the old row (``"amount * 2"``, ``"'text'"``), a
@@ -241,7 +241,7 @@ class RowOperations(Rewriting):
         return update_rows(self._target(), set, where)
 
     def merge(self, source: object, on: str | Sequence[str]) -> Merge:
-        """Begins a MERGE INTO: matches rows of a source with rows of the table; its clauses are methods of `Merge`.
+        """Begin a MERGE INTO: matches rows of a source with rows of the table; its clauses are methods of `Merge`.
 
         Args:
             source: data as in `append`; it is held in memory.
@@ -262,7 +262,7 @@ class RowOperations(Rewriting):
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
-        """Replaces rows by new ones, in one commit. Overwriting a partition also changes its number of buckets.
+        """Replace rows by new ones, in one commit. Overwriting a partition also changes its number of buckets.
 
         Args:
             data: as in `append`; columns that `partition` names may be missing.
@@ -291,13 +291,13 @@ class RowOperations(Rewriting):
         )
 
     def truncate(self) -> Snapshot | None:
-        """Deletes all rows, in one commit; older snapshots keep them."""
+        """Delete all rows, in one commit; older snapshots keep them."""
         from morrow.writers.operations.overwrite import truncate_table
 
         return truncate_table(self._target())
 
     def drop_partition(self, *partitions: Mapping[str, object]) -> Snapshot | None:
-        """Drops one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
+        """Drop one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
 
         Raises:
             InvalidArgument: no partition, a partition without values, a column that is no partition column.
@@ -309,7 +309,7 @@ class RowOperations(Rewriting):
     drop_partitions = drop_partition
 
     def writer(self, commit_user: str | None = None) -> Writer:
-        """Returns a writer, for many batches in one commit or for a series of commits.
+        """Return a writer, for many batches in one commit or for a series of commits.
 
         Args:
             commit_user: a fixed name makes commits repeatable: with it and an identifier, a commit that was already
@@ -320,7 +320,7 @@ class RowOperations(Rewriting):
         return Writer(self._metadata, commit_user)
 
     def committer(self, commit_user: str) -> Committer:
-        """Returns a committer of what writers of this commit user have prepared, also in other processes."""
+        """Return a committer of what writers of this commit user have prepared, also in other processes."""
         from morrow.tables.writer import Committer
 
         return Committer(self._metadata, commit_user)

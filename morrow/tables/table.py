@@ -48,7 +48,7 @@ class Following:
         from_timestamp: Time | None = None,
         to_timestamp: Time | None = None,
     ) -> Changes:
-        """Returns the changes between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
+        """Return the changes between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
 
         Args:
             from_snapshot: an id or a tag name, exclusive. None: from the oldest change there is.
@@ -91,7 +91,7 @@ class Following:
         poll: float | None = None,
         mode: StreamMode = "auto",
     ) -> ChangeStream:
-        """Follows the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
+        """Follow the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
 
         The columns are those that the table has when the stream begins, whatever they are called later; later ones are
         left out.
@@ -204,15 +204,15 @@ class Table(RowOperations, Maintenance, Following):
         return Alteration(self._metadata)
 
     def schemas(self) -> SchemaList:
-        """Returns all versions of the schema, oldest first."""
+        """Return all versions of the schema, oldest first."""
         return SchemaList(self._metadata.schemas())
 
     def snapshots(self) -> SnapshotList:
-        """Returns the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
+        """Return the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
         return SnapshotList(self._metadata.snapshots())
 
     def history(self, limit: int | None = None) -> pl.DataFrame:
-        """Returns the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
+        """Return the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
 
         ``rows_added``, ``rows_updated`` and ``rows_deleted`` are the rows that the commit added to, changed in, and
         took from the table; null where nobody counted them: in tables with a primary key a written row may be new or
@@ -251,7 +251,7 @@ class Table(RowOperations, Maintenance, Following):
         engine: Engine | None = None,
         **at: Unpack[TravelArguments],
     ) -> Scan:
-        """Returns a scan of the table, which is planned on first use of its rows.
+        """Return a scan of the table, which is planned on first use of its rows.
 
         Args:
             columns: output columns in order; None for all.
@@ -279,7 +279,7 @@ class Table(RowOperations, Maintenance, Following):
         limit: int | None = None,
         **at: Unpack[TravelArguments],
     ) -> pl.DataFrame:
-        """Returns rows as a Polars DataFrame. Arguments and errors as of `scan`."""
+        """Return rows as a Polars DataFrame. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_polars()
 
     @expose_travel_arguments
@@ -290,7 +290,7 @@ class Table(RowOperations, Maintenance, Following):
         limit: int | None = None,
         **at: Unpack[TravelArguments],
     ) -> pa.Table:
-        """Returns rows as an Arrow table. Arguments and errors as of `scan`."""
+        """Return rows as an Arrow table. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_arrow()
 
     @expose_travel_arguments
@@ -301,22 +301,22 @@ class Table(RowOperations, Maintenance, Following):
         limit: int | None = None,
         **at: Unpack[TravelArguments],
     ) -> pd.DataFrame:
-        """Returns rows as a pandas DataFrame; needs pandas installed. Arguments and errors as of `scan`."""
+        """Return rows as a pandas DataFrame; needs pandas installed. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_pandas()
 
     @expose_travel_arguments
     def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:
-        """Returns the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
+        """Return the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
         return self.scan(filter=filter, **at).count()
 
     @expose_travel_arguments
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
-        """Returns some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
+        """Return some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:
-        """Returns the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
+        """Return the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
 
         The arguments choose a snapshot as in `scan`; by default it is the newest at the time of this call.
         """
@@ -335,7 +335,7 @@ class Table(RowOperations, Maintenance, Following):
         mode: Mode = "auto",
         **at: Unpack[TravelArguments],
     ) -> SystemScan:
-        """Returns a scan of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md lists them.
+        """Return a scan of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md lists them.
 
         Args:
             name: ``snapshots``, ``files``, ``audit_log``, ...; with or without Paimon's leading ``$``.
@@ -366,7 +366,7 @@ class Table(RowOperations, Maintenance, Following):
         )
 
     def on_branch(self, branch: str) -> Table:
-        """Returns the same table on another branch. Raises `BranchNotFound`."""
+        """Return the same table on another branch. Raises `BranchNotFound`."""
         return Table(self._metadata.on_branch(branch))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -48,7 +48,7 @@ class CompactedTable:
 def choose_tables(
     catalog: Catalog, databases: str | None, including: str | None, excluding: str | None
 ) -> Iterator[str]:
-    """Yields the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
+    """Yield the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
 
     Raises:
         InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
@@ -66,7 +66,7 @@ def choose_tables(
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Compiles a regular expression. Raises `InvalidArgument`."""
+    """Compile a regular expression. Raises `InvalidArgument`."""
     if not isinstance(text, str):
         raise InvalidArgument(f"a regular expression is text, not {text!r}")
     try:
@@ -78,7 +78,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 def compact_tables(
     catalog: Catalog, databases: str | None, including: str | None, excluding: str | None, *, full: bool
 ) -> list[CompactedTable]:
-    """Compacts the chosen tables one by one; see `Catalog.compact`."""
+    """Compact the chosen tables one by one; see `Catalog.compact`."""
     return [
         _compact_table(catalog, name, full) for name in list(choose_tables(catalog, databases, including, excluding))
     ]
@@ -92,7 +92,7 @@ def _compact_table(catalog: Catalog, name: str, full: bool) -> CompactedTable:
 
 
 def check_replaceable(catalog: Catalog) -> None:
-    """Raises `Unsupported` where nothing is renamed."""
+    """Raise `Unsupported` where nothing is renamed."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
         is_remote = isinstance(catalog, FilesystemCatalog)
         why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
@@ -103,7 +103,7 @@ def check_replaceable(catalog: Catalog) -> None:
 
 
 def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
-    """Puts a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
+    """Put a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
     check_replaceable(catalog)
     old = f"{by}-old"
     try:
@@ -120,7 +120,7 @@ def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
 
 
 def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) -> Table:
-    """Copies the rows of a table; see `Catalog.copy_table`."""
+    """Copy the rows of a table; see `Catalog.copy_table`."""
     from morrow.writers.operations.partition_filters import build_partition_filter
     from morrow.writers.target import WriteTarget
 
@@ -152,7 +152,7 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
 
 
 def _check_alike(source: Table, target: Table) -> None:
-    """Raises `InvalidArgument` where rows of one table are not rows of the other."""
+    """Raise `InvalidArgument` where rows of one table are not rows of the other."""
     if source.path == target.path:
         raise InvalidArgument(f"{source.path}: a table cannot be copied to itself")
     ours, theirs = source.schemas()[-1], target.schemas()[-1]
@@ -171,7 +171,7 @@ def _check_alike(source: Table, target: Table) -> None:
 def clone_parquet(
     catalog: Catalog, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
 ) -> Table:
-    """Makes a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
+    """Make a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
     from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
 
     where = catalog.where_of(name)

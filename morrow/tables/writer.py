@@ -44,7 +44,7 @@ class Writer:
         return self._session.target.commit_user
 
     def write(self, data: object, kinds: Kinds = None, *, missing: Missing = "null") -> int:
-        """Writes rows, which stay invisible until the commit; they may be buffered or written to files at once.
+        """Write rows, which stay invisible until the commit; they may be buffered or written to files at once.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
@@ -74,7 +74,7 @@ class Writer:
         return taken
 
     def prepare(self) -> list[CommitMessage]:
-        """Finishes the files written since the last call and returns their messages, to commit them later or elsewhere.
+        """Finish the files written since the last call and return their messages, to commit them later or elsewhere.
 
         Messages are plain data that pickles: pass them to `Committer.commit` in any process, or to `Committer.abort`.
         """
@@ -89,7 +89,7 @@ class Writer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Commits the rows written since the last commit; the writer stays open.
+        """Commit the rows written since the last commit; the writer stays open.
 
         Args:
             identifier: the number of this commit among those of the commit user, growing. A writer made with a
@@ -108,12 +108,12 @@ class Writer:
         return self._session.commit(identifier, watermark=watermark, properties=properties)
 
     def abort(self) -> None:
-        """Drops what was neither committed nor prepared, and closes the writer."""
+        """Drop what was neither committed nor prepared, and close the writer."""
         self._open = False
         self._session.abort()
 
     def close(self) -> None:
-        """Commits uncommitted rows, and closes the writer."""
+        """Commit uncommitted rows, and close the writer."""
         if not self._open:
             return
         try:
@@ -152,7 +152,7 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Commits messages under an identifier, unless this user has committed it already; see `Writer.commit`.
+        """Commit messages under an identifier, unless this user has committed it already; see `Writer.commit`.
 
         Raises:
             InvalidArgument: messages that were committed before, under another identifier or none.
@@ -170,7 +170,7 @@ class Committer:
         )
 
     def filter_and_commit(self, batches: Mapping[int, Sequence[CommitMessage]]) -> int:
-        """Commits the batches, given by identifier, that this user has not committed yet; returns their number.
+        """Commit the batches, given by identifier, that this user has not committed yet; return their number.
 
         Identifiers of a user grow: those not above that of its newest snapshot count as committed.
 
@@ -190,12 +190,12 @@ class Committer:
         return made
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Deletes the files of messages that will not be committed."""
+        """Delete the files of messages that will not be committed."""
         self._commits.abort(_check_messages(messages))
 
 
 def _check_messages(messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
-    """Checks a list of messages. Raises `InvalidArgument` for anything else."""
+    """Check a list of messages. Raises `InvalidArgument` for anything else."""
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise InvalidArgument(f"messages are what Writer.prepare returns, a list, not {messages!r}")
     for message in messages:

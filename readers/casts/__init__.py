@@ -21,7 +21,7 @@ A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
 
 def cast_array(array: A, source: DataType, target: DataType, *, where: str | None = None, zone: str = "UTC") -> A:
-    """Casts a column to its type in the schema that is read.
+    """Cast a column to its type in the schema that is read.
 
     Args:
         array: values of `source.arrow()`; a chunked array is cast chunk by chunk.

@@ -33,12 +33,12 @@ WIDE = Context(prec=400, Emax=10**6, Emin=-(10**6), rounding=ROUND_HALF_UP)
 
 
 def cast_integer_to_number(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts integers to integers (wrapping), FLOAT and DOUBLE (nearest)."""
+    """Cast integers to integers (wrapping), FLOAT and DOUBLE (nearest)."""
     return array.cast(cast.target.arrow(), safe=False)
 
 
 def cast_approximate_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts FLOAT and DOUBLE to integers: towards zero, saturated; NaN is 0."""
+    """Cast FLOAT and DOUBLE to integers: towards zero, saturated; NaN is 0."""
     bits = 64 if isinstance(cast.target, t.BigIntType) else 32
     values = to_numbers(array).astype(np.float64)
     low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1)
@@ -50,12 +50,12 @@ def cast_approximate_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_approximate_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts FLOAT to DOUBLE, and DOUBLE to FLOAT: nearest, infinite beyond its range."""
+    """Cast FLOAT to DOUBLE, and DOUBLE to FLOAT: nearest, infinite beyond its range."""
     return array.cast(cast.target.arrow(), safe=False)
 
 
 def cast_boolean_to_number(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts TRUE to 1, FALSE to 0."""
+    """Cast TRUE to 1, FALSE to 0."""
     ones = array.cast(pa.int64())
     return (
         cast_integer_to_decimal(ones, cast)
@@ -65,17 +65,17 @@ def cast_boolean_to_number(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_integer_to_boolean(array: pa.Array, _cast: Cast) -> pa.Array:
-    """Casts 0 to FALSE, all other integers to TRUE."""
+    """Cast 0 to FALSE, all other integers to TRUE."""
     return pc.not_equal(array, pa.scalar(0, array.type))
 
 
 def cast_integer_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts integers to DECIMAL; null where the integer has more digits than the target has before the point."""
+    """Cast integers to DECIMAL; null where the integer has more digits than the target has before the point."""
     return rescale_decimal(array.cast(pa.int64()).cast(pa.decimal128(LONG_DIGITS, 0)), cast)
 
 
 def cast_approximate_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Rounds DOUBLE's text half up to a decimal, once per distinct value. NaN and infinities fail."""
+    """Round DOUBLE's text half up to a decimal, once per distinct value. NaN and infinities fail."""
     values = array.cast(pa.float64())
     cast.require(array, pc.is_finite(values), "a DECIMAL is finite")
     target = cast.target
@@ -85,7 +85,7 @@ def cast_approximate_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """Returns `value` rounded half up to `scale`; None when it then has more than `precision` digits."""
+    """Return `value` rounded half up to `scale`; None when it then has more than `precision` digits."""
     if value.adjusted() > MAX_DECIMAL128:
         return None
     rounded = value.quantize(Decimal(1).scaleb(-scale), context=WIDE)
@@ -93,7 +93,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def cast_decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts towards zero, then keeps the low bits (64, and of those the target's)."""
+    """Cast towards zero, then keep the low bits (64, and of those the target's)."""
     whole = pc.trunc(array.cast(pa.decimal256(MAX_DECIMAL256, array.type.scale)))
     whole = whole.cast(pa.decimal256(MAX_DECIMAL256, 0))
     # A decimal256 is four little-endian longs, the lowest first.
@@ -102,7 +102,7 @@ def cast_decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns the nearest DOUBLE (of a quotient of doubles up to 18 digits, as Java computes it), and from it FLOAT."""
+    """Return the nearest DOUBLE (of a quotient of doubles up to 18 digits, as Java computes it), and from it FLOAT."""
     scale = array.type.scale
     if array.type.precision <= COMPACT_DIGITS:
         unscaled = to_unscaled_integers(array).cast(pa.int64())
@@ -113,13 +113,13 @@ def cast_decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def to_unscaled_integers(array: pa.Array) -> pa.Array:
-    """Returns the digits without the point, as DECIMAL(p, 0): the same bytes."""
+    """Return the digits without the point, as DECIMAL(p, 0): the same bytes."""
     type = pa.decimal128(array.type.precision, 0)
     return pa.Array.from_buffers(type, len(array), array.buffers(), array.null_count, array.offset)
 
 
 def rescale_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts DECIMAL to DECIMAL: half up to the target's scale, null where the target's precision is too small."""
+    """Cast DECIMAL to DECIMAL: half up to the target's scale, null where the target's precision is too small."""
     precision, scale = cast.target.precision, cast.target.scale
     if scale < array.type.scale:
         # One digit more than the source may be needed: 99.995 becomes 100.00.
@@ -140,7 +140,7 @@ UTC = "UTC"
 
 
 def to_clock_times(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns the array as wall-clock timestamps; LTZ in the session's zone."""
+    """Return the array as wall-clock timestamps; LTZ in the session's zone."""
     if array.type.tz is None:
         return array
     return array.cast(pa.timestamp(array.type.unit)) if cast.zone == UTC else _to_local(array, cast)
@@ -152,14 +152,14 @@ def _to_local(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def _require_calendar(array: pa.Array, cast: Cast) -> None:
-    """Raises beyond the years of 16 bits, which time zones support; Arrow would return wrong values there."""
+    """Raise beyond the years of 16 bits, which time zones support; Arrow would return wrong values there."""
     near = np.abs(to_numbers(array) // PER_SECOND[array.type.unit]) <= MAX_ZONED_SECONDS
     if not near.all():
         cast.require(array, pa.array(near), "Morrow knows time zones only to the year 32000")
 
 
 def to_instants(clock: pa.Array, cast: Cast) -> pa.Array:
-    """Converts wall-clock timestamps in the session's zone to instants (timestamps in UTC)."""
+    """Convert wall-clock timestamps in the session's zone to instants (timestamps in UTC)."""
     type = pa.timestamp(clock.type.unit, tz=UTC)
     if cast.zone == UTC:
         return clock.cast(type)
@@ -171,7 +171,7 @@ def to_instants(clock: pa.Array, cast: Cast) -> pa.Array:
 
 
 def convert_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Cast) -> Ints:
-    """Converts counts of one unit to another, floored.
+    """Convert counts of one unit to another, floored.
 
     Raises:
         Unsupported: the value is out of range for a finer unit (nanoseconds end in 2262); Java has 96 bits there.
@@ -188,7 +188,7 @@ def convert_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Ca
 
 
 def _to_timestamps(values: Ints, unit: str, array: pa.Array, cast: Cast) -> pa.Array:
-    """Converts counts of `unit` to wall-clock timestamps in the target's unit."""
+    """Convert counts of `unit` to wall-clock timestamps in the target's unit."""
     target = t.to_arrow_time_unit(cast.target.precision)
     return to_arrow_like(convert_unit(values, unit, target, array, cast), array, pa.timestamp(target))
 
@@ -202,7 +202,7 @@ def _to_target_kind(clock: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_timestamp_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Changes the precision (digits are cut) and, between TIMESTAMP and TIMESTAMP_LTZ, the meaning."""
+    """Change the precision (digits are cut) and, between TIMESTAMP and TIMESTAMP_LTZ, the meaning."""
     if _is_zoned(cast.source) and not _is_zoned(cast.target):
         array = to_clock_times(array, cast)
     elif _is_zoned(cast.target) and not _is_zoned(cast.source):
@@ -216,7 +216,7 @@ def cast_timestamp_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def _truncate_digits(values: Ints, unit: str, digits: int) -> tuple[str, Ints]:
-    """Cuts to `digits` of a second: below milliseconds downwards, milliseconds themselves towards zero, as in Java."""
+    """Cut to `digits` of a second: below milliseconds downwards, milliseconds themselves towards zero, as in Java."""
     if digits > MILLIS_DIGITS:
         step = PER_SECOND[unit] // 10**digits
         return unit, values // step * step if step > 1 else values
@@ -230,7 +230,7 @@ def _to_millis(array: pa.Array, cast: Cast) -> Ints:
 
 
 def cast_timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns the day; of a TIMESTAMP before 1970 the next day unless it is midnight (see the module)."""
+    """Return the day; of a TIMESTAMP before 1970 the next day unless it is midnight (see the module)."""
     millis = _to_millis(to_clock_times(array, cast), cast)
     days = millis // MILLIS_PER_DAY
     if not _is_zoned(cast.source):
@@ -239,13 +239,13 @@ def cast_timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_timestamp_to_time(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns the milliseconds of the day, downwards also before 1970 (where Paimon 1.4 makes a negative TIME)."""
+    """Return the milliseconds of the day, downwards also before 1970 (where Paimon 1.4 makes a negative TIME)."""
     millis = _to_millis(to_clock_times(array, cast), cast) % MILLIS_PER_DAY
     return to_arrow_like(millis.astype(np.int32), array, pa.int32()).cast(pa.time32("ms"))
 
 
 def cast_timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns seconds since 1970, towards zero; INT keeps the low 32 bits. The zone plays no part."""
+    """Return seconds since 1970, towards zero; INT keeps the low 32 bits. The zone plays no part."""
     unit = array.type.unit
     millis = convert_unit(to_numbers(array), unit, "ms", array, cast)
     seconds = np.sign(millis) * (np.abs(millis) // PER_SECOND["ms"])
@@ -253,7 +253,7 @@ def cast_timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_integer_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts from seconds since 1970; milliseconds beyond 64 bits wrap, as in Java.
+    """Cast from seconds since 1970; milliseconds beyond 64 bits wrap, as in Java.
 
     For TIMESTAMP_LTZ they are converted to a wall clock in the session's zone, which is then read as UTC, as in Java.
     """
@@ -264,11 +264,11 @@ def cast_integer_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_date_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns midnight, in the session's zone for TIMESTAMP_LTZ."""
+    """Return midnight, in the session's zone for TIMESTAMP_LTZ."""
     millis = to_numbers(array).astype(np.int64) * MILLIS_PER_DAY
     return _to_target_kind(_to_timestamps(millis, "ms", array, cast), cast)
 
 
 def cast_time_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns that time of 1970-01-01 in UTC."""
+    """Return that time of 1970-01-01 in UTC."""
     return _to_timestamps(to_numbers(array).astype(np.int64), "ms", array, cast).cast(cast.target.arrow())

@@ -30,7 +30,7 @@ class TypeChange:
     read: int
 
     def set_type(self, kind: t.DataType) -> str:
-        """Returns the call that gives the column a type."""
+        """Return the call that gives the column a type."""
         name = self.path if len(self.path) > 1 and any("." in part for part in self.path) else ".".join(self.path)
         return f"table.alter.set_type({name!r}, {str(kind.with_nullable(True))!r})"
 
@@ -46,12 +46,12 @@ class Cast:
     change: TypeChange | None = None
 
     def inside(self, step: str, source: t.DataType, target: t.DataType) -> Cast:
-        """Returns the cast of a member, of the elements or the values, which the change calls `step`."""
+        """Return the cast of a member, of the elements or the values, which the change calls `step`."""
         change = self.change and replace(self.change, path=(*self.change.path, step))
         return replace(self, source=source, target=target, change=change)
 
     def failure(self, value: object, reason: str) -> Unsupported:
-        """Returns the error for an unrepresentable value; Java fails on it as well, unless `reason` says otherwise."""
+        """Return the error for an unrepresentable value; Java fails on it as well, unless `reason` says otherwise."""
         change = self.change
         if change is None:
             cast = f"the value {value!r} in a cast from {self.source} to {self.target}"
@@ -64,7 +64,7 @@ class Cast:
         )
 
     def require(self, array: pa.Array, valid: pa.Array, reason: str) -> None:
-        """Raises for the first value of `array` that is not null and not `valid`.
+        """Raise for the first value of `array` that is not null and not `valid`.
 
         Raises:
             Unsupported: there is such a value.
@@ -75,7 +75,7 @@ class Cast:
 
 
 def show_value(value: pa.Array) -> object:
-    """Returns the only value of an array, as messages show it."""
+    """Return the only value of an array, as messages show it."""
     # Python's dates end where Arrow's do not.
     return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
 
@@ -90,14 +90,14 @@ STRING = t.VarCharType()
 
 
 def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
-    """Returns the rule for this cast; None when Java has none."""
+    """Return the rule for this cast; None when Java has none."""
     if isinstance(source, TEXT_ONLY) and isinstance(target, t.CharType | t.VarCharType) and target != STRING:
         return None
     return RULES.get((source.__class__, target.__class__))
 
 
 def apply(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts one array; types that differ only in nullability need no rule.
+    """Cast one array; types that differ only in nullability need no rule.
 
     Raises:
         Unsupported: no rule, or a value that cannot be cast.
@@ -111,13 +111,13 @@ def apply(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def make_cast_error(source: t.DataType, target: t.DataType, where: str | None) -> Unsupported:
-    """Returns the error for an unsupported cast."""
+    """Return the error for an unsupported cast."""
     hint = "Java Paimon has none either; read a snapshot of before the type change"
     return Unsupported(f"a cast from {source} to {target}", where=where, hint=hint)
 
 
 def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """Returns the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
+    """Return the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -129,20 +129,20 @@ def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def to_arrow_like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Returns `values` as an Arrow array of `type`, null where `array` is null."""
+    """Return `values` as an Arrow array of `type`, null where `array` is null."""
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, mask=mask).cast(type)
 
 
 def map_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
-    """Applies a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
+    """Apply a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
     encoded = array.dictionary_encode()
     results = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=type)
     return results.take(encoded.indices)
 
 
 def fit_text(text: pa.Array, target: t.CharType | t.VarCharType) -> pa.Array:
-    """Returns text cut to the target's length in characters; CHAR is padded with blanks."""
+    """Return text cut to the target's length in characters; CHAR is padded with blanks."""
     if target.length < t.MAX_LENGTH:
         text = pc.utf8_slice_codeunits(text, 0, target.length)
     return pc.utf8_rpad(text, target.length) if isinstance(target, t.CharType) else text

@@ -67,7 +67,7 @@ VIEW_DTYPES = frozenset({pl.String(), pl.Binary()})
 def to_arrow_table(
     frame: pl.DataFrame, fields: Sequence[t.DataField], *, pool: pa.MemoryPool | None = None
 ) -> pa.Table:
-    """Converts a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
+    """Convert a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
 
     Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes lie
     in memory of `pool`, Arrow's default one where it is None.
@@ -85,7 +85,7 @@ def to_arrow_table(
 
 
 def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
-    """Converts like `to_arrow_table`, to one record batch; chunks are joined.
+    """Convert like `to_arrow_table`, to one record batch; chunks are joined.
 
     Raises:
         InvalidArgument: as `to_arrow_table`, and text or binary of more than 2 GiB in one column.
@@ -98,7 +98,7 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
 
 
 def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
-    """Converts columns, which are taken out of the list, chunk by chunk."""
+    """Convert columns, which are taken out of the list, chunk by chunk."""
     rows = len(series[0]) if series else 0
     series.reverse()
     fields = list(schema)
@@ -124,7 +124,7 @@ def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.Memory
 
 
 def _convert_chunk(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
-    """Returns one chunk of a column, split into several arrays if 32-bit offsets do not suffice."""
+    """Return one chunk of a column, split into several arrays if 32-bit offsets do not suffice."""
     array = piece.to_arrow(compat_level=pl.CompatLevel.oldest())
     if array.nbytes <= MAX_CHUNK_BYTES or len(piece) == 1:
         return [_cast_field_layout(field, array)]
@@ -132,7 +132,7 @@ def _convert_chunk(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
 
 
 def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool | None = None) -> list[pa.Array]:
-    """Does the same for text or bytes, straight from Polars' views."""
+    """Do the same for text or bytes, straight from Polars' views."""
     if len(piece) <= MAX_FEW_VALUES and (
         narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)
     ):
@@ -151,7 +151,7 @@ def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool |
 
 
 def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
-    """Returns text or bytes with 64-bit offsets as an array with 32-bit offsets; no array where those do not suffice.
+    """Return text or bytes with 64-bit offsets as an array with 32-bit offsets; no array where those do not suffice.
 
     Arrow's cast does that as well, and imports a large module the first time.
     """
@@ -180,7 +180,7 @@ def _cast_field_layout(field: pa.Field, chunk: pa.Array) -> pa.Array:
 
 
 def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Converts values to another Arrow layout of the same logical type, nested types included.
+    """Convert values to another Arrow layout of the same logical type, nested types included.
 
     Lists (also of a fixed size), large lists and maps take the layout of `type`, struct members are taken in order and
     renamed, offsets narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are
@@ -244,7 +244,7 @@ def _cast_atomic_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def list_offsets(array: pa.Array) -> pa.Array:
-    """Returns 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
+    """Return 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
     offsets = array.offsets.cast(pa.int32())
     if not offsets.offset:
         return offsets
@@ -254,22 +254,22 @@ def list_offsets(array: pa.Array) -> pa.Array:
 
 
 def make_null_mask(array: pa.Array) -> pa.Array | None:
-    """Returns true where null, as the `from_arrays` constructors take it; None when there are no nulls."""
+    """Return true where null, as the `from_arrays` constructors take it; None when there are no nulls."""
     return array.is_null() if array.null_count else None
 
 
 def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
-    """Converts a column in Morrow's Polars representation to an Arrow array of exactly `type.arrow()`."""
+    """Convert a column in Morrow's Polars representation to an Arrow array of exactly `type.arrow()`."""
     return cast_layout(clear_pattern_name(series).to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
 
 
 def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> pl.DataFrame:
-    """Converts Arrow columns of these types, in their order, to a frame in Morrow's representation."""
+    """Convert Arrow columns of these types, in their order, to a frame in Morrow's representation."""
     return pl.DataFrame([to_series(field.name, rows.column(field.name), field.type) for field in fields])
 
 
 def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
-    """Converts an Arrow column of `type` to a Polars series in Morrow's representation."""
+    """Convert an Arrow column of `type` to a Polars series in Morrow's representation."""
     return pl.Series(pl.from_arrow(array), dtype=to_polars_dtype(type)).alias(name)
 
 
@@ -287,5 +287,5 @@ VARIABLE_BYTES = 40
 
 
 def estimate_width(type_: DataType) -> int:
-    """Returns about how many bytes a value of this type takes in memory."""
+    """Return about how many bytes a value of this type takes in memory."""
     return DTYPE_BYTES.get(type(to_polars_dtype(type_)), VARIABLE_BYTES)

@@ -39,7 +39,7 @@ STRING = t.VarCharType()
 
 
 def format_reals(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Returns the text of each value of a Float32 or Float64 series; null stays null."""
+    """Return the text of each value of a Float32 or Float64 series; null stays null."""
     size = values.abs()
     quick = ((size >= MIN_PLAIN) & (size < FIRST_UNSAFE[kind.__class__])) | (size == 0)
     texts = _format_shortest(values.set(~quick, None))
@@ -79,12 +79,12 @@ MILLIS_PER_YEAR = 31_556_952_000
 
 
 def to_java_sort_key(name: str) -> bytes:
-    """Returns a sort key that orders names as Java's strings, which compare by UTF-16 code units."""
+    """Return a sort key that orders names as Java's strings, which compare by UTF-16 code units."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def format_values(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Returns the text of each value, a String series; null stays null.
+    """Return the text of each value, a String series; null stays null.
 
     `values` are as `decode_columns` gives them.
     """
@@ -94,7 +94,7 @@ def format_values(values: pl.Series, kind: t.DataType) -> pl.Series:
 def format_stored_values(
     rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
 ) -> list[pl.Series]:
-    """Returns the text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
+    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
 
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.
@@ -116,12 +116,12 @@ def format_stored_values(
 
 
 def _has_nanos(kind: t.DataType) -> bool:
-    """Returns whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
+    """Return whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
     return isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MICROS
 
 
 def join_texts(parts: Sequence[tuple[str, pl.Series]], brackets: str, height: int) -> pl.Series:
-    """Joins prefixes and texts to ``{a=1, b=null}``, `height` rows; `brackets` are the two around them."""
+    """Join prefixes and texts to ``{a=1, b=null}``, `height` rows; `brackets` are the two around them."""
     pieces: list[pl.Expr | pl.Series] = []
     for number, (prefix, texts) in enumerate(parts):
         pieces += [pl.lit((", " if number else brackets[0]) + prefix), texts.fill_null(NULL)]
@@ -130,7 +130,7 @@ def join_texts(parts: Sequence[tuple[str, pl.Series]], brackets: str, height: in
 
 
 def format_local_date_time(values: pl.Series, more_nanos: pl.Series | None = None) -> pl.Series:
-    """Formats a Datetime series as Java's LocalDateTime shows it: ``2024-01-31T07:00:00.5``.
+    """Format a Datetime series as Java's LocalDateTime shows it: ``2024-01-31T07:00:00.5``.
 
     `more_nanos`: nanoseconds in addition to the microseconds. Times some 200,000 years from 1970 are null.
     """
@@ -172,7 +172,7 @@ def _format_plain(values: pl.Series, _kind: t.DataType) -> pl.Series:
 
 
 def _format_by_cast(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Formats by the cast to STRING, where ``toString`` agrees with it."""
+    """Format by the cast to STRING, where ``toString`` agrees with it."""
     string = t.VarCharType()
     return to_series(values.name, cast_array(to_arrow_array(values, kind), kind, string), string)
 
@@ -194,7 +194,7 @@ def _format_nothing(values: pl.Series, _kind: t.DataType) -> pl.Series:
 
 
 def to_wall_clock(millis: Sequence[int | None]) -> pl.Series:
-    """Converts epoch milliseconds to times without zone, in this process's zone: Datetime("ms"), null stays null.
+    """Convert epoch milliseconds to times without zone, in this process's zone: Datetime("ms"), null stays null.
 
     Creation times of files and tags are stored in the writer's zone, so that all times of a table agree where its
     readers and writers share one. The offset is that of each instant, summer time or not.
@@ -207,7 +207,7 @@ def to_wall_clock(millis: Sequence[int | None]) -> pl.Series:
 
 
 def _find_utc_offset(seconds: int) -> int:
-    """Returns seconds east of UTC at this instant."""
+    """Return seconds east of UTC at this instant."""
     try:
         return time.localtime(seconds).tm_gmtoff
     except (OverflowError, OSError):  # a time outside of this machine's calendar

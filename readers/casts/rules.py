@@ -58,7 +58,7 @@ WIDTHS = tuple(WHOLE_DIGITS)
 
 
 def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Expr | None:
-    """Returns the cast as a native expression; None where Polars does not give exactly Java's result.
+    """Return the cast as a native expression; None where Polars does not give exactly Java's result.
 
     Native are: integers, FLOAT and DECIMAL that grow, integers to FLOAT, DOUBLE and wide enough DECIMAL, lengths that
     grow, timestamp precisions that grow (to microseconds: nanoseconds overflow), integers to BOOLEAN and STRING.
@@ -71,7 +71,7 @@ def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Exp
 
 
 def _is_renaming(source: t.DataType, target: t.DataType) -> bool:
-    """Returns whether both types have the same dtype in Polars and the cast changes no value."""
+    """Return whether both types have the same dtype in Polars and the cast changes no value."""
     if isinstance(target, t.VarCharType) and isinstance(source, t.CharType | t.VarCharType):
         return target.length >= source.length
     if isinstance(target, t.VarBinaryType) and isinstance(source, t.BinaryType | t.VarBinaryType):
@@ -105,7 +105,7 @@ def cast_expression(
     zone: str = "UTC",
     change: TypeChange | None = None,
 ) -> pl.Expr:
-    """Returns the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
+    """Return the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
 
     Args:
         change: the change of the column's type, for errors of values.
@@ -129,7 +129,7 @@ TEXT = t.VarCharType()
 
 
 def _format_elements(array: pa.Array, type: t.DataType, cast: Cast) -> pa.Array:
-    """Returns the text of an element; ``null`` for null."""
+    """Return the text of an element; ``null`` for null."""
     return pc.fill_null(apply(array, replace(cast, source=type, target=TEXT)), "null")
 
 
@@ -139,12 +139,12 @@ def _join_entries(array: pa.Array, entries: pa.Array, brackets: str) -> pa.Array
 
 
 def cast_array_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats ``[1, null, 3]``; the target's length is ignored."""
+    """Format ``[1, null, 3]``; the target's length is ignored."""
     return _join_entries(array, _format_elements(array.values, cast.source.element, cast), "[]")
 
 
 def cast_map_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats ``{a -> 1, b -> null}``; the target's length is ignored."""
+    """Format ``{a -> 1, b -> null}``; the target's length is ignored."""
     keys, values = (
         _format_elements(array.keys, cast.source.key, cast),
         _format_elements(array.items, cast.source.value, cast),
@@ -153,7 +153,7 @@ def cast_map_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_row_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats ``{1, x, null}``: values without names; the target's length is ignored."""
+    """Format ``{1, x, null}``: values without names; the target's length is ignored."""
     members = [_format_elements(array.field(i), field.type, cast) for i, field in enumerate(cast.source.fields)]
     joined = pc.binary_join_element_wise(*members, ", ") if members else pa.array([""] * len(array))
     text = pc.binary_join_element_wise("{", joined, "}", "")
@@ -161,7 +161,7 @@ def cast_row_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_row_to_row(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts members by field id: new ones are null, dropped ones left out, others renamed, moved and cast."""
+    """Cast members by field id: new ones are null, dropped ones left out, others renamed, moved and cast."""
     position = {field.id: i for i, field in enumerate(cast.source.fields)}
     members = []
     for field in cast.target.fields:
@@ -180,7 +180,7 @@ def cast_array_to_array(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_map_to_map(array: pa.Array, cast: Cast) -> pa.Array:
-    """Casts the values; Java refuses a change of the key type."""
+    """Cast the values; Java refuses a change of the key type."""
     values = apply(array.items, cast.inside(VALUE, cast.source.value, cast.target.value))
     return pa.MapArray.from_arrays(
         list_offsets(array), array.keys, values, type=cast.target.arrow(), mask=make_null_mask(array)
@@ -202,17 +202,17 @@ def cast_boolean_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_double_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats each distinct value once: no kernel makes Java's digits."""
+    """Format each distinct value once: no kernel makes Java's digits."""
     return fit_text(map_distinct(array, format_double, pa.string()), cast.target)
 
 
 def cast_float_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats each distinct value once: no kernel makes Java's digits."""
+    """Format each distinct value once: no kernel makes Java's digits."""
     return fit_text(map_distinct(array, format_float, pa.string()), cast.target)
 
 
 def cast_decimal_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats all digits of the scale, never an exponent (Arrow's own text has one for small numbers)."""
+    """Format all digits of the scale, never an exponent (Arrow's own text has one for small numbers)."""
     scale = array.type.scale
     text = to_unscaled_integers(array).cast(pa.string())
     if scale:
@@ -224,12 +224,12 @@ def cast_decimal_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_date_to_text(array: pa.Array, _cast: Cast) -> pa.Array:
-    """Formats ``2020-02-29``; of a year beyond 9999 the last four digits."""
+    """Format ``2020-02-29``; of a year beyond 9999 the last four digits."""
     return _to_arrow_text(_format_day(pl.Series(array)))
 
 
 def cast_timestamp_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats ``2020-02-29 10:11:12.5``: as many digits as the precision says, more where the value has them."""
+    """Format ``2020-02-29 10:11:12.5``: as many digits as the precision says, more where the value has them."""
     clock = to_clock_times(array, cast)
     digits = FRACTION_DIGITS[clock.type.unit]
     series = pl.Series(clock)
@@ -241,7 +241,7 @@ def cast_timestamp_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_time_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Formats ``10:11:12``, and above precision 0 a fraction of one to three digits: ``10:11:12.0``."""
+    """Format ``10:11:12``, and above precision 0 a fraction of one to three digits: ``10:11:12.0``."""
     series = pl.Series(array)
     text = series.dt.strftime("%H:%M:%S")
     if cast.source.precision:
@@ -265,7 +265,7 @@ def cast_text_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_binary_to_text(array: pa.Array, _cast: Cast) -> pa.Array:
-    """Decodes UTF-8, ignoring the target's length; invalid bytes become the replacement character."""
+    """Decode UTF-8, ignoring the target's length; invalid bytes become the replacement character."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
@@ -306,7 +306,7 @@ INT_MAX = 2**31 - 1
 
 
 def cast_text_to_boolean(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
+    """Parse t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
     lower = pc.utf8_lower(array)
     true = pc.is_in(lower, pa.array(TRUE_WORDS))
     cast.require(array, pc.or_(true, pc.is_in(lower, pa.array(FALSE_WORDS))), "it is not a BOOLEAN")
@@ -314,7 +314,7 @@ def cast_text_to_boolean(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses digits with an optional sign; a fraction is checked and dropped. Out of range is an error."""
+    """Parse digits with an optional sign; a fraction is checked and dropped. Out of range is an error."""
     signed = pc.match_substring_regex(array, r"^[+-]$")
     valid = pc.and_(pc.match_substring_regex(array, INTEGER_PATTERN), pc.invert(pc.or_(signed, pc.equal(array, ""))))
     cast.require(array, valid, "it is not a whole number")
@@ -334,7 +334,7 @@ def cast_text_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses Java's literals: decimal or hexadecimal, a suffix f or d, NaN, Infinity, blanks around."""
+    """Parse Java's literals: decimal or hexadecimal, a suffix f or d, NaN, Infinity, blanks around."""
     single = isinstance(cast.target, t.FloatType)
 
     def parse(text: str) -> float:
@@ -353,7 +353,7 @@ def cast_text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Rounds half up to the scale; null where the precision is too small. Exponents are parsed, blanks are errors."""
+    """Round half up to the scale; null where the precision is too small. Exponents are parsed, blanks are errors."""
 
     def parse(text: str) -> Decimal | None:
         if not DECIMAL_PATTERN.fullmatch(text):
@@ -364,7 +364,7 @@ def cast_text_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_date(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses ``2020-02-29``, also ``2020-2-9``, ``2020-02``, up to the first blank; digits alone are epoch days."""
+    """Parse ``2020-02-29``, also ``2020-2-9``, ``2020-02``, up to the first blank; digits alone are epoch days."""
 
     def parse(text: str) -> int:
         if EPOCH_PATTERN.fullmatch(text):
@@ -383,7 +383,7 @@ def cast_text_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_time(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses ``10:11:12.5``, shorter forms too, with an offset that is added; digits alone are milliseconds.
+    """Parse ``10:11:12.5``, shorter forms too, with an offset that is added; digits alone are milliseconds.
 
     Java keeps times outside of the 24 hours of a day; Arrow and Polars have no such TIME, so it is an error here.
     """
@@ -409,7 +409,7 @@ def _parse_clock(text: str, cast: Cast) -> int:
 
 
 def _parse_fraction_millis(fraction: str) -> int:
-    """Returns three digits, rounded by the fourth; characters other than digits count as 0."""
+    """Return three digits, rounded by the fourth; characters other than digits count as 0."""
     digits = [int(c) if c in "0123456789" else 0 for c in fraction[:3].ljust(3, "0")]
     millis = digits[0] * 100 + digits[1] * 10 + digits[2]
     return millis + (fraction[3:4] >= "5")
@@ -423,7 +423,7 @@ def _parse_int(digits: str, text: str, cast: Cast) -> int:
 
 
 def cast_text_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Parses ``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
+    """Parse ``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
 
     Digits beyond the precision are cut; days 29-31 that a month lacks become its last day; 24:00:00 is the next
     midnight. For TIMESTAMP of precision 0, 3, 6 or 9 a whole number is that many seconds, milli-, micro- or
@@ -465,7 +465,7 @@ def _build_clock_times(array: pa.Array, unit: str, cast: Cast) -> pa.Array:
 
 
 def is_leap(year: Any) -> Any:
-    """Returns whether February has 29 days; for one year or an array of years."""
+    """Return whether February has 29 days; for one year or an array of years."""
     return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
 
 
@@ -476,12 +476,12 @@ def _parse_field(parts: pa.Array, name: str) -> Ints:
 
 
 def cast_text_to_binary(array: pa.Array, cast: Cast) -> pa.Array:
-    """Returns the UTF-8 bytes, sized as by `cast_binary_to_binary`."""
+    """Return the UTF-8 bytes, sized as by `cast_binary_to_binary`."""
     return cast_binary_to_binary(array.cast(pa.binary()), cast)
 
 
 def cast_binary_to_binary(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cuts to the target's length; BINARY is padded with zero bytes."""
+    """Cut to the target's length; BINARY is padded with zero bytes."""
     length = cast.target.length
     if isinstance(cast.target, t.BinaryType):
         array = pc.binary_join_element_wise(array, bytes(length), b"")
@@ -550,7 +550,7 @@ RULES.update({(source, target): rule for sources, targets, rule in TABLE for sou
 
 
 def is_allowed(source: t.DataType, target: t.DataType) -> bool:
-    """Returns whether a column written as `source` can be read as `target`, as in Java; nested types by members."""
+    """Return whether a column written as `source` can be read as `target`, as in Java; nested types by members."""
     if has_same_values(source, target):
         return True
     if resolve(source, target) is None:
@@ -559,7 +559,7 @@ def is_allowed(source: t.DataType, target: t.DataType) -> bool:
 
 
 def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None = None) -> None:
-    """Raises unless the cast is allowed.
+    """Raise unless the cast is allowed.
 
     Raises:
         Unsupported: Java has no such cast.
@@ -569,7 +569,7 @@ def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None
 
 
 def _list_nested_casts(source: t.DataType, target: t.DataType) -> list[tuple[t.DataType, t.DataType]]:
-    """Returns the casts of elements, values and members that make up a nested cast."""
+    """Return the casts of elements, values and members that make up a nested cast."""
     to_text = isinstance(target, t.CharType | t.VarCharType)
     string = t.VarCharType()
     if isinstance(source, t.ArrayType):

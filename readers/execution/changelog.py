@@ -41,7 +41,7 @@ from morrow.readers.files.streaming import collect_batches, translate_file_error
 
 
 def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pl.DataFrame:
-    """Reads all changes, columns ``rowkind`` and `fields`.
+    """Read all changes, columns ``rowkind`` and `fields`.
 
     Raises:
         CorruptFile, FileMissing, Unsupported: a file that cannot be read.
@@ -52,7 +52,7 @@ def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: File
 
 
 def to_arrow(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pa.Table:
-    """Reads all changes as an Arrow table."""
+    """Read all changes as an Arrow table."""
     return to_arrow_table(to_polars(parts, fields, store), (ROWKIND_FIELD, *fields))
 
 
@@ -62,7 +62,7 @@ def to_batches(
     store: FileStore,
     batch_rows: int = execute.DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields changes as record batches, one part after another; a difference of snapshots is held in memory whole.
+    """Yield changes as record batches, one part after another; a difference of snapshots is held in memory whole.
 
     A forked process cannot go on with it: see `check_process`.
     """
@@ -87,7 +87,7 @@ def open_batch_reader(
     store: FileStore,
     batch_rows: int = execute.DEFAULT_BATCH_ROWS,
 ) -> pa.RecordBatchReader:
-    """Returns `to_batches` as an Arrow stream."""
+    """Return `to_batches` as an Arrow stream."""
     schema = to_arrow_schema((ROWKIND_FIELD, *fields))
     return pa.RecordBatchReader.from_batches(schema, to_batches(parts, fields, store, batch_rows))
 
@@ -122,7 +122,7 @@ def _read_frames(
 
 
 def _scan_changed(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    """Returns the rows of files, one file after another, that satisfy the plan's filter."""
+    """Return the rows of files, one file after another, that satisfy the plan's filter."""
     frame = pl.concat(
         [_scan_files(plan, section, group, store) for section in sections for group in _group_alike(section.files)]
     )
@@ -131,7 +131,7 @@ def _scan_changed(plan: ScanPlan, sections: Sequence[Section], store: FileStore)
 
 
 def _group_alike(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Groups neighbouring files that one scan can read."""
+    """Group neighbouring files that one scan can read."""
     for _, group in groupby(files, key=lambda file: (file.schema_id, file.format, file.write_columns)):
         yield list(group)
 
@@ -149,7 +149,7 @@ def _add_kind(frame: pl.LazyFrame, kind: pl.Expr) -> pl.LazyFrame:
 
 
 def _scan_inserted(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    """Returns the rows of a plan as insertions."""
+    """Return the rows of a plan as insertions."""
     part = replace(plan, sections=tuple(sections), fallback=None)
     return _add_kind(execute.to_lazy(part, store), pl.lit(NAMES[INSERT]))
 
@@ -158,7 +158,7 @@ def _scan_inserted(plan: ScanPlan, sections: Sequence[Section], store: FileStore
 
 
 def _compare_snapshots(part: Difference, store: FileStore) -> pl.DataFrame:
-    """Returns the difference of two snapshots: ``rowkind`` and all columns."""
+    """Return the difference of two snapshots: ``rowkind`` and all columns."""
     before, after = (execute.to_polars(plan, store) for plan in (part.before, part.after))
     if not part.key:
         return _count_differences(before, after)
@@ -175,7 +175,7 @@ def _compare_snapshots(part: Difference, store: FileStore) -> pl.DataFrame:
 
 
 def _count_differences(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """Counts rows without a key: rows more frequent now are insertions, rows less frequent are deletions."""
+    """Count rows without a key: rows more frequent now are insertions, rows less frequent are deletions."""
     names = after.columns
     rows = pl.concat([before.with_columns(pl.lit(-1).alias(COUNT)), after.with_columns(pl.lit(1).alias(COUNT))])
     counted = rows.group_by(cols(names), maintain_order=True).agg(pl.col(COUNT).sum()).filter(pl.col(COUNT) != 0)
@@ -200,7 +200,7 @@ class Comparison:
     by_bits: bool = False
 
     def differs(self, before: pl.DataFrame, after: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Returns for each row whether any column differs."""
+        """Return for each row whether any column differs."""
         changed = np.zeros(before.height, bool)
         for field in self.fields:
             old, new = (_sort_entries(field, get_series(frame, field.name)) for frame in (before, after))
@@ -218,7 +218,7 @@ def _sort_entries(field: DataField, column: pl.Series) -> pl.Series:
 def build_changelog(
     rows: pl.DataFrame, before: Rows, after: Rows, considered: npt.NDArray[np.bool_], comparison: Comparison | None
 ) -> pl.DataFrame:
-    """Returns the changes of keys, in the order of the keys.
+    """Return the changes of keys, in the order of the keys.
 
     Args:
         rows: rows with their ``_VALUE_KIND``.
@@ -247,7 +247,7 @@ def build_changelog(
 
 
 def _order_by_key(rows: pl.DataFrame, groups: Sequence[tuple[npt.NDArray[np.bool_], Rows, int]]) -> pl.DataFrame:
-    """Returns the rows of each group of keys with its row kind; groups of one key keep their order."""
+    """Return the rows of each group of keys with its row kind; groups of one key keep their order."""
     keys = [np.flatnonzero(chosen) for chosen, _, _ in groups]
     order = np.argsort(np.concatenate(keys), kind="stable")
     numbers = np.concatenate([ends[own] for own, (_, ends, _) in zip(keys, groups)])[order]
@@ -256,5 +256,5 @@ def _order_by_key(rows: pl.DataFrame, groups: Sequence[tuple[npt.NDArray[np.bool
 
 
 def take_rows(rows: pl.DataFrame, numbers: Rows) -> pl.DataFrame:
-    """Returns the rows with these numbers, in that order."""
+    """Return the rows with these numbers, in that order."""
     return rows.select(pl.all().gather(pl.Series(numbers, dtype=pl.Int64)))

@@ -124,7 +124,7 @@ class _Rows:
 
 
 def to_scannable(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
-    """Returns the object that DuckDB scans for `source`; columns that it cannot distinguish are `make_names_unique`."""
+    """Return the object that DuckDB scans for `source`; columns that it cannot distinguish are `make_names_unique`."""
     if isinstance(source, PaimonDataset):
         return _Handed(source)
     return rename_row_columns(source).rename_columns(make_names_unique(source.column_names))
@@ -133,7 +133,7 @@ def to_scannable(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
 def make_relation(
     source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None
 ) -> duckdb.DuckDBPyRelation:
-    """Returns a relation over `source` on `connection` (DuckDB's default connection when None)."""
+    """Return a relation over `source` on `connection` (DuckDB's default connection when None)."""
     from morrow.readers.execution.typed_relations import to_typed_relation
 
     connection = check_connection(connection)
@@ -144,13 +144,13 @@ def make_relation(
 def make_variable(
     source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection
 ) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
-    """Returns the object that queries of `connection` scan under the name of a variable."""
+    """Return the object that queries of `connection` scan under the name of a variable."""
     text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
     return to_scannable(source) if text is None else connection.sql(text)
 
 
 def check_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyConnection:
-    """Returns the connection, DuckDB's default one for None. Raises `InvalidArgument` if it is not a connection."""
+    """Return the connection, DuckDB's default one for None. Raises `InvalidArgument` if it is not a connection."""
     import duckdb
 
     check_duckdb()
@@ -174,7 +174,7 @@ class HandOffs:
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE, HIDDEN)")
 
     def text(self, dataset: PaimonDataset, allowed: str | None = None) -> str:
-        """Returns SQL that reads `dataset`, by a connection of which `ACCESS_SQL` is that where it is known."""
+        """Return SQL that reads `dataset`, by a connection of which `ACCESS_SQL` is that where it is known."""
         key = dataset.key
         may_read = is_file_access_allowed(self._cursor) if allowed is None else is_reading_allowed(allowed)
         known = None if key is None else self._texts.get(key)
@@ -189,7 +189,7 @@ class HandOffs:
         return f"FROM {self.hand_over(dataset)}.{HANDOFF_VIEW}"
 
     def hand_over(self, dataset: PaimonDataset) -> str:
-        """Returns the database in which `dataset` is a view; the same rows are registered once."""
+        """Return the database in which `dataset` is a view; the same rows are registered once."""
         database = f"{self.base}_{uuid.uuid4().hex}"
         key = database if dataset.key is None else dataset.key
         with self._lock:
@@ -210,11 +210,11 @@ class HandOffs:
         return database
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Returns a new cursor of the instance, also where the connection was closed."""
+        """Return a new cursor of the instance, also where the connection was closed."""
         return self._cursor.cursor()
 
     def close(self) -> None:
-        """Detaches all databases."""
+        """Detach all databases."""
         with self._lock:
             names, self._known = [*self._known.values(), self.base], OrderedDict()
         for name in names:
@@ -235,7 +235,7 @@ class ScanFunction:
         self._handoffs: HandOffs | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Creates the macro on `connection`; installing twice replaces it.
+        """Create the macro on `connection`; installing twice replaces it.
 
         All cursors of an in-memory database have it. In a database file it is temporary, to leave the file as it is;
         then each cursor needs its own.
@@ -259,14 +259,14 @@ class ScanFunction:
         )
 
     def plan(self, allowed: str, path: str, *values: str | None) -> str:
-        """Returns SQL text that reads the table; DuckDB calls it while binding a query, with values of `PARAMETERS`."""
+        """Return SQL text that reads the table; DuckDB calls it while binding a query, with values of `PARAMETERS`."""
         given = {name: value for name, value in zip(self.PARAMETERS, values, strict=True) if value is not None}
         dataset = self._open_dataset(path, given)
         assert self._handoffs is not None  # installed
         return self._handoffs.text(dataset, allowed)
 
     def _function(self) -> Callable[..., str]:
-        """Returns `plan` with a signature that names each argument, as DuckDB requires of functions."""
+        """Return `plan` with a signature that names each argument, as DuckDB requires of functions."""
 
         def plan(*values: str | None) -> str:
             return self.plan(*values)  # type: ignore[arg-type]  # DuckDB gives the first two as text
@@ -278,7 +278,7 @@ class ScanFunction:
 
 
 def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Returns whether the connection's current database is a file."""
+    """Return whether the connection's current database is a file."""
     found = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     return found.fetchone() != (None,)
 
@@ -301,7 +301,7 @@ class ToldApart:
         )
 
     def read(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
-        """Reads the rows, columns under their new names."""
+        """Read the rows, columns under their new names."""
         if filter is None:
             wanted = self._names if columns is None else list(columns)
             old = dict(zip(self._names, self._source.schema.names, strict=True))
@@ -336,7 +336,7 @@ ACCESS_SQL = (
 def own_scan(
     source: PaimonDataset, connection: duckdb.DuckDBPyConnection, *, may_read: bool | None = None
 ) -> str | None:
-    """Returns the statement by which DuckDB reads a dataset itself; None where it is handed the rows.
+    """Return the statement by which DuckDB reads a dataset itself; None where it is handed the rows.
 
     `may_read`: whether the connection `is_file_access_allowed`, where that is known.
 
@@ -359,7 +359,7 @@ def own_scan(
 
 
 def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str | None:
-    """Returns the first statement that DuckDB binds to the types of the last, which has all casts.
+    """Return the first statement that DuckDB binds to the types of the last, which has all casts.
 
     None where DuckDB does not take the files' metadata for good, or sees bytes in place of text: another reader says
     what is wrong with which file.
@@ -372,7 +372,7 @@ def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str |
 
 
 def _has_escapes(found: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Returns whether casts make text of bytes, or bytes of text: DuckDB's write and read escapes (``\\xC3``)."""
+    """Return whether casts make text of bytes, or bytes of text: DuckDB's write and read escapes (``\\xC3``)."""
     return any(one.count(BLOB_TYPE) != other.count(BLOB_TYPE) for one, other in zip(found, wanted))
 
 
@@ -386,7 +386,7 @@ def _describe_types(text: str, connection: duckdb.DuckDBPyConnection) -> list[st
 
 
 def _is_plain(plan: ScanPlan, store: FileStore) -> bool:
-    """Returns whether all rows of all files are wanted, and the files few."""
+    """Return whether all rows of all files are wanted, and the files few."""
     if not store.is_local or store.checks_pages or not plan.columns or plan.limit is not None:
         return False
     if plan.filter.predicate != ALWAYS or plan.filter.residuals:
@@ -406,13 +406,13 @@ def _is_unmasked(plan: ScanPlan, section: Section) -> bool:
 
 
 def is_file_access_allowed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Returns whether the connection may read files of the local disk."""
+    """Return whether the connection may read files of the local disk."""
     with connection.cursor() as cursor:
         return is_reading_allowed(cursor.execute(f"SELECT {ACCESS_SQL}").fetchall()[0][0])
 
 
 def is_reading_allowed(allowed: str) -> bool:
-    """Returns whether a connection may read files of the local disk, of which `ACCESS_SQL` is this."""
+    """Return whether a connection may read files of the local disk, of which `ACCESS_SQL` is this."""
     return allowed == "true"
 
 
@@ -437,7 +437,7 @@ own, which matters where columns are few. Batches may always have `execute.BATCH
 
 
 def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
-    """Returns the plan's rows as an Arrow stream with text and bytes as views, in bounded memory.
+    """Return the plan's rows as an Arrow stream with text and bytes as views, in bounded memory.
 
     Raises (while it is read):
         CorruptFile, FileMissing, Unsupported, StorageError: as reading does.
@@ -450,13 +450,13 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
 
 
 def view_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """Returns `arrow_schema` with views for columns of text and bytes, and without comments."""
+    """Return `arrow_schema` with views for columns of text and bytes, and without comments."""
     types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
     return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
 
 def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Schema) -> pa.Table:
-    """Converts a frame in Morrow's representation to an Arrow table of `schema`, the `view_schema` of `fields`.
+    """Convert a frame in Morrow's representation to an Arrow table of `schema`, the `view_schema` of `fields`.
 
     Columns that Polars holds in that layout already, as most are, are neither copied nor inspected.
     """
@@ -472,7 +472,7 @@ def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Sche
 
 
 def _read_frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
-    """Yields the rows of all parts, a group of sections at a time."""
+    """Yield the rows of all parts, a group of sections at a time."""
     weight = sum(1 if type(field.type) in NUMBERS else LONG_VALUE_COST for field in plan.fields)
     rows = max(execute.DEFAULT_BATCH_ROWS, MAX_BATCH_VALUES // weight)
     for part in plan.parts:
@@ -519,7 +519,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         filter: pc.Expression | None = None,  # pyarrow's name
         **_options: Any,
     ) -> pads.Scanner:
-        """Returns a scanner over the rows; `columns` and `filter` are pushed into the file scans.
+        """Return a scanner over the rows; `columns` and `filter` are pushed into the file scans.
 
         Keyword options of pyarrow for its own readers (batch size, readahead, threads) have no effect here.
         """

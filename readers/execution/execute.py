@@ -91,7 +91,7 @@ MAX_SINGLE_BATCH_BYTES = 64 << 20
 
 
 def to_lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
-    """Returns the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
+    """Return the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
 
     Sections that merge may be read immediately, in one pass, up to about `held` bytes together: infinite where the
     frame is collected whole, 0 where its users go on with it.
@@ -105,12 +105,12 @@ def to_lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFram
 
 
 def translate_plan_errors(plan: ScanPlan, store: FileStore) -> AbstractContextManager[None]:
-    """Wraps reads of the whole plan: errors of files become Morrow's and name the file."""
+    """Wrap reads of the whole plan: errors of files become Morrow's and name the file."""
     return translate_section_errors(plan, plan.sections, store)
 
 
 def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yields all rows of the plan, in bounded memory: what is read at once as it is, the rest in batches."""
+    """Yield all rows of the plan, in bounded memory: what is read at once as it is, the rest in batches."""
     if not plan.columns:
         yield pl.DataFrame(height=count(plan, store))
         return
@@ -134,7 +134,7 @@ def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None)
 def _read_sections(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float = MAX_STREAM_BYTES
 ) -> pl.LazyFrame:
-    """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
+    """Return these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
     read, scanned = _split_read(plan, sections, store, held)
     frames = [*(frame.lazy() for frame in read), *([] if scanned is None else [scanned])]
     return frames[0] if len(frames) == 1 else pl.concat(frames)
@@ -143,7 +143,7 @@ def _read_sections(
 def _split_read(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
-    """Returns rows that were read at once, see `to_lazy`, and a frame of the others; None where there are no others."""
+    """Return rows that were read at once, see `to_lazy`, and a frame of the others; None where there are no others."""
     sections = limit_sections(plan, sections)
     read, left = read_at_once(plan, sections, store, held) if is_complete(plan) else ([], sections)
     # Polars copies frames of several chunks to select from them.
@@ -163,7 +163,7 @@ def _scan_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
 
 
 def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
-    """Returns the rows of keys whose versions are combined, where the section has such keys."""
+    """Return the rows of keys whose versions are combined, where the section has such keys."""
     if not is_folded(plan, section):
         return []
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
@@ -173,7 +173,7 @@ def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.
 
 
 def _make_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
-    """Returns masks of the sections, computing several at a time."""
+    """Return masks of the sections, computing several at a time."""
     if len(sections) <= 1:
         return [scan_masks(plan, section, store) for section in sections]
 
@@ -193,7 +193,7 @@ def _has_vectors(section: Section) -> bool:
 
 
 def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
-    """Reads all rows as a Polars DataFrame.
+    """Read all rows as a Polars DataFrame.
 
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
@@ -207,14 +207,14 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
 
 
 def _show_progress(plan: ScanPlan) -> AbstractContextManager[bool]:
-    """Shows a read to memory as work, as much as there is stored."""
+    """Show a read to memory as work, as much as there is stored."""
     files = [file for part in plan.parts for file in part.files]
     rows, size = sum(file.row_count for file in files), sum(file.size for file in files)
     return show_progress(f"reading {format_count(len(files), 'file')}", rows=rows, bytes=size)
 
 
 def _collect_counted(frame: pl.LazyFrame) -> pl.DataFrame:
-    """Collects a frame batch by batch and counts its rows as progress, which one query as a whole does not tell."""
+    """Collect a frame batch by batch and count its rows as progress, which one query as a whole does not tell."""
     found = []
     for batch in collect_batches(frame):
         advance(rows=batch.height)
@@ -223,7 +223,7 @@ def _collect_counted(frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _choose_engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
-    """Returns the Polars engine.
+    """Return the Polars engine.
 
     Residuals are tested above the scan: only a streaming query does not hold the rows that they drop in memory
     together.
@@ -232,7 +232,7 @@ def _choose_engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
 
 
 def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
-    """Reads all rows as an Arrow table with exactly the schema of the plan's output fields."""
+    """Read all rows as an Arrow table with exactly the schema of the plan's output fields."""
     if not plan.columns:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
 
@@ -248,7 +248,7 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 
 def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
-    """Converts rows as they are read, so that few of them are in memory in the form of Polars, too."""
+    """Convert rows as they are read, so that few of them are in memory in the form of Polars, too."""
     tables = [to_arrow_schema(plan.fields).empty_table()]
     # Arrow's own allocator keeps what growing buffers leave over, a tenth of the table: slower to do without when few.
     pool = pa.system_memory_pool()
@@ -264,7 +264,7 @@ def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 
 def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
-    """Yields the rows of one part, so few at a time that Polars decodes few of them ahead."""
+    """Yield the rows of one part, so few at a time that Polars decodes few of them ahead."""
     complete = is_complete(plan)
     for large, run in groupby(plan.sections, key=lambda section: complete and is_cut(section, store)):
         sections = list(run)
@@ -284,7 +284,7 @@ def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
 
 
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yields record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
+    """Yield record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
 
     A limit stops reading as soon as it is reached. A forked process cannot go on with it: see `check_process`.
     """
@@ -310,7 +310,7 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
 
 
 def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
-    """Yields the rows of these sections as frames to collect one after the other: one, or pieces of a large section."""
+    """Yield the rows of these sections as frames to collect one after the other: one, or pieces of a large section."""
     if len(sections) > 1 or not is_complete(plan) or not is_cut(sections[0], store):
         yield _read_sections(plan, sections, store)
     else:
@@ -319,7 +319,7 @@ def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileSto
 
 
 def group_sections(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
-    """Groups neighbouring sections for one query: many small ones together, one of more than `most_rows` alone.
+    """Group neighbouring sections for one query: many small ones together, one of more than `most_rows` alone.
 
     `most_rows` is `MAX_GROUP_ROWS` unless given.
     """
@@ -337,12 +337,12 @@ def group_sections(sections: Sequence[Section], most_rows: int | None = None) ->
 
 
 def open_batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> pa.RecordBatchReader:
-    """Returns `to_batches` as an Arrow stream."""
+    """Return `to_batches` as an Arrow stream."""
     return pa.RecordBatchReader.from_batches(to_arrow_schema(plan.fields), to_batches(plan, store, batch_rows))
 
 
 def count(plan: ScanPlan, store: FileStore) -> int:
-    """Counts the rows that `to_arrow` would return; from metadata and masks alone where no filter needs data.
+    """Count the rows that `to_arrow` would return; from metadata and masks alone where no filter needs data.
 
     Deletion vectors on a local disk are decoded: there is no other check of the manifest's count of their rows.
     """
@@ -358,13 +358,13 @@ def count(plan: ScanPlan, store: FileStore) -> int:
 
 
 def _add_some_column(plan: ScanPlan) -> ScanPlan:
-    """Adds to a plan without columns one to count its rows by: frames without columns lose their height."""
+    """Add to a plan without columns one to count its rows by: frames without columns lose their height."""
     fallback = None if plan.fallback is None else _add_some_column(plan.fallback)
     return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
 
 
 def is_arrow_only(plan: ScanPlan) -> bool:
-    """Returns whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    """Return whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
     if any(list_virtual_columns(part, part.fields) for part in plan.parts):
         return False
     return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
@@ -375,7 +375,7 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 def read_arrow_table(
     plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
 ) -> pa.Table:
-    """Reads all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
+    """Read all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
 
     Args:
         plan: one for which `is_arrow_only` holds.
@@ -409,7 +409,7 @@ def read_arrow_table(
 
 
 def _is_plain(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
+    """Return whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
     stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
     return stored and all(_is_decoded_by_arrow(file) for file in section.files)
 
@@ -419,7 +419,7 @@ def _is_decoded_by_arrow(file: DataFile) -> bool:
 
 
 def _list_shapes(plan: ScanPlan) -> list[DataFile]:
-    """Returns one file for each distinct set of written columns."""
+    """Return one file for each distinct set of written columns."""
     files = (file for section in plan.sections for file in section.files)
     return list({(file.schema_id, file.write_columns): file for file in files}.values())
 
@@ -441,7 +441,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
     """The columns of the rows; their types may be nullable where those of the plan are not."""
 
     def batches(self) -> list[pa.RecordBatch]:
-        """Returns the live rows, columns `fields`, one batch per chunk of the decoder."""
+        """Return the live rows, columns `fields`, one batch per chunk of the decoder."""
         source = make_source(self.file, self.plan, self.store)
         with translate_errors(self.file.path):
             return list(self._decoded(source))
@@ -490,7 +490,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
 
 
 def _select_column(stored: dict[int, pa.Array], field: DataField, rows: int) -> pa.Array:
-    """Returns the column with this field id; null where the file was written without it."""
+    """Return the column with this field id; null where the file was written without it."""
     if field.id not in stored:
         return pa.nulls(rows, field.type.arrow())
     return cast_layout(stored[field.id], field.type.arrow())
@@ -506,7 +506,7 @@ It returns the plan, and the expression if rows of the plan are still to be test
 
 
 def scan_lazily(fields: Sequence[DataField], make_plan: MakePlan, store: FileStore, title: str) -> pl.LazyFrame:
-    """Returns the rows of these columns as a Polars LazyFrame; plan and masks are made, and data is read, on collect.
+    """Return the rows of these columns as a Polars LazyFrame; plan and masks are made, and data is read, on collect.
 
     Collecting raises:
         CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: as reading does.
@@ -535,7 +535,7 @@ def _read_plan(plan: ScanPlan, store: FileStore, batch_size: int | None) -> Iter
 def _read_filtered(
     plan: ScanPlan, store: FileStore, condition: pl.Expr, batch_size: int | None
 ) -> Iterator[pl.DataFrame]:
-    """Yields the rows for which the condition is true; the plan has all columns that it reads."""
+    """Yield the rows for which the condition is true; the plan has all columns that it reads."""
     given = 0
     try:
         for batch in collect_batches(to_lazy(plan, store).filter(condition), batch_size):

@@ -45,7 +45,7 @@ class Part:
     """Columns of timestamps that these files hold in nanoseconds (INT96), as Hive and old Spark write them."""
 
     def frame(self, wanted: Sequence[DataField]) -> pl.LazyFrame:
-        """Returns the rows with these columns; those that the files do not hold are null."""
+        """Return the rows with these columns; those that the files do not hold are null."""
         read = [each for each in self.fields if each.name in {field.name for field in wanted}]
         # A read of no columns still has to count rows.
         stored = [replace(each, type=NANOS) if each.name in self.nanos else each for each in read or self.fields[:1]]
@@ -73,7 +73,7 @@ class Partition:
 
 
 def find_partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> list[Partition]:
-    """Returns the partitions of a format table, or of some of its files, that conditions on keys admit.
+    """Return the partitions of a format table, or of some of its files, that conditions on keys admit.
 
     Raises:
         Unsupported: a folder's name is no value of its key.
@@ -95,7 +95,7 @@ def find_partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFi
 
 
 def read_parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> Iterator[Part]:
-    """Yields the parts of a format table, or of some of its files, whose partitions a filter admits.
+    """Yield the parts of a format table, or of some of its files, whose partitions a filter admits.
 
     Raises:
         Unsupported: a folder's name is no value of its key, or a file holds none of the table's columns.
@@ -106,7 +106,7 @@ def read_parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] |
 
 
 def list_objects(table: FolderTable) -> pl.DataFrame:
-    """Returns the rows of an object table: its files."""
+    """Return the rows of an object table: its files."""
     assert table.kind == OBJECT_TABLE
     rows = [
         (each.relative, each.status.name, each.status.size, each.status.modified_millis, 0, None)
@@ -116,13 +116,13 @@ def list_objects(table: FolderTable) -> pl.DataFrame:
 
 
 def _select_key_conditions(filter: Filter, keys: Sequence[str]) -> Filter:
-    """Returns the conditions of a filter that concern partition keys alone."""
+    """Return the conditions of a filter that concern partition keys alone."""
     own = [part for part in split_conjuncts(filter.predicate) if part != ALWAYS and find_columns(part) <= set(keys)]
     return Filter(combine_predicates(*own), (), frozenset(keys), "")
 
 
 def _decode_values(table: FolderTable, partitions: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
-    """Returns the values of partitions by key, and their number in the column `NUMBER`."""
+    """Return the values of partitions by key, and their number in the column `NUMBER`."""
     keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
     texts = {key.name: pl.Series([row[at] for row in partitions], dtype=pl.String) for at, key in enumerate(keys)}
     frame = pl.DataFrame({NUMBER: pl.Series(range(len(partitions)), dtype=pl.Int64), **texts})
@@ -157,7 +157,7 @@ def _group_by_columns(table: FolderTable, files: Sequence[FolderFile], constants
 
 
 def _find_nanos_columns(fields: Sequence[DataField], source: FileSource) -> frozenset[str]:
-    """Returns the columns of timestamps without zones that a Parquet file counts in nanoseconds."""
+    """Return the columns of timestamps without zones that a Parquet file counts in nanoseconds."""
     times = {each.name for each in fields if isinstance(each.type, TimestampType)}
     if not times:
         return frozenset()

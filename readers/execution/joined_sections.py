@@ -53,7 +53,7 @@ Masked = tuple[Section, tuple[Mask, ...]]
 
 
 def scan_sections(plan: ScanPlan, sections: Iterable[Masked], store: FileStore) -> list[pl.LazyFrame]:
-    """Returns the live rows of sections that satisfy the pushable part of the filter, columns `plan.read_columns`."""
+    """Return the live rows of sections that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     all_sections = list(sections)
     joined = [each for each in all_sections if _is_small(each[0])] if _is_scanned_together(plan, store) else []
     if len(joined) < MIN_SCANNED_SECTIONS:
@@ -64,7 +64,7 @@ def scan_sections(plan: ScanPlan, sections: Iterable[Masked], store: FileStore) 
 
 
 def _is_scanned_together(plan: ScanPlan, store: FileStore) -> bool:
-    """Returns whether sections of this plan are scanned together.
+    """Return whether sections of this plan are scanned together.
 
     Positions through several files depend on their row counts, which would take requests to remote stores; and a limit
     should stop at the first files.
@@ -89,7 +89,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 def _group_by_shape(plan: ScanPlan, sections: Sequence[Masked]) -> Iterator[list[_Member]]:
-    """Groups files of one shape, so many that their rows are numbered cheaply."""
+    """Group files of one shape, so many that their rows are numbered cheaply."""
     members = [
         _Member(file, mask, section, _has_retractions(plan, section, file))
         for section, masks in sections
@@ -140,7 +140,7 @@ def _scan_group(plan: ScanPlan, group: Sequence[_Member], store: FileStore) -> p
 
 
 def _partition_columns(plan: ScanPlan, group: Sequence[_Member], keys: Sequence[DataField]) -> Iterator[pl.Expr]:
-    """Yields the partition's values of each row, looked up by its position."""
+    """Yield the partition's values of each row, looked up by its position."""
     rows = list(dict.fromkeys(member.section.partition_row for member in group))
     number = {row: i for i, row in enumerate(rows)}
     numbers = np.array([number[member.section.partition_row] for member in group], np.uint32)
@@ -166,7 +166,7 @@ SECTION = reserve_name("section")
 
 
 def find_joinable(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
-    """Returns the sections that are best read together: small ones of any number, or none."""
+    """Return the sections that are best read together: small ones of any number, or none."""
     fields = [plan.schema.by_name[name] for name in plan.read_columns]
     if not store.is_local or list_virtual_columns(plan, fields):
         return []
@@ -189,7 +189,7 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
 
 
 def read_joined_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
-    """Returns all rows of these sections, columns `plan.read_columns`, and caches the masks of those that merge."""
+    """Return all rows of these sections, columns `plan.read_columns`, and cache the masks of those that merge."""
     frames = []
     for alike in _group_read(plan, sections, store):
         with translate_file_errors(plan, alike.sections, alike.wanted, store):
@@ -198,7 +198,7 @@ def read_joined_rows(plan: ScanPlan, sections: Sequence[Section], store: FileSto
 
 
 def join_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> None:
-    """Makes and caches the masks of the sections that merge, of those that can be read together."""
+    """Make and cache the masks of the sections that merge, of those that can be read together."""
     unknown = [s for s in sections if s.kind is SectionKind.MERGE and find_cached_masks(plan, s, store) is None]
     merging = find_joinable(plan, unknown, store)
     if len(merging) < MIN_READ_SECTIONS:
@@ -251,7 +251,7 @@ class _JoinedKeys(SectionKeys, frozen=True, dict=True):
 
 
 def _pack_numbers(fields: Sequence[DataField], keys: pl.DataFrame) -> pl.DataFrame:
-    """Returns keys, of a section number and `fields`, as one number each where those are integers; else unchanged."""
+    """Return keys, of a section number and `fields`, as one number each where those are integers; else unchanged."""
     if not all(isinstance(field.type, INTEGERS) for field in fields):
         return keys
     packing = KeyPacking((DataField(-1, SECTION, IntType(nullable=False)), *fields), {})
@@ -309,7 +309,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         return [file.row_count for file in self.files]
 
     def _read(self, fields: tuple[DataField, ...]) -> pl.DataFrame:
-        """Reads all rows in the order of `members`: files of one shape at once."""
+        """Read all rows in the order of `members`: files of one shape at once."""
 
         def shape(number: int) -> tuple[object, ...]:
             file = self.files[number]
@@ -326,7 +326,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         return pl.concat(read)[np.argsort(order, kind="stable")]
 
     def _decided(self, rows: pl.DataFrame) -> pl.Series:
-        """Returns the live rows; the masks are cached."""
+        """Return the live rows; the masks are cached."""
         keys, heights = self.keys, self.heights
         numbers = np.repeat(np.array([number for _, number, _ in self.members], np.int32), heights)
         by_key = rows.select(cols(field.name for field in keys.key_fields))
@@ -346,7 +346,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         return pl.Series(live)
 
     def _check_bounds(self, keys: pl.DataFrame) -> None:
-        """Checks the first and last row of each file against the key bounds of its section.
+        """Check the first and last row of each file against the key bounds of its section.
 
         Raises:
             CorruptFile: a key lies outside.
@@ -382,7 +382,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _constants(self) -> list[pl.Series]:
-        """Returns the wanted columns of partitions."""
+        """Return the wanted columns of partitions."""
         names = self.plan.schema.partition_keys
         fields = [field for field in self.wanted if field.name in names]
         if not fields:

@@ -61,7 +61,7 @@ NO_ROWS = "WHERE false"
 
 
 def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
-    """Returns the statement whose rows are those of the plan, in no order; it ends without a semicolon.
+    """Return the statement whose rows are those of the plan, in no order; it ends without a semicolon.
 
     `bare`: the same in few words for DuckDB to bind, which need its column `FILE`. Columns of files then have the types
     that it finds there, and these are those of the table in all but odd files.
@@ -123,7 +123,7 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
 
 
 def _is_merged(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether the merge decides: files overlap, or a retraction may stand alone."""
+    """Return whether the merge decides: files overlap, or a retraction may stand alone."""
     if section.kind is SectionKind.MERGE:
         return True
     return plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
@@ -175,7 +175,7 @@ def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField]
 
 
 def _select_versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStore) -> str:
-    """Returns the rows of all files of the section that the merge counts, with sequence numbers and kinds."""
+    """Return the rows of all files of the section that the merge counts, with sequence numbers and kinds."""
     selects = [_select_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
     if not spec.looks_up or len({file.level for file in section.files if file.level > 0}) < 2:
         return UNION.join(selects)
@@ -202,7 +202,7 @@ def _select_files(
     versions: bool = False,
     bare: bool = False,
 ) -> str:
-    """Returns the live rows of files of one shape, as they are stored."""
+    """Return the live rows of files of one shape, as they are stored."""
     first = files[0]
     if first.format != PARQUET:
         raise Unsupported(f"files of the format {first.format} as SQL", where=plan.table)
@@ -233,7 +233,7 @@ def _select_files(
 
 
 def _build_live_condition(file: DataFile, store: FileStore) -> str:
-    """Returns the condition that a row is not among those that the deletion vector names."""
+    """Return the condition that a row is not among those that the deletion vector names."""
     live = read_deletion(file, store).to_numpy()
     dead = np.flatnonzero(~live)
     if len(dead) <= MAX_LISTED_POSITIONS:
@@ -252,7 +252,7 @@ INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def to_duckdb_type(field: DataField) -> str:
-    """Returns the type of a column as DuckDB spells it. Raises `Unsupported` for one that it lacks."""
+    """Return the type of a column as DuckDB spells it. Raises `Unsupported` for one that it lacks."""
     _check(field.type, field.name)
     return name_type(field.type)
 
@@ -267,7 +267,7 @@ def _check(kind: DataType, name: str) -> None:
 
 
 def build_file_column(stored: DataField | None, field: DataField, bare: bool) -> str:
-    """Returns a column of a file as the column that is read: columns that are newer than the file are null.
+    """Return a column of a file as the column that is read: columns that are newer than the file are null.
 
     `bare`: without a cast to the type that it has already, and with `FILE`, see `plain_sql`.
     """
@@ -286,7 +286,7 @@ def build_file_column(stored: DataField | None, field: DataField, bare: bool) ->
 
 
 def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
-    """Returns whether a value, or a member of it, may be text or bytes beside nulls.
+    """Return whether a value, or a member of it, may be text or bytes beside nulls.
 
     DuckDB 2.0 takes a page without a dictionary that has one text and nulls for that text everywhere, or for null, as
     soon as it tests it for null where it reads it.
@@ -298,7 +298,7 @@ def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
 
 
 def _hide_statistics(value: str, kind: DataType, tested: str) -> str:
-    """Returns the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN.
+    """Return the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN.
 
     `tested` is null only where the value is; it is quickly seen not to be of the file's number.
     """
@@ -341,7 +341,7 @@ IO_ERRORS = ("IO Error", "Out of Memory Error")
 
 
 def read_batches_by_duckdb(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a plan, with exactly its columns and types.
+    """Yield the rows of a plan, with exactly its columns and types.
 
     Raises:
         Unsupported: what SQL cannot say, a table that is not on the local disk, or a forked process.
@@ -360,7 +360,7 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
 
 
 def count_by_duckdb(plan: ScanPlan, store: FileStore) -> int:
-    """Returns the number of rows of a plan. Raises as `read_batches_by_duckdb`."""
+    """Return the number of rows of a plan. Raises as `read_batches_by_duckdb`."""
     text = _build_statement(plan, store)
     with _open_connection(plan, store) as connection:
         counted = connection.sql(f"SELECT count(*) FROM (\n{text}\n)")
@@ -397,7 +397,7 @@ def _open_connection(plan: ScanPlan, store: FileStore) -> Iterator[duckdb.DuckDB
 
 
 def _list_statement_errors() -> tuple[type[Exception], ...]:
-    """Returns the errors of DuckDB for which no file is to blame."""
+    """Return the errors of DuckDB for which no file is to blame."""
     import duckdb
 
     return (
@@ -407,7 +407,7 @@ def _list_statement_errors() -> tuple[type[Exception], ...]:
 
 
 def _check_files(plan: ScanPlan, store: FileStore) -> None:
-    """Raises the error of the first file that cannot be read: DuckDB does not always name it."""
+    """Raise the error of the first file that cannot be read: DuckDB does not always name it."""
     for part in plan.parts:
         for section in part.sections:
             for file in section.files:

@@ -41,7 +41,7 @@ PIECE_ROWS = 1 << 19
 
 
 def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
-    """Returns the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
+    """Return the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
         return filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
@@ -66,7 +66,7 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
 
 
 def is_cut(section: Section, store: FileStore) -> bool:
-    """Returns whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
+    """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
     from morrow.readers.files.page_checksums import PARQUET
 
     large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
@@ -78,7 +78,7 @@ def is_cut(section: Section, store: FileStore) -> bool:
 def scan_section_pieces(
     plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
 ) -> Iterator[pl.LazyFrame]:
-    """Yields the rows of `scan_section`, in their order, of a full read that `is_cut`: some rows of a file at a time.
+    """Yield the rows of `scan_section`, in their order, of a full read that `is_cut`: some rows of a file at a time.
 
     Polars decodes the row groups of a scan ahead of who takes its rows: there are no more of them than in a piece.
     """
@@ -91,12 +91,12 @@ def scan_section_pieces(
 
 
 def make_empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
-    """Returns an empty frame of these columns."""
+    """Return an empty frame of these columns."""
     return pl.LazyFrame(schema={field.name: to_polars_dtype(field.type) for field in fields})
 
 
 def filter_frame(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Returns the rows for which the pushable part of the plan's filter is true."""
+    """Return the rows for which the pushable part of the plan's filter is true."""
     return expressions.filter_by_predicate(plan.filter.predicate, plan.schema.fields, frame)
 
 
@@ -107,7 +107,7 @@ def _has_retractions(files: Sequence[DataFile]) -> bool:
 def _scan_groups(
     section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
-    """Groups files that one scan can read: those of one shape together.
+    """Group files that one scan can read: those of one shape together.
 
     Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
     its files that need no positions. With `one_by_one` each file is alone.
@@ -133,7 +133,7 @@ def _scan_beside(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """Scans all rows of the files in order.
+    """Scan all rows of the files in order.
 
     One long mask then lies beside them, and no position has to be computed.
     """
@@ -152,7 +152,7 @@ def _scan_masked(
     store: FileStore,
     part: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
-    """Returns the filtered rows of the files that are live: their positions are looked up in one long mask.
+    """Return the filtered rows of the files that are live: their positions are looked up in one long mask.
 
     `part`: only of so many stored rows from a position on.
     """
@@ -173,7 +173,7 @@ def _scan_masked(
 
 
 def _is_live(mask: pl.Series) -> pl.Expr:
-    """Returns an expression: whether the row at `POSITION` is live.
+    """Return an expression: whether the row at `POSITION` is live.
 
     Polars treats this as an expression over all rows, so a user's later filters stay above it. Elementwise forms
     (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
@@ -184,7 +184,7 @@ def _is_live(mask: pl.Series) -> pl.Expr:
 def stitch_columns(
     plan: ScanPlan, section: Section, fields: Sequence[DataField], masks: Sequence[Mask], store: FileStore
 ) -> pl.LazyFrame:
-    """Returns rows of the section with the columns `fields`; columns that no file holds are null.
+    """Return rows of the section with the columns `fields`; columns that no file holds are null.
 
     Raises:
         Unsupported: the files do not cover the same row ids.
@@ -207,7 +207,7 @@ def stitch_columns(
 def _find_sources(
     plan: ScanPlan, section: Section, fields: Sequence[DataField]
 ) -> Mapping[tuple[DataFile, ...], tuple[DataField, ...]]:
-    """Returns the files that each column comes from; columns of the same files are read together."""
+    """Return the files that each column comes from; columns of the same files are read together."""
     newest_first = sorted(section.files, key=lambda file: -file.max_sequence)
     first, rows = _find_row_range(section)
     sources: dict[tuple[DataFile, ...], tuple[DataField, ...]] = {}
@@ -221,25 +221,25 @@ def _find_sources(
 
 
 def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
-    """Returns the files that hold the column; row ids and snapshot numbers come from the newest data file."""
+    """Return the files that hold the column; row ids and snapshot numbers come from the newest data file."""
     if list_virtual_columns(plan, (field,)):
         return [file for file in newest_first if not _is_dedicated(file)][:1]
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
 
 
 def _is_dedicated(file: DataFile) -> bool:
-    """Returns whether a file holds a column of BLOBs, or the vectors alone."""
+    """Return whether a file holds a column of BLOBs, or the vectors alone."""
     return file.format == BLOB or VECTOR_INFIX in basename(file.path)
 
 
 def _find_row_range(section: Section) -> tuple[int, int]:
-    """Returns first row id and number of rows, taken from the files that no column has of its own."""
+    """Return first row id and number of rows, taken from the files that no column has of its own."""
     whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
     return whole[0].first_row_id or 0, whole[0].row_count
 
 
 def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
-    """Returns the newest file when it spans the range, else dedicated files one after another."""
+    """Return the newest file when it spans the range, else dedicated files one after another."""
     newest = holding[0]
     if (newest.first_row_id or 0, newest.row_count) == (first, rows):
         return (newest,)

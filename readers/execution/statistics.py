@@ -61,14 +61,14 @@ class Summary:
 
 
 def is_of_partitions(filter: Filter, schema: TableSchema) -> bool:
-    """Returns whether a filter keeps or drops whole partitions."""
+    """Return whether a filter keeps or drops whole partitions."""
     return not filter.residuals and filter.columns <= set(schema.partition_keys)
 
 
 def list_result_fields(
     schema: TableSchema, summaries: Sequence[Summary], groups: Sequence[str] = ()
 ) -> list[DataField]:
-    """Returns the columns of `summarize`: ``g0``, ``g1`` ... for groups, ``s0``, ``s1`` ... for aggregates."""
+    """Return the columns of `summarize`: ``g0``, ``g1`` ... for groups, ``s0``, ``s1`` ... for aggregates."""
     fields = [(f"g{i}", schema.by_name[name].type) for i, name in enumerate(groups)]
     for i, each in enumerate(summaries):
         counts = each.summing is Summing.COUNT or each.column is None
@@ -80,7 +80,7 @@ def list_result_fields(
 def summarize(
     metadata: TableMetadata, request: ScanRequest, summaries: Sequence[Summary], groups: Sequence[str] = ()
 ) -> pl.DataFrame | None:
-    """Returns aggregates of the rows of a scan; None where metadata does not tell all of them exactly.
+    """Return aggregates of the rows of a scan; None where metadata does not tell all of them exactly.
 
     Args:
         metadata: the table.
@@ -171,12 +171,12 @@ def _list_files(
 
 
 def _mask_values(mask: pl.Series, values: pl.Series) -> pl.Series:
-    """Returns the values where the mask is true, null elsewhere."""
+    """Return the values where the mask is true, null elsewhere."""
     return values.set(~mask, None)
 
 
 def _decode_partitions(request: ScanRequest, stored: pl.Series, where: str) -> pl.DataFrame:
-    """Returns the partitions that the filter keeps: ``stored``, and the values ``p0``, ``p1`` ..."""
+    """Return the partitions that the filter keeps: ``stored``, and the values ``p0``, ``p1`` ..."""
     schema = request.schema
     distinct = stored.unique(maintain_order=True)
     keys = [schema.by_name[name] for name in schema.partition_keys]
@@ -193,7 +193,7 @@ def _decode_partitions(request: ScanRequest, stored: pl.Series, where: str) -> p
 def _find_bounds(
     metadata: TableMetadata, schema: TableSchema, entries: pl.DataFrame, wanted: Sequence[str]
 ) -> Mapping[str, tuple[pl.Series, pl.Series, pl.Series]]:
-    """Returns least value, greatest value and nulls of each wanted column in each file; null where not told."""
+    """Return least value, greatest value and nulls of each wanted column in each file; null where not told."""
     if not wanted:
         return {}
     rows = entries.with_row_index(ROW)
@@ -242,7 +242,7 @@ def _fill_unknown(values: pl.Series | None, dtype: pl.DataType, count: int) -> p
 
 
 def _is_told(summary: Summary, files: pl.DataFrame, schema: TableSchema, wanted: Sequence[str]) -> bool:
-    """Returns whether every file tells its part of an aggregate."""
+    """Return whether every file tells its part of an aggregate."""
     if summary.column is None or summary.column in schema.partition_keys:
         return True
     i = wanted.index(summary.column)
@@ -302,21 +302,21 @@ EMPTY_LENGTHS = {True: 20, False: 100}
 
 
 def check_measured(fields: Sequence[DataField], where: str) -> None:
-    """Raises `Unsupported` for a column that ANALYZE has no statistics of."""
+    """Raise `Unsupported` for a column that ANALYZE has no statistics of."""
     for field in fields:
         if not isinstance(field.type, (*SIZES, *TEXTS, *BYTES, t.DecimalType)):
             raise Unsupported(f"ANALYZE of the column {field.name!r} of type {field.type}", where=where)
 
 
 def has_length(field: DataField) -> bool:
-    """Returns whether values differ in length; such values have no bounds."""
+    """Return whether values differ in length; such values have no bounds."""
     return isinstance(field.type, (*TEXTS, *BYTES))
 
 
 def measure_columns(
     plan: ScanPlan, store: FileStore, fields: Sequence[DataField]
 ) -> tuple[int, dict[str, ColumnFacts]]:
-    """Measures columns of the rows of a plan: the number of rows, and statistics by name.
+    """Measure columns of the rows of a plan: the number of rows, and statistics by name.
 
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as reading does.
@@ -350,7 +350,7 @@ def _build_aggregates(field: DataField, i: int, exact: bool) -> list[pl.Expr]:
 
 
 def to_column_facts(field: DataField, i: int, rows: int, found: pl.DataFrame) -> ColumnFacts:
-    """Returns the statistics of a column from one row of measurements.
+    """Return the statistics of a column from one row of measurements.
 
     These are ``count{i}``, ``distinct{i}``, and ``average{i}`` and ``longest{i}``, or ``min{i}`` and ``max{i}``.
     """
@@ -373,7 +373,7 @@ def _size(kind: t.DataType) -> int:
 
 
 def _format_bound(values: pl.Series, kind: t.DataType) -> str | None:
-    """Returns the only value as Java writes it into statistics; instants are in UTC."""
+    """Return the only value as Java writes it into statistics; instants are in UTC."""
     if values.null_count():
         return None
     if not isinstance(kind, TIMESTAMPS):

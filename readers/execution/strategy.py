@@ -63,7 +63,7 @@ T = TypeVar("T")
 def read_at_once(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], list[Section]]:
-    """Returns the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
+    """Return the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
 
     Every row of the plan must be wanted. Small sections are read together, all others one by one. Of a store far away,
     files that are not large are fetched whole, those of sections without overlapping files as well.
@@ -89,7 +89,7 @@ def read_at_once(
 def _read_fetched_at_once(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], list[Section]]:
-    """Does the same where each request is a wait: of a section with overlapping files, keys and values come at once."""
+    """Do the same where each request is a wait: of a section with overlapping files, keys and values come at once."""
     kinds = (SectionKind.RAW, SectionKind.MERGE)
     worth = [s for s in sections if s.kind in kinds and all(is_fetched(plan, file) for file in s.files)]
     reached = accumulate(estimate_bytes(plan, s, keys=s.kind is SectionKind.MERGE) for s in worth)
@@ -122,7 +122,7 @@ def _read_fetched_at_once(
 
 
 def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
-    """Returns about how many bytes `read_whole_section` reads: columns of the plan and, but for scans, of the key."""
+    """Return about how many bytes `read_whole_section` reads: columns of the plan and, but for scans, of the key."""
     key = () if plan.merge is None or not keys else plan.merge.key
     return section.row_count * sum(
         estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key}
@@ -132,7 +132,7 @@ def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> in
 def read_whole_section(
     plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore] | None = None
 ) -> pl.DataFrame | None:
-    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
+    """Return all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
 
     `source` gives the store from which whole files are best read.
     """
@@ -153,14 +153,14 @@ def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
 
 
 def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Returns whether a section that folds, or an earlier state of it, is known: less than all of it may be read."""
+    """Return whether a section that folds, or an earlier state of it, is known: less than all of it may be read."""
     from morrow.readers.merges.sections import is_known
 
     return is_known(plan, section, store)
 
 
 def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
-    """Returns the newest version of every key."""
+    """Return the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(read_first(keys, plan.read_columns))
     threads = PART_WORKERS if section.row_count >= MIN_THREADED_ROWS else 1
@@ -179,7 +179,7 @@ def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
 
 
 def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:
-    """Returns what `do` returns for each of the parts, in their order; several at once in threads."""
+    """Return what `do` returns for each of the parts, in their order; several at once in threads."""
     if threads == 1 or len(parts[0]) < 2:
         return list(map(do, *parts))
     with ThreadPoolExecutor(threads) as pool:
@@ -187,12 +187,12 @@ def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> lis
 
 
 def is_complete(plan: ScanPlan) -> bool:
-    """Returns whether every row is wanted."""
+    """Return whether every row is wanted."""
     return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
 
 
 def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
-    """Checks a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
+    """Check a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
 
     Raises:
         CorruptFile: a data file holds more or fewer rows than its manifest entry says.
@@ -205,7 +205,7 @@ def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
 
 
 def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
-    """Returns the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
+    """Return the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
     if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
         return sections
     rows = 0
@@ -218,7 +218,7 @@ def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Sect
 
 
 def count_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """Counts the live rows of one section, reading as little as possible.
+    """Count the live rows of one section, reading as little as possible.
 
     Deletion vectors are checked against the metadata's counts where that costs no request.
     """
@@ -249,7 +249,7 @@ def _count_merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> in
 
 
 def _is_counted(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether metadata and masks alone give the row count of the section."""
+    """Return whether metadata and masks alone give the row count of the section."""
     if section.kind is SectionKind.RAW:
         retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
         return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
@@ -278,7 +278,7 @@ Part = tuple[Section, tuple[Mask, ...]]
 
 
 def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
-    """Returns whether a read of all rows best takes the whole file."""
+    """Return whether a read of all rows best takes the whole file."""
     if not 0 < file.size <= MAX_FETCHED_BYTES:
         return False
     if file.size <= MAX_SMALL_FILE_BYTES:
@@ -290,7 +290,7 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
 
 
 def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FetchedStore) -> list[pl.DataFrame]:
-    """Returns the live rows of the sections, none of which folds, columns `plan.read_columns`, by groups of files."""
+    """Return the live rows of the sections, none of which folds, columns `plan.read_columns`, by groups of files."""
     with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # their deletion vectors come while files do
         masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
     groups = list(_group_files(zip(sections, masks)))
@@ -306,7 +306,7 @@ def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: Fetche
 
 
 def _group_files(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Groups the files of sections, in their order; a section may be divided among groups."""
+    """Group the files of sections, in their order; a section may be divided among groups."""
     group: list[Part] = []
     size = files = 0
     for section, masks in parts:

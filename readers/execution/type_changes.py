@@ -51,7 +51,7 @@ class Retyped:
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
     def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Reads the values batch by batch, also of rows that newer ones replace, as reads of the table cast them.
+        """Read the values batch by batch, also of rows that newer ones replace, as reads of the table cast them.
 
         Values of rows that a deletion vector marks as dead are left out.
 
@@ -67,7 +67,7 @@ class Retyped:
                 yield to_arrow_array(values, self.written.type)
 
     def bounds(self) -> pa.Array | None:
-        """Returns the least and the greatest value where metadata tell them, and they decide what a cast keeps."""
+        """Return the least and the greatest value where metadata tell them, and they decide what a cast keeps."""
         decide = self.written.type.__class__ in BITS and isinstance(self.wanted.type, (*BITS, t.DecimalType))
         known = self.facts.values.get(self.written.name)
         if not decide or known is None or known.minimum is None or known.maximum is None:
@@ -77,7 +77,7 @@ class Retyped:
 
 
 def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsupported]:
-    """Yields the error of a read for each column of each live file that has a value which the newest type cannot have.
+    """Yield the error of a read for each column of each live file that has a value which the newest type cannot have.
 
     Raises:
         CorruptFile, FileMissing, StorageError, UnsafePath: a file cannot be read at all.
@@ -93,7 +93,7 @@ def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsuppo
 def find_losses(
     metadata: TableMetadata, plan: ScanPlan, schema: TableSchema, ids: Collection[int]
 ) -> Iterator[tuple[FileFacts, Loss]]:
-    """Yields a value for each column of each live file that `schema` would change; of the columns of these ids.
+    """Yield a value for each column of each live file that `schema` would change; of the columns of these ids.
 
     Raises:
         Unsupported: a value that cannot be cast. Others as `find_unreadable`.
@@ -146,7 +146,7 @@ class Loss:
 
 
 def is_lossless(source: t.DataType, target: t.DataType) -> bool:
-    """Returns whether every value of one type has its own value of the other, whatever the values are."""
+    """Return whether every value of one type has its own value of the other, whatever the values are."""
     if has_same_values(source, target):
         return True
     goal = target.__class__
@@ -175,7 +175,7 @@ def is_lossless(source: t.DataType, target: t.DataType) -> bool:
 
 
 def find_first_loss(array: pa.Array, cast: Cast) -> Loss | None:
-    """Returns a value that the cast does not keep, None where it keeps all of them; of nested types by their members.
+    """Return a value that the cast does not keep, None where it keeps all of them; of nested types by their members.
 
     Raises:
         Unsupported: a value that cannot be cast, or a cast that Java does not have.
@@ -216,7 +216,7 @@ def _find_value_loss(array: pa.Array, cast: Cast) -> Loss | None:
 
 
 def _is_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:
-    """Returns whether each value is the one that it was cast from."""
+    """Return whether each value is the one that it was cast from."""
     source, target = cast.source, cast.target
     if isinstance(target, TEXTS) and not isinstance(source, NESTED):
         text = t.VarCharType()

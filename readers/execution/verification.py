@@ -41,7 +41,7 @@ from morrow.readers.masks.ordering import to_sortable
 
 
 def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
-    """Returns the report on every data file of a plan.
+    """Return the report on every data file of a plan.
 
     Raises:
         SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
@@ -93,7 +93,7 @@ class Verification:
         return tuple(file for file in self.files if not file.is_sound)
 
     def raise_problems(self) -> None:
-        """Raises the error of the first file with a problem, if there is one; the error names the others.
+        """Raise the error of the first file with a problem, if there is one; the error names the others.
 
         Raises:
             CorruptFile, FileMissing: a file is damaged or missing. Unsupported, UnsafePath: a file cannot be read.
@@ -126,7 +126,7 @@ FLOATS = (FloatType, DoubleType)
 
 
 def verify_files(metadata: TableMetadata, plan: ScanPlan, files: Sequence[FileFacts]) -> Iterator[VerifiedFile]:
-    """Verifies each file of one part of a plan.
+    """Verify each file of one part of a plan.
 
     Raises:
         StorageError: the store does not answer, which is no problem of a file.
@@ -136,7 +136,7 @@ def verify_files(metadata: TableMetadata, plan: ScanPlan, files: Sequence[FileFa
 
 
 def verify_file(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts) -> VerifiedFile:
-    """Verifies a file with its deletion vector and its index. Raises `StorageError`."""
+    """Verify a file with its deletion vector and its index. Raises `StorageError`."""
     file = facts.file
     try:
         source = make_source(file, plan, metadata.store)
@@ -175,7 +175,7 @@ def _find_problems(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts, so
 def _read(
     metadata: TableMetadata, facts: FileFacts, source: FileSource, contents: Contents, *, padded: bool
 ) -> Iterator[str]:
-    """Reads the file; yields the values that the index does not find in it."""
+    """Read the file; yield the values that the index does not find in it."""
     index = load_file_index(metadata, source.path, facts.embedded_index, list(facts.extra_files))
     # Indexes hold CHAR with the blanks that ORC drops.
     indexed = [each for each in contents.fields if not (padded and isinstance(each.type, CharType))]
@@ -205,7 +205,7 @@ def _find_wrong_counts(facts: FileFacts, contents: Contents) -> Iterator[str]:
 
 
 def _find_wrong_keys(facts: FileFacts, contents: Contents, *, loose: bool) -> Iterator[str]:
-    """Checks the first and the last key of a file whose rows are in order."""
+    """Check the first and the last key of a file whose rows are in order."""
     types = [facts.schema.by_name[name].type for name in contents.keys]
     if loose and any(isinstance(kind, (CharType, *TIMESTAMPS)) for kind in types):
         return
@@ -238,7 +238,7 @@ def _find_wrong_statistics(facts: FileFacts, contents: Contents, fields: Sequenc
 
 
 def _find_wrong_partition(facts: FileFacts, contents: Contents, fields: Sequence[DataField]) -> Iterator[str]:
-    """Checks that stored values of partition columns equal the partition's; null stands for several texts there."""
+    """Check that stored values of partition columns equal the partition's; null stands for several texts there."""
     totals = contents.totals
     for field in fields:
         value = facts.partition.get(field.name)
@@ -251,7 +251,7 @@ def _find_wrong_partition(facts: FileFacts, contents: Contents, fields: Sequence
 
 
 def _find_wrong_copies(facts: FileFacts, source: FileSource) -> Iterator[str]:
-    """Checks the copies of the key columns, which Java reads and Morrow does not."""
+    """Check the copies of the key columns, which Java reads and Morrow does not."""
     there = read_stored_names(source)
     keys = [facts.schema.by_name[name] for name in facts.schema.trimmed_primary_keys]
     pairs = [(key, make_key_field(key)) for key in keys if make_key_field(key).name in there]
@@ -287,7 +287,7 @@ class Contents:
     last: pl.DataFrame | None = None
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Adds the next rows of the file."""
+        """Add the next rows of the file."""
         if not batch.height:
             return
         if VALUE_KIND in batch.columns:
@@ -307,7 +307,7 @@ class Contents:
         self.retractions += int(((kinds & RETRACT_BIT) != 0).sum())
 
     def _gathered(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Returns one row: nulls of all columns, bounds of those that have an order, NaN of floats."""
+        """Return one row: nulls of all columns, bounds of those that have an order, NaN of floats."""
         found: list[pl.Expr] = []
         alive = pl.lit(True) if VALUE_KIND not in batch.columns else (pl.col(VALUE_KIND) & RETRACT_BIT) == 0
         for each in self.fields:
@@ -361,14 +361,14 @@ class Contents:
 
 
 def _has_early_times(column: pl.Series) -> bool:
-    """Returns whether a time column has values that ORC returns out of order."""
+    """Return whether a time column has values that ORC returns out of order."""
     if column.dtype.base_type() != pl.Datetime:
         return False
     return bool((clear_pattern_name(column).dt.epoch("s") < 1).any())
 
 
 def _find_disorder(keys: pl.DataFrame, *, distinct: bool) -> str | None:
-    """Returns the violation of the order of these keys, each of which has to be greater than the one before."""
+    """Return the violation of the order of these keys, each of which has to be greater than the one before."""
     if keys.height < 2:
         return None
     columns = [pl.col(f"k{i}") for i in range(keys.width)]
@@ -391,7 +391,7 @@ ORC_SLACK = pl.duration(days=3)
 def find_wrong_bounds(
     totals: Mapping[str, pl.Series], field: DataField, known: Bounds, what: str, *, exact: bool
 ) -> Iterator[str]:
-    """Yields the contradictions of `known` to the values of a column, whose aggregates are `totals`.
+    """Yield the contradictions of `known` to the values of a column, whose aggregates are `totals`.
 
     `exact` is the format's (`FileFormat.is_exact`).
     """
@@ -439,7 +439,7 @@ def _is_near(found: pl.Series, said: pl.Series) -> bool:
 
 
 def _is_upper(text: str, said: str) -> bool:
-    """Returns whether `said` is `text`, or a prefix of it whose last character was incremented."""
+    """Return whether `said` is `text`, or a prefix of it whose last character was incremented."""
     if text == said:
         return True
     head, last = said[:-1], said[-1:]
@@ -466,7 +466,7 @@ class IndexCheck:
     asked: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def problems(self, batch: pl.DataFrame) -> Iterator[str]:
-        """Yields values of the next rows that the index does not find.
+        """Yield values of the next rows that the index does not find.
 
         Raises:
             CorruptFile, Unsupported: the index is damaged, or of an unknown version.

@@ -23,7 +23,7 @@ from morrow.readers.expressions.residuals import filter_batch_by_residuals
 
 
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
-    """Returns a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Return a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -32,7 +32,7 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
 
 
 def filter_batch(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the rows of a batch with the columns `fields` for which the filter is true.
+    """Return the rows of a batch with the columns `fields` for which the filter is true.
 
     Raises as `residuals.tested`.
     """
@@ -68,7 +68,7 @@ def _is_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
 
 
 def _compile_float_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
-    """Compiles ``IN``: Arrow compares bit patterns, so both zeros have to be in the set, and NaN has many."""
+    """Compile ``IN``: Arrow compares bit patterns, so both zeros have to be in the set, and NaN has many."""
     numbers = [value for value in literals if isinstance(value, float) and not math.isnan(value)]
     zeros = [0.0, -0.0] if 0.0 in numbers else []
     found = column.isin(pa.array([*numbers, *zeros], kind))
@@ -76,7 +76,7 @@ def _compile_float_in(column: Any, literals: tuple[Value, ...], kind: pa.DataTyp
 
 
 def _make_float_comparison(compare: Callable[[Any, Any], Any], nan: Callable[[Any], Any], *, has_nan: bool) -> Build:
-    """Returns a comparison that handles NaN.
+    """Return a comparison that handles NaN.
 
     `nan` is the comparison with a literal NaN; `has_nan`: the comparison with a number is true for NaN.
     """

@@ -36,7 +36,7 @@ TRACE = ". Detail: Python exception"
 
 
 def check_duckdb() -> None:
-    """Raises `Unsupported` for a DuckDB that is too old: the first major version would end the process."""
+    """Raise `Unsupported` for a DuckDB that is too old: the first major version would end the process."""
     import duckdb
 
     if int(duckdb.__version__.split(".")[0]) < MIN_MAJOR_VERSION:

@@ -32,7 +32,7 @@ Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
 
 
 def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
-    """Returns a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Return a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
 
     Comparisons are plain ``col op lit`` with the literal in the column's dtype, the form that `scan_parquet` prunes by.
 
@@ -43,7 +43,7 @@ def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
 
 
 def to_dtypes(fields: Dtypes) -> Mapping[str, pl.DataType]:
-    """Returns Polars dtypes by column name."""
+    """Return Polars dtypes by column name."""
     return fields if isinstance(fields, Mapping) else to_polars_schema(fields)
 
 
@@ -61,7 +61,7 @@ def _compile_predicate(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) 
 
 
 def filter_by_predicate(predicate: Predicate, fields: Dtypes, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Returns the rows of a frame for which the predicate is true; it is pushed into the scan unless too long."""
+    """Return the rows of a frame for which the predicate is true; it is pushed into the scan unless too long."""
     pushed, rest = _divide_conditions(predicate)
     if pushed:
         frame = frame.filter(compile(And(pushed), fields))
@@ -77,7 +77,7 @@ def filter_by_predicate(predicate: Predicate, fields: Dtypes, frame: pl.LazyFram
 
 
 def _evaluate(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.DataFrame) -> pl.Series:
-    """Returns where a predicate is true, computed a few conditions at a time."""
+    """Return where a predicate is true, computed a few conditions at a time."""
     if isinstance(predicate, Leaf) or sum(1 for _ in iterate_leaves(predicate)) <= MAX_PUSHED_CONDITIONS:
         return rows.select(_compile_predicate(predicate, dtypes).fill_null(False)).to_series()
     join, combine = (And, operator.and_) if isinstance(predicate, And) else (Or, operator.or_)
@@ -90,7 +90,7 @@ def _evaluate(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.
 
 
 def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tuple[Predicate, ...]]:
-    """Splits conditions into those for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
+    """Split conditions into those for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
     parts = split_conjuncts(predicate)
     sizes = accumulate(sum(1 for _ in iterate_leaves(part)) for part in parts)
     few = sum(1 for size in sizes if size <= MAX_PUSHED_CONDITIONS)
@@ -98,7 +98,7 @@ def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tup
 
 
 def filter_rows(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Returns the rows of a frame with the columns `fields` for which the filter is true.
+    """Return the rows of a frame with the columns `fields` for which the filter is true.
 
     Raises as `residuals.tested`.
     """
@@ -108,7 +108,7 @@ def filter_rows(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame
 def filter_by_residuals(
     residuals: Sequence[Residual], fields: Sequence[DataField], frame: pl.LazyFrame
 ) -> pl.LazyFrame:
-    """Returns the rows of a frame with the columns `fields` for which all residuals are true.
+    """Return the rows of a frame with the columns `fields` for which all residuals are true.
 
     Raises as `residuals.tested`.
     """

@@ -37,7 +37,7 @@ Mask = npt.NDArray[np.bool_]
 def make_residual_step(
     residuals: Sequence[Residual], fields: Sequence[DataField]
 ) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-    """Returns a step that keeps the rows for which all residuals are true; columns chosen later pass through it.
+    """Return a step that keeps the rows for which all residuals are true; columns chosen later pass through it.
 
     `fields` are all columns of the frame that conditions may read, in Morrow's dtypes; the frame may have others.
 
@@ -64,7 +64,7 @@ def make_residual_step(
 def filter_batch_by_residuals(
     residuals: Sequence[Residual], fields: Sequence[DataField], rows: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """Returns the rows of a batch with the columns `fields` for which all residuals are true.
+    """Return the rows of a batch with the columns `fields` for which all residuals are true.
 
     Raises as `make_residual_step`.
     """

@@ -64,7 +64,7 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
 
 
 def quote_identifier(name: str) -> str:
-    """Returns a column or table name as SQL, always in double quotes.
+    """Return a column or table name as SQL, always in double quotes.
 
     Raises:
         InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
@@ -77,18 +77,18 @@ def quote_identifier(name: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Returns a string literal; NUL characters, which end SQL text, are spelled ``chr(0)``."""
+    """Return a string literal; NUL characters, which end SQL text, are spelled ``chr(0)``."""
     parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 
 
 def quote_path(path: str) -> str:
-    """Returns a file path for `read_parquet` and similar functions: a string literal with escaped glob characters."""
+    """Return a file path for `read_parquet` and similar functions: a string literal with escaped glob characters."""
     return quote_text("".join(f"[{char}]" if char in "*?[" else char for char in path))
 
 
 def quote_literal(value: Value, kind: DataType) -> str:
-    """Returns a literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
+    """Return a literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
 
     Raises:
         Unsupported: literals of this type are not compared (nested types, VARIANT, BLOB).
@@ -100,7 +100,7 @@ def quote_literal(value: Value, kind: DataType) -> str:
 
 
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
-    """Returns the body of a WHERE clause, true exactly for the rows that `predicate` keeps.
+    """Return the body of a WHERE clause, true exactly for the rows that `predicate` keeps.
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -163,7 +163,7 @@ def _format_timestamp(value: dt.datetime, kind: DataType) -> str:
 
 
 def _format_instant(value: dt.datetime, kind: DataType) -> str:
-    """Returns an untyped string for nanosecond columns: DuckDB has two such types, which do not compare."""
+    """Return an untyped string for nanosecond columns: DuckDB has two such types, which do not compare."""
     assert isinstance(kind, LocalZonedTimestampType)
     text = f"'{value.astimezone(dt.UTC).isoformat(sep=' ')}'"
     return text if to_arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
@@ -190,7 +190,7 @@ _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
 
 
 def check(residual: Residual, fields: Sequence[DataField]) -> None:
-    """Lets DuckDB plan the condition over the columns that it reads, on no rows.
+    """Let DuckDB plan the condition over the columns that it reads, on no rows.
 
     Raises:
         InvalidArgument: DuckDB refuses it.
@@ -206,7 +206,7 @@ def check(residual: Residual, fields: Sequence[DataField]) -> None:
 
 
 def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
-    """Returns true where the SQL condition is true (not null), one bool for each of the `height` rows.
+    """Return true where the SQL condition is true (not null), one bool for each of the `height` rows.
 
     `rows` has the columns that the condition reads, maybe none.
 
@@ -219,7 +219,7 @@ def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.ND
 
 
 def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.int64]:
-    """Returns the numbers of the rows that a WHERE keeps: it tests the parts of an AND one after the other."""
+    """Return the numbers of the rows that a WHERE keeps: it tests the parts of an AND one after the other."""
     import duckdb
 
     view, number = find_free_name("rows", rows.column_names), find_free_name("number", rows.column_names)
@@ -297,7 +297,7 @@ REALS = (t.FloatType, t.DoubleType)
 
 
 def list_inner_types(kind: t.DataType) -> Sequence[t.DataType]:
-    """Returns the types of the members, elements, or keys and values."""
+    """Return the types of the members, elements, or keys and values."""
     if isinstance(kind, t.RowType):
         return [field.type for field in kind.fields]
     if isinstance(kind, (t.ArrayType, t.VectorType, t.MultisetType)):
@@ -306,18 +306,18 @@ def list_inner_types(kind: t.DataType) -> Sequence[t.DataType]:
 
 
 def has_reals(kind: t.DataType) -> bool:
-    """Returns whether values are, or have at any depth, FLOAT or DOUBLE."""
+    """Return whether values are, or have at any depth, FLOAT or DOUBLE."""
     return isinstance(kind, REALS) or any(map(has_reals, list_inner_types(kind)))
 
 
 def name_type(kind: t.DataType) -> str:
-    """Returns the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
+    """Return the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
     name = _ATOMIC.get(type(kind))
     return name if name is not None else _PARAMETRIC[type(kind)](kind)
 
 
 def make_names_unique(names: Sequence[str]) -> list[str]:
-    """Returns the names; those that DuckDB cannot distinguish get an underscore and a number: ``a_1``, ``A_2``."""
+    """Return the names; those that DuckDB cannot distinguish get an underscore and a number: ``a_1``, ``A_2``."""
     count = Counter(map(_fold_case, names))
     taken = set(count)
     numbers: Counter[bytes] = Counter()
@@ -337,14 +337,14 @@ def _fold_case(name: str) -> bytes:
 
 
 def is_apart(schema: pa.Schema) -> bool:
-    """Returns whether DuckDB distinguishes all columns, and all members of rows in them."""
+    """Return whether DuckDB distinguishes all columns, and all members of rows in them."""
     return make_names_unique(schema.names) == schema.names and all(
         rename_type_members(kind) == kind for kind in schema.types
     )
 
 
 def rename_type_members(kind: pa.DataType) -> pa.DataType:
-    """Returns the type with the members of its rows `make_names_unique`; the layout of its values is the same."""
+    """Return the type with the members of its rows `make_names_unique`; the layout of its values is the same."""
     if pa.types.is_struct(kind):
         names = make_names_unique([member.name for member in kind])
         return pa.struct(
@@ -362,18 +362,18 @@ def rename_type_members(kind: pa.DataType) -> pa.DataType:
 
 
 def rename_field_members(field: pa.Field) -> pa.Field:
-    """Returns the field with `rename_type_members`."""
+    """Return the field with `rename_type_members`."""
     return field.with_type(rename_type_members(field.type))
 
 
 def rename_value_members(values: pa.Array) -> pa.Array:
-    """Returns the same values, uncopied, with the type `rename_type_members`."""
+    """Return the same values, uncopied, with the type `rename_type_members`."""
     kind = rename_type_members(values.type)
     return values if kind == values.type else values.view(kind)
 
 
 def rename_row_columns(rows: pa.Table) -> pa.Table:
-    """Returns the rows with members `make_names_unique`, columns under their names."""
+    """Return the rows with members `make_names_unique`, columns under their names."""
     for i, field in enumerate(rows.schema):
         kind = rename_type_members(field.type)
         if kind != field.type:

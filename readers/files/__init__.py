@@ -15,7 +15,7 @@ __all__ = ["Chunk", "FileReader", "FileSource", "check_place", "scan", "translat
 
 
 def scan(sources: Sequence[FileSource], fields: Sequence[DataField], *, position: str | None = None) -> pl.LazyFrame:
-    """Scans files of one format and schema as a lazy frame with exactly `fields`, in their order.
+    """Scan files of one format and schema as a lazy frame with exactly `fields`, in their order.
 
     `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps
     and multisets are lists of struct{key, value}. With `position` a last column of that name holds the

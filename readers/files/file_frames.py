@@ -64,7 +64,7 @@ def scan_files(
     position: bool = False,
     live: pl.Series | None = None,
 ) -> pl.LazyFrame:
-    """Returns rows of `files` (of one schema, format and set of written columns) with exactly `fields`, as stored.
+    """Return rows of `files` (of one schema, format and set of written columns) with exactly `fields`, as stored.
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
     With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
@@ -131,7 +131,7 @@ def _failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str
 def read_files_at_once(
     plan: ScanPlan, files: Sequence[DataFile], fields: Sequence[DataField], store: FileStore
 ) -> tuple[pl.DataFrame, Sequence[int]]:
-    """Reads `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
+    """Read `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
 
     The format must have a `read_each`; `fields` are no columns of partitions and none of `list_virtual_columns`.
 
@@ -161,14 +161,14 @@ def _project_files(
     read: Sequence[DataField],
     fields: Sequence[DataField],
 ) -> pl.LazyFrame:
-    """Returns columns of the files, which are of one schema, as those of the plan; see `project`."""
+    """Return columns of the files, which are of one schema, as those of the plan; see `project`."""
     # Of several files nobody knows which one a value is from: `reading_files` finds it.
     where = files[0].path if len(files) == 1 else plan.table
     return project(frame, read, fields, where=where, schemas=(files[0].schema_id, plan.schema.id))
 
 
 def to_constant(value: Value | None, field: DataField) -> pl.Expr:
-    """Returns a partition's value as a column."""
+    """Return a partition's value as a column."""
     dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
         # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
@@ -180,7 +180,7 @@ def to_constant(value: Value | None, field: DataField) -> pl.Expr:
 
 
 def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
-    """Returns the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
+    """Return the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
 
     Raises:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
@@ -195,7 +195,7 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
 
 
 def _list_written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
-    """Returns all columns of the file in their order, for formats that do not name them."""
+    """Return all columns of the file in their order, for formats that do not name them."""
     fields = list_written_fields(plan, file)
     thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)
     keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
@@ -203,7 +203,7 @@ def _list_written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
 
 
 def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
-    """Returns the columns the file holds: those of its schema, or the subset that its writer wrote."""
+    """Return the columns the file holds: those of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
         return fields
@@ -220,7 +220,7 @@ Fields = Sequence[t.DataField]
 
 
 def select_file_columns(file_fields: Fields, read_fields: Fields) -> tuple[t.DataField, ...]:
-    """Returns the columns of the file that the read needs, in file order; nested columns whole."""
+    """Return the columns of the file that the read needs, in file order; nested columns whole."""
     wanted = {field.id for field in read_fields}
     return tuple(field for field in file_fields if field.id in wanted)
 
@@ -234,7 +234,7 @@ def project(
     zone: str = "UTC",
     schemas: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
-    """Selects `read_fields`, in their order, from a frame of `file_fields` (in Morrow's dtypes, by name).
+    """Select `read_fields`, in their order, from a frame of `file_fields` (in Morrow's dtypes, by name).
 
     Unchanged and renamed columns are plain columns, through which Polars pushes projections and filters into the scan;
     a column whose type changed costs only its own cast.
@@ -278,23 +278,23 @@ TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
 
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    """Returns the columns that have to be computed."""
+    """Return the columns that have to be computed."""
     known = (ROWKIND_FIELD,) if plan.schema.primary_keys else (ROWKIND_FIELD, *TRACKED)
     return tuple(field for field in fields if field in known)
 
 
 def is_file_dependent(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Returns whether one of the columns is computed from its file's metadata, so that each file is read by itself."""
+    """Return whether one of the columns is computed from its file's metadata, so that each file is read by itself."""
     return any(field in TRACKED for field in list_virtual_columns(plan, fields))
 
 
 def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Returns whether rows have to be numbered, file by file."""
+    """Return whether rows have to be numbered, file by file."""
     return ROW_ID_FIELD in list_virtual_columns(plan, fields)
 
 
 def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    """Returns the columns to read of the file for these columns: stored ones, and the inputs of virtual ones."""
+    """Return the columns to read of the file for these columns: stored ones, and the inputs of virtual ones."""
     made = list_virtual_columns(plan, fields)
     carried = [field for field in made if field in TRACKED and _is_carried(file, field)]
     kinds = [VALUE_KIND_FIELD] if ROWKIND_FIELD in made and plan.schema.primary_keys else []
@@ -302,7 +302,7 @@ def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> 
 
 
 def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) -> pl.Expr:
-    """Computes the column from the columns of `list_inputs`; null where the file has no row ids.
+    """Compute the column from the columns of `list_inputs`; null where the file has no row ids.
 
     Args:
         position: the row's 0-based number in the file.

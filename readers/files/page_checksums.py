@@ -53,7 +53,7 @@ Identity = tuple[Hashable, ...]
 
 
 def check_pages(sources: Sequence[FileSource], columns: Collection[str]) -> None:
-    """Hashes the pages of these top-level columns in the Parquet files among `sources`, unless done already.
+    """Hash the pages of these top-level columns in the Parquet files among `sources`, unless done already.
 
     Raises:
         CorruptFile: a page, page header or footer is damaged; the error names file, column and row group.
@@ -77,7 +77,7 @@ def check_pages(sources: Sequence[FileSource], columns: Collection[str]) -> None
 
 
 def count_pages(source: FileSource) -> Pages:
-    """Hashes all pages of a Parquet file, even those hashed already; none of other files. Raises as `check_pages`."""
+    """Hash all pages of a Parquet file, even those hashed already; none of other files. Raises as `check_pages`."""
     found = Pages()
     if source.format != PARQUET:
         return found
@@ -98,7 +98,7 @@ class _Unknown:
 
     @classmethod
     def of(cls, source: FileSource, columns: Collection[str]) -> _Unknown | None:
-        """Returns the columns that are not hashed yet; None when there are none."""
+        """Return the columns that are not hashed yet; None when there are none."""
         if source.format != PARQUET or not columns:
             return None
         identity, size = _identify_file(source)
@@ -126,7 +126,7 @@ class _Task:
 
 
 def _identify_file(source: FileSource) -> tuple[Identity, int]:
-    """Returns the identity and size of the file. On a local disk a touched file has another identity."""
+    """Return the identity and size of the file. On a local disk a touched file has another identity."""
     url = source.store.url(source.path)
     if not source.store.is_local:
         size = _size(source)
@@ -145,7 +145,7 @@ def _size(source: FileSource) -> int:
 
 @contextmanager
 def open_ranges(source: FileSource) -> Iterator[ReadRange]:
-    """Opens a file for reads of ranges: through one open file on a local disk, by requests elsewhere."""
+    """Open a file for reads of ranges: through one open file on a local disk, by requests elsewhere."""
     store, path = source.store, source.path
     if not store.is_local:
         yield lambda start, length: store.read_range(path, start, length)
@@ -218,7 +218,7 @@ class ColumnChunk:
 
 
 def read_column_chunks(source: FileSource, size: int, read: ReadRange) -> list[ColumnChunk]:
-    """Returns all column chunks of the footer.
+    """Return all column chunks of the footer.
 
     Raises:
         CorruptFile: the footer is missing or damaged. Unsupported: the file is encrypted.
@@ -268,7 +268,7 @@ def _list_chunks(footer: Struct) -> Iterator[ColumnChunk]:
 
 
 def check_chunk(source: FileSource, chunk: ColumnChunk, read: ReadRange) -> Pages:
-    """Hashes the pages of a column chunk.
+    """Hash the pages of a column chunk.
 
     Raises:
         CorruptFile: a page's checksum is wrong, or headers contradict the footer.
@@ -286,7 +286,7 @@ class _Header(NamedTuple):
 
     @classmethod
     def of(cls, node: Struct) -> _Header:
-        """Decodes a page header.
+        """Decode a page header.
 
         Raises KeyError, ThriftError: no page header. Nothing else checks it, so anything unknown is damage.
         """
@@ -334,7 +334,7 @@ class _Walk:
         return Pages(self.checked, self.unchecked)
 
     def _page(self, at: int) -> int:
-        """Checks the page at this position; returns the position of the next one."""
+        """Check the page at this position; return the position of the next one."""
         header, body = self._header(at)
         self.uncompressed += body - at + header.uncompressed
         if header.kind != INDEX_PAGE:
@@ -353,7 +353,7 @@ class _Walk:
         return body + header.stored
 
     def _header(self, at: int) -> tuple[_Header, int]:
-        """Returns the page header at this position, and the start of its body."""
+        """Return the page header at this position, and the start of its body."""
         try:
             node, end = decode_thrift_from(self._bytes(at), at - self.first, HEADER_LEVELS)
             header, body = _Header.of(node), self.first + end

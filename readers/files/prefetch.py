@@ -48,13 +48,13 @@ class FetchedStore:
         return getattr(self.inner, name)
 
     def expect(self, files: Iterable[DataFile]) -> None:
-        """Has files fetched, in this order, after those that are expected already."""
+        """Have files fetched, in this order, after those that are expected already."""
         with self._turn:
             self._waiting.update((file.path, file) for file in files if file.path not in self._asked)
             self._ask()
 
     def drop(self, files: Iterable[DataFile]) -> None:
-        """Forgets the bytes of files that were read, which makes room for those of others."""
+        """Forget the bytes of files that were read, which makes room for those of others."""
         with self._turn:
             for file in files:
                 if self._asked.pop(file.path, None) is not None:
@@ -62,7 +62,7 @@ class FetchedStore:
             self._ask()
 
     def read(self, path: str) -> bytes:
-        """Returns the whole file.
+        """Return the whole file.
 
         Raises:
             CorruptFile: it is not as long as the metadata say. FileMissing, StorageError: as `FileStore.read`.
@@ -110,7 +110,7 @@ class FetchedStore:
 
 @contextmanager
 def open_fetched_store(store: FileStore) -> Iterator[FetchedStore]:
-    """Opens a store that fetches; what nobody has read when the block ends is not asked for any more."""
+    """Open a store that fetches; what nobody has read when the block ends is not asked for any more."""
     pool = ThreadPoolExecutor(MAX_REQUESTS, "morrow-fetch")
     try:
         yield FetchedStore(store, pool)

@@ -75,7 +75,7 @@ BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
 
 
 def find_file_reader(format_: str, where: str) -> FileReader:
-    """Returns the reader of a format. Raises `Unsupported`: there is none."""
+    """Return the reader of a format. Raises `Unsupported`: there is none."""
     found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_READERS, format_, FileReader)
     if found is None:
         raise Unsupported(f"the file format {format_!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
@@ -83,12 +83,12 @@ def find_file_reader(format_: str, where: str) -> FileReader:
 
 
 def is_scanned(format_: str, where: str) -> bool:
-    """Returns whether files of the format have a scan of their own, which reads rows without those before them."""
+    """Return whether files of the format have a scan of their own, which reads rows without those before them."""
     return find_file_reader(format_, where).scan is not None
 
 
 def read_stored_names(source: FileSource) -> frozenset[str]:
-    """Returns the top-level columns; none for formats that do not store them.
+    """Return the top-level columns; none for formats that do not store them.
 
     Meant for files that were read before: little is checked.
 
@@ -109,7 +109,7 @@ def _load_built_in(format_: str) -> FileReader:
 
 
 def verify(source: FileSource, *, rows: bool = False) -> None:
-    """Checks that the file exists with the size that metadata gives; with `rows` also its row count.
+    """Check that the file exists with the size that metadata gives; with `rows` also its row count.
 
     The size costs one look-up; the row count one read of the footer (Avro: of the file; text formats are not checked).
 
@@ -127,7 +127,7 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
 
 
 def check_place(path: str, roots: Sequence[str]) -> None:
-    """Checks that no link leads from a data file on a local disk to a place that is not below these roots.
+    """Check that no link leads from a data file on a local disk to a place that is not below these roots.
 
     The roots may be links themselves. Where no folder below them is a link, this costs one look-up per folder.
 

@@ -80,7 +80,7 @@ Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
 
 @contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Maps errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
+    """Map errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
 
     `where` names the file, or the table when a frame reads several.
 
@@ -99,7 +99,7 @@ def translate_errors(where: str) -> Iterator[None]:
 
 
 def explain_error(error: BaseException, where: str) -> MorrowError:
-    """Explains an error of Polars or Arrow about a data file.
+    """Explain an error of Polars or Arrow about a data file.
 
     Errors of the operating system are no damage, even when a library re-raises them.
     """
@@ -118,7 +118,7 @@ def explain_error(error: BaseException, where: str) -> MorrowError:
 
 
 def _own(error: MorrowError) -> MorrowError:
-    """Returns the error without the expression that Polars appends to messages of errors raised within one."""
+    """Return the error without the expression that Polars appends to messages of errors raised within one."""
     message = str(error.args[0]) if error.args else ""
     if IN_EXPRESSION not in message:
         return error
@@ -157,7 +157,7 @@ class _Sound(msgspec.Struct, frozen=True):
     classes: tuple[type[BaseException], ...] = ()
 
     def feature(self, error: BaseException) -> str | None:
-        """Returns what is not supported; None for another error."""
+        """Return what is not supported; None for another error."""
         match = re.search(self.words, text := get_first_line(error), re.IGNORECASE)
         if match is not None and self.told is not None:
             return self.told.format(*match.groups())
@@ -196,7 +196,7 @@ OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
 def _explain_storage_error(error: OSError, where: str) -> CorruptFile | StorageError:
-    """Returns the error for an OSError, of the storage or of damaged bytes.
+    """Return the error for an OSError, of the storage or of damaged bytes.
 
     Decoders raise OSError too, without a number: then the bytes are to blame and not the storage.
     """
@@ -207,7 +207,7 @@ def _explain_storage_error(error: OSError, where: str) -> CorruptFile | StorageE
 
 
 def get_first_line(error: BaseException) -> str:
-    """Returns the message without secrets, and without the plan and the advice that Polars appends to it."""
+    """Return the message without secrets, and without the plan and the advice that Polars appends to it."""
     lines = str(redact_error(error)).strip().splitlines()
     return lines[0].partition(POLARS_ADVICE)[0] if lines else type(error).__name__
 
@@ -215,7 +215,7 @@ def get_first_line(error: BaseException) -> str:
 def stream_decoder(
     decode: Decoder, sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None
 ) -> pl.LazyFrame:
-    """Returns a lazy frame over a decoder, which reads only the columns needed and stops at the last row needed.
+    """Return a lazy frame over a decoder, which reads only the columns needed and stops at the last row needed.
 
     Raises (when collected):
         CorruptFile: the decoder failed, or a file's row count differs from its metadata.
@@ -256,7 +256,7 @@ def _decode_frames(
     schema: Mapping[str, pl.DataType],
     position: str | None,
 ) -> Iterator[pl.DataFrame]:
-    """Yields the chunks of one file, whose first row has the position `start`."""
+    """Yield the chunks of one file, whose first row has the position `start`."""
     rows = 0
     with translate_errors(source.path):
         for chunk in decode(source, wanted):
@@ -271,7 +271,7 @@ def _decode_frames(
 
 
 def list_member_types(type_: DataType) -> tuple[DataType, ...]:
-    """Returns types of the members of a nested type; none for an atomic one."""
+    """Return types of the members of a nested type; none for an atomic one."""
     if isinstance(type_, RowType):
         return tuple(member.type for member in type_.fields)
     if isinstance(type_, MapType):
@@ -280,13 +280,13 @@ def list_member_types(type_: DataType) -> tuple[DataType, ...]:
 
 
 def check_rows(source: FileSource, rows: int) -> None:
-    """Raises `CorruptFile` when metadata gives another row count."""
+    """Raise `CorruptFile` when metadata gives another row count."""
     if source.row_count >= 0 and rows != source.row_count:
         raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
 
 
 def build_casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
-    """Returns casts for the columns of `frame` that do not have the dtype of `schema` yet."""
+    """Return casts for the columns of `frame` that do not have the dtype of `schema` yet."""
     return [col(name).cast(schema[name]) for name, dtype in frame.schema.items() if dtype != schema[name]]
 
 
@@ -327,7 +327,7 @@ class _Lane(Generic[T]):
         self._put(end)
 
     def _put(self, what: T | Future[None]) -> bool:
-        """Waits for room in the queue; returns False if nobody wants more."""
+        """Wait for room in the queue; return False if nobody wants more."""
         while not self._stopped.is_set():
             try:
                 self._waiting.put(what, timeout=PATIENCE_SECONDS)
@@ -337,7 +337,7 @@ class _Lane(Generic[T]):
         return False
 
     def drain(self) -> Iterator[T]:
-        """Yields the chunks; raises the decoder's error."""
+        """Yield the chunks; raise the decoder's error."""
         while not isinstance(chunk := self._waiting.get(), Future):
             yield chunk
         chunk.result()
@@ -368,7 +368,7 @@ _workers: WeakSet[_Worker] = WeakSet()
 
 @atexit.register
 def _stop() -> None:
-    """Ends all workers before the interpreter is taken down under them."""
+    """End all workers before the interpreter is taken down under them."""
     running = list(_workers)
     for worker in running:
         worker.stopped.set()
@@ -377,7 +377,7 @@ def _stop() -> None:
 
 
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
-    """Yields the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
+    """Yield the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
 
     Raises: the error of a decoder, when its turn comes.
     """

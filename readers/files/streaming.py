@@ -29,7 +29,7 @@ of a deadlock where these are 512."""
 
 
 def collect_frames(frames: Sequence[pl.LazyFrame], *, stream: bool = False) -> list[pl.DataFrame]:
-    """Returns the rows of each frame, as `pl.collect_all` does, but never of too many files at once.
+    """Return the rows of each frame, as `pl.collect_all` does, but never of too many files at once.
 
     `stream`: by Polars' streaming engine.
     """
@@ -39,7 +39,7 @@ def collect_frames(frames: Sequence[pl.LazyFrame], *, stream: bool = False) -> l
 
 
 def collect_batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yields the rows of `frame` in their order, at most `rows` at a time, by Polars' streaming engine.
+    """Yield the rows of `frame` in their order, at most `rows` at a time, by Polars' streaming engine.
 
     Raises (while iterating):
         pl.exceptions.ComputeError: the stream ended early. Any other error that Polars raises.
@@ -61,7 +61,7 @@ def collect_batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl
 def translate_file_errors(
     plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore
 ) -> Iterator[None]:
-    """Wraps a query over `sections` in `translate_errors`, and names the corrupt file.
+    """Wrap a query over `sections` in `translate_errors`, and name the corrupt file.
 
     Files are read one by one only after a failure, until one fails alone.
 
@@ -91,18 +91,18 @@ def translate_file_errors(
 def translate_section_errors(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore
 ) -> AbstractContextManager[None]:
-    """Wraps a query over the columns that the plan reads of `sections`; see `translate_file_errors`."""
+    """Wrap a query over the columns that the plan reads of `sections`; see `translate_file_errors`."""
     return translate_file_errors(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
 def _open_each(paths: Iterable[str], store: FileStore) -> None:
-    """Raises the store's error for the first file that cannot be opened."""
+    """Raise the store's error for the first file that cannot be opened."""
     for path in sorted(paths):
         store.open(path).close()
 
 
 def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:
-    """Reads files one by one. Raises the error of the first that cannot be read."""
+    """Read files one by one. Raises the error of the first that cannot be read."""
     for section in sections:
         for file in section.files:
             with translate_errors(file.path):

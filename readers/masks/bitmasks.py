@@ -20,19 +20,19 @@ from morrow.readers.masks.section_keys import SectionKeys
 
 
 def pack_mask(mask: pl.Series | None) -> bytes | None:
-    """Returns a mask as bits."""
+    """Return a mask as bits."""
     return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
 
 
 def unpack_mask(bits: bytes | None, rows: int) -> pl.Series | None:
-    """Returns the mask of so many rows that was `pack_mask`."""
+    """Return the mask of so many rows that was `pack_mask`."""
     if bits is None:
         return None
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))
 
 
 def make_uniform_mask(value: bool, rows: int) -> pl.Series:
-    """Returns the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
+    """Return the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
     data = np.full(-(-rows // 8), 255 * value, np.uint8)
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(data)]))
 
@@ -41,7 +41,7 @@ Rows = npt.NDArray[np.bool_]
 
 
 def to_mask(rows: Rows, *, absent: bool) -> pl.Series | None:
-    """Returns a mask; None where all rows are `absent`."""
+    """Return a mask; None where all rows are `absent`."""
     return None if (rows.all() if absent else not rows.any()) else make_series(rows)
 
 
@@ -60,7 +60,7 @@ class MaskBuilder:
         self._lock = Lock()
 
     def put(self, number: int, places: slice | npt.NDArray[np.integer], values: Rows) -> None:
-        """Puts the values of rows of one file."""
+        """Put the values of rows of one file."""
         with self._lock:
             if number not in self._rows:
                 self._rows[number] = np.full(self._heights[number], self._blank)
@@ -68,7 +68,7 @@ class MaskBuilder:
         rows[places] = values
 
     def done(self, part: KeyRange) -> None:
-        """Ends a range: files that no other range is in need no more bytes."""
+        """End a range: files that no other range is in need no more bytes."""
         with self._lock:
             self._left.subtract(part.files)
             ended = {number: self._rows.pop(number) for number in part.files if not self._left[number]}
@@ -76,7 +76,7 @@ class MaskBuilder:
             self._masks[number] = to_mask(rows, absent=self._absent)
 
     def masks(self) -> list[pl.Series | None]:
-        """Returns a mask for each file, oldest first."""
+        """Return a mask for each file, oldest first."""
         return [self._masks[i] if i in self._masks else self._untouched(n) for i, n in enumerate(self._heights)]
 
     def _untouched(self, height: int) -> pl.Series | None:

@@ -76,7 +76,7 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
         return None if self.keys.age or self.keys.with_kind else self.places
 
     def newest(self) -> list[npt.NDArray[np.bool_]] | None:
-        """Returns for the rows of each file whether they are the newest of their key; None where more decides it."""
+        """Return for the rows of each file whether they are the newest of their key; None where more decides it."""
         if self.placed is None:
             return None
         unseen = np.ones(len(self.wanted), bool)
@@ -112,7 +112,7 @@ CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 
 
 def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
-    """Remembers that values of this section are in a cache under `place`; in the cache folder, too, as `entry`."""
+    """Remember that values of this section are in a cache under `place`; in the cache folder, too, as `entry`."""
     if section.cut is not None:
         return
     key = _get_bucket_key(place, section)
@@ -124,12 +124,12 @@ def remember(place: Hashable, section: Section, entry: Entry | None = None) -> N
 
 
 def forget_kept() -> None:
-    """Forgets what was given to the cache folder, which may have lost it."""
+    """Forget what was given to the cache folder, which may have lost it."""
     _KEPT.clear()
 
 
 def is_worth_keeping(place: Hashable, section: Section) -> bool:
-    """Returns whether the cache folder should have values of this section: much differs from the last one it got."""
+    """Return whether the cache folder should have values of this section: much differs from the last one it got."""
     key = _get_bucket_key(place, section)
     last = _KEPT.get(key)
     if last is not None and _count_differing_rows(last, section) * ROWS_PER_SAVED_CHANGE < section.row_count:
@@ -149,7 +149,7 @@ def find_in_caches(
     kept: Callable[[], _Value | None],
     size: Callable[[_Value], int],
 ) -> _Value | None:
-    """Returns the values of a section from a cache whose keys are place and section, or from the cache folder.
+    """Return the values of a section from a cache whose keys are place and section, or from the cache folder.
 
     Args:
         kept: reads them from the folder. It is not called where few rows differ from a state whose values are in the
@@ -164,7 +164,7 @@ def find_in_caches(
 
 
 def _is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
-    """Returns whether values of a state from which few rows differ are in the cache."""
+    """Return whether values of a state from which few rows differ are in the cache."""
     return section.cut is None and any(
         _count_differing_rows(base, section) * MIN_ROWS_PER_CHANGE <= section.row_count
         and cache.get((place, base)) is not None
@@ -179,7 +179,7 @@ def find_nearest(
     entry: Callable[[], Entry | None],
     values: Callable[[Section], _Value | None],
 ) -> tuple[Section, _Value] | None:
-    """Returns the known section from which the fewest rows differ, of those that have `values`, and these.
+    """Return the known section from which the fewest rows differ, of those that have `values`, and these.
 
     None where too many rows differ. What this process does not know of the bucket the cache folder may tell, as
     `entry`. Sections that are cut are not known: each read may cut them elsewhere.
@@ -205,7 +205,7 @@ def _count_differing_rows(base: Section, section: Section) -> int:
 
 
 def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
-    """Finds the rows of `section` whose keys have rows in files that the base or the section alone has.
+    """Find the rows of `section` whose keys have rows in files that the base or the section alone has.
 
     None where that cannot be told, or costs as much as to look at all: today's way is open.
 
@@ -256,7 +256,7 @@ def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
 def _is_one_key_each(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], places: Sequence[Positions], wanted: int
 ) -> bool:
-    """Returns whether rows of the same fingerprint, of which there are so many, have the same key."""
+    """Return whether rows of the same fingerprint, of which there are so many, have the same key."""
     every = np.concatenate(places)
     number = np.arange(len(every))
     first = np.empty(wanted, np.int64)
@@ -269,7 +269,7 @@ def _is_one_key_each(
 def patch_masks(
     found: Changed, known: Sequence[pl.Series | None], decided: Sequence[npt.NDArray[np.bool_]], blank: bool
 ) -> tuple[pl.Series | None, ...]:
-    """Returns the masks of the section, in the order of its files: those of the base with what was decided anew.
+    """Return the masks of the section, in the order of its files: those of the base with what was decided anew.
 
     Args:
         known: the masks of the base, in the order of its files; None stands for rows that are all `blank`.
@@ -288,7 +288,7 @@ def patch_masks(
 
 
 def _find_removed(keys: SectionKeys, files: Sequence[DataFile]) -> list[FileKeys] | None:
-    """Returns the keys of files that are no longer in the section; None where they cannot be read any more."""
+    """Return the keys of files that are no longer in the section; None where they cannot be read any more."""
     if any(file.schema_id not in keys.plan.file_fields for file in files):
         return None
     try:
@@ -370,7 +370,7 @@ KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
 
 
 def compute_fingerprints(keys: pl.DataFrame) -> Fingerprints:
-    """Returns a number for each row, equal for equal keys, seldom so for others."""
+    """Return a number for each row, equal for equal keys, seldom so for others."""
     if keys.width == 1 and (column := clear_pattern_name(keys.to_series()).to_physical()).dtype in NUMBERS:
         return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
     if not keys.width:
@@ -389,7 +389,7 @@ def read_file_keys(
     key: Sequence[str],
     store: FileStore,
 ) -> list[FileKeys]:
-    """Returns the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
+    """Return the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
 
     Without `key` there are no fingerprints.
 
@@ -436,12 +436,12 @@ NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def find_positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Hits]:
-    """Returns the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
+    """Return the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
     return [_order_by_row(keys, _find_places(keys, wanted)) for keys in files]
 
 
 def find_all_positions(keys: FileKeys, wanted: Fingerprints) -> Hits:
-    """Returns all rows of a file, whose fingerprints are all among those `wanted`, which ascend, none twice."""
+    """Return all rows of a file, whose fingerprints are all among those `wanted`, which ascend, none twice."""
     rows = np.arange(len(keys.fingerprints))
     places = rows if keys.distinct and len(rows) == len(wanted) else np.searchsorted(wanted, keys.sorted)
     if keys.order is None:
@@ -460,7 +460,7 @@ def _order_by_row(keys: FileKeys, hits: Hits) -> Hits:
 
 
 def _find_places(keys: FileKeys, wanted: Fingerprints) -> Hits:
-    """Returns the places of fingerprints in the order of these. Both sides ascend, so searches stay in the cache."""
+    """Return the places of fingerprints in the order of these. Both sides ascend, so searches stay in the cache."""
     ascending = keys.sorted
     if not len(ascending) or not len(wanted):
         return NO_HITS

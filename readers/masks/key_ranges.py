@@ -73,7 +73,7 @@ class KeyRange(msgspec.Struct, frozen=True):
         return self.low is None and self.high is None
 
     def within(self, frame: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        """Returns the rows of the range; `column` is the first key column."""
+        """Return the rows of the range; `column` is the first key column."""
         column = self.column or column
         if self.low is not None:
             frame = frame.filter(col(column) >= self.low)
@@ -99,7 +99,7 @@ def find_key_ranges(
     *,
     numbers: bool = False,
 ) -> list[KeyRange]:
-    """Returns the ranges that have to be merged; rows outside of them are live.
+    """Return the ranges that have to be merged; rows outside of them are live.
 
     Args:
         stored_names: the first key column's name in each file.
@@ -128,7 +128,7 @@ def find_key_ranges(
 
 
 def _count_rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -> int:
-    """Counts the rows of the row groups that any of the ranges touches."""
+    """Count the rows of the row groups that any of the ranges touches."""
     return sum(
         group.rows
         for group in groups
@@ -137,7 +137,7 @@ def _count_rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -
 
 
 def read_row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[RowGroup] | None:
-    """Returns the row groups of a file, None when any lacks statistics of the column."""
+    """Return the row groups of a file, None when any lacks statistics of the column."""
     key_bounds = find_file_reader(file.format, file.path).key_bounds
     if key_bounds is None:
         return None
@@ -147,7 +147,7 @@ def read_row_groups(number: int, file: DataFile, name: str, store: FileStore) ->
 
 
 def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
-    """Returns ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
+    """Return ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
     edges = sorted({group.low for group in groups})
     ranges: list[KeyRange] = []
     rows = 0
@@ -174,7 +174,7 @@ MIN_DENSE_ROWS = 1 << 17
 
 
 def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: FileStore) -> pl.Series | None:
-    """Returns the keys of all rows of a file whose only key column is `key`; None where statistics do not tell them.
+    """Return the keys of all rows of a file whose only key column is `key`; None where statistics do not tell them.
 
     Raises:
         CorruptFile, FileMissing, StorageError: the footer cannot be read, or has another number of rows than metadata.

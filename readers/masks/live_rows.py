@@ -65,7 +65,7 @@ Files are immutable, so a mask is never stale.
 
 
 def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """Returns one mask per file of `section`, in the order of its files.
+    """Return one mask per file of `section`, in the order of its files.
 
     Retractions of RAW sections are not in the masks: the scan filters them by ``_VALUE_KIND``.
 
@@ -90,12 +90,12 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
 
 
 def find_known_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Returns the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
+    """Return the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
     return find_cached_masks(plan, section, store) or _refresh_masks(plan, section, store)
 
 
 def find_cached_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Returns the masks of a section from memory, or from the cache folder."""
+    """Return the masks of a section from memory, or from the cache folder."""
 
     def kept() -> tuple[Mask, ...] | None:
         entry = find_files_entry(plan, section, section.files, store, MERGE)
@@ -105,7 +105,7 @@ def find_cached_masks(plan: ScanPlan, section: Section, store: FileStore) -> tup
 
 
 def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> None:
-    """Caches the masks of a MERGE section that a read computed, one for each file."""
+    """Cache the masks of a MERGE section that a read computed, one for each file."""
     _cache_masks(plan, section, store, tuple(masks))
 
 
@@ -154,7 +154,7 @@ def _read_deletion_mask(file: DataFile, store: FileStore) -> Mask:
 
 
 def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
-    """Reads the live rows of a file that has a deletion vector.
+    """Read the live rows of a file that has a deletion vector.
 
     Raises:
         CorruptFile: the vector is damaged, or its number of rows or of dead rows is wrong.
@@ -178,7 +178,7 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
 
 
 def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
-    """Returns one mask of all rows of the files, one file after another."""
+    """Return one mask of all rows of the files, one file after another."""
     if all(mask is None for mask in masks):
         return None
     pieces = [make_uniform_mask(True, f.row_count) if m is None else m for f, m in zip(files, masks)]
@@ -186,7 +186,7 @@ def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
 
 
 def clear_mask_cache() -> None:
-    """Drops all masks, and the keys they are refreshed from; the next read computes them anew."""
+    """Drop all masks, and the keys they are refreshed from; the next read computes them anew."""
     MASK_CACHE.clear()
     KEY_CACHE.clear()
     KNOWN_SECTIONS.clear()
@@ -195,7 +195,7 @@ def clear_mask_cache() -> None:
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:
-    """Returns the memory of these masks: one bit a row."""
+    """Return the memory of these masks: one bit a row."""
     return sum(64 + len(mask) // 8 for mask in masks if mask is not None) + 64
 
 
@@ -205,7 +205,7 @@ Unpacked: TypeAlias = Callable[[], Sequence[pl.DataFrame]]
 
 
 def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
-    """Returns one live mask per file: true at the newest version of a key, unless it is a retraction that is dropped.
+    """Return one live mask per file: true at the newest version of a key, unless it is a retraction that is dropped.
 
     Raises:
         CorruptFile: a file's row count differs from its manifest entry.
@@ -228,7 +228,7 @@ def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore)
 
 
 def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.integer]:
-    """Returns where the rows of a range, in the order of their file, are in it: side by side, if the file is sorted."""
+    """Return where the rows of a range, in the order of their file, are in it: side by side, if the file is sorted."""
     if part.whole or frame.is_empty():
         return slice(0, frame.height)
     places = frame[POSITION].to_numpy()
@@ -243,7 +243,7 @@ class _InexactPackingError(Exception):
 def process_in_parts(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], work: Callable[[Sequence[pl.DataFrame], Unpacked], T]
 ) -> list[T] | None:
-    """Returns the result of the work for each of several parts of a whole section, processed at once.
+    """Return the result of the work for each of several parts of a whole section, processed at once.
 
     The parts share no key; arguments of the work as for `SectionKeys.keyed`. None where that is impossible.
     """
@@ -267,12 +267,12 @@ def _find_live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Li
 
 
 def to_masks(live: Live) -> tuple[pl.Series | None, ...]:
-    """Returns the live rows of files as masks."""
+    """Return the live rows of files as masks."""
     return tuple(to_mask(rows, absent=True) for rows in live)
 
 
 def find_live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Unpacked) -> Live:
-    """Returns for each frame which of its rows are live; arguments as for `SectionKeys.keyed`."""
+    """Return for each frame which of its rows are live; arguments as for `SectionKeys.keyed`."""
     alive = _find_unseen(keys, frames)
     if alive is None:
         bounds = np.cumsum([0, *(frame.height for frame in frames)])
@@ -282,7 +282,7 @@ def find_live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: 
 
 
 def _find_unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
-    """Returns the live rows when the order of the files alone decides and keys are close integers; else None."""
+    """Return the live rows when the order of the files alone decides and keys are close integers; else None."""
     if keys.packing is not None or keys.age or keys.with_kind:
         # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
         return None
@@ -296,7 +296,7 @@ def _find_unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | No
 def find_winners(
     keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame, runs: Sequence[int]
 ) -> npt.NDArray[np.bool_]:
-    """Returns for each version whether it is live."""
+    """Return for each version whether it is live."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
         counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
@@ -316,7 +316,7 @@ def find_winners(
 
 
 def _find_unshared(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """Returns for each row whether no other row has its key."""
+    """Return for each row whether no other row has its key."""
     order, starts = sort_by_key(by_key, pl.DataFrame(), ())
     alone = np.zeros(by_key.height, bool)
     alone[order[starts[np.diff(np.append(starts, len(order))) == 1]]] = True
@@ -328,7 +328,7 @@ MIN_SPLIT_ROWS = 1 << 16
 
 
 def read_first(keys: SectionKeys, names: Sequence[str]) -> list[str]:
-    """Returns which of the columns `names` to read before it is known which rows are wanted, for `split_rows` to add
+    """Return which of the columns `names` to read before it is known which rows are wanted, for `split_rows` to add
     the others: those that decide. All of them where rows are few, files are far away or have no scan of their own.
     """
     near = keys.store.is_local and all(is_scanned(file.format, file.path) for file in keys.files)
@@ -341,7 +341,7 @@ def read_first(keys: SectionKeys, names: Sequence[str]) -> list[str]:
 def split_rows(
     keys: SectionKeys, chosen: Sequence[tuple[Sequence[str], Sequence[Mask]]], held: Sequence[pl.DataFrame] = ()
 ) -> list[pl.DataFrame]:
-    """Returns the rows of each choice, in the order of the files.
+    """Return the rows of each choice, in the order of the files.
 
     Args:
         chosen: for each choice its columns, and a mask of every file, the oldest first; None: all rows of the file.
@@ -392,7 +392,7 @@ def _filter_held(held: Sequence[pl.DataFrame], names: Sequence[str], masks: Sequ
 
 
 def _group_files(keys: SectionKeys, fields: Sequence[DataField]) -> list[list[int]]:
-    """Returns the numbers of the files that one scan reads: all of them, or each file alone."""
+    """Return the numbers of the files that one scan reads: all of them, or each file alone."""
     shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
     one_by_one = len(shapes) > 1 or is_file_dependent(keys.plan, fields)
     numbers = range(len(keys.files))

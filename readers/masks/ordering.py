@@ -31,7 +31,7 @@ BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.i
 
 
 def to_sortable(series: pl.Series) -> pl.Series:
-    """Returns the series, floats replaced by integers that sort and compare in the order above."""
+    """Return the series, floats replaced by integers that sort and compare in the order above."""
     if type(series.dtype) not in BITS:
         return series
     name, series = series.name, clear_pattern_name(series)
@@ -52,7 +52,7 @@ KEY_BLOCK_ROWS = 1 << 15
 
 
 def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
-    """Returns, per run of distinct integer keys, which keys no earlier run holds; None when the keys are too sparse.
+    """Return, per run of distinct integer keys, which keys no earlier run holds; None when the keys are too sparse.
 
     One byte per possible key records whether it was seen: no sort, and each key is visited once.
     """
@@ -75,7 +75,7 @@ def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDA
 
 
 def find_unshared(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list[npt.NDArray[np.bool_]], int] | None:
-    """Returns, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold;
+    """Return, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold;
     None when the keys are too sparse. As `find_unseen`, by a table that counts."""
     runs = [run for run in newest_first if len(run)]
     if not runs:
@@ -106,7 +106,7 @@ def _split_key_blocks(run: npt.NDArray[np.integer]) -> Iterator[slice]:
 
 
 def _find_slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
-    """Returns the places of distinct keys in a table that begins with the key `least`."""
+    """Return the places of distinct keys in a table that begins with the key `least`."""
     if int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
         return slice(int(run[0]) - least, int(run[-1]) - least + 1)
     # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
@@ -117,7 +117,7 @@ def _find_slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray
 def find_newest_of_each_key(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Returns for each row whether it is the newest version of its key.
+    """Return for each row whether it is the newest version of its key.
 
     Args:
         keys: key columns, rows of older files first.
@@ -149,12 +149,12 @@ def find_newest_of_each_key(
 
 
 def _take_last(order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
-    """Returns the last row of each key."""
+    """Return the last row of each key."""
     return order[np.append(starts[1:], len(order)) - 1] if len(order) else order
 
 
 def to_comparable(keys: pl.DataFrame) -> pl.DataFrame:
-    """Returns key columns in which values are equal where keys are; a time as the number that it is."""
+    """Return key columns in which values are equal where keys are; a time as the number that it is."""
     # Under names of their own: columns of users may be named ``^x$``.
     columns = (clear_pattern_name(column) for column in keys.iter_columns())
     return pl.DataFrame(
@@ -164,7 +164,7 @@ def to_comparable(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_number(keys: pl.DataFrame) -> bool:
-    """Returns whether keys are integers of up to 64 bits, none of them null."""
+    """Return whether keys are integers of up to 64 bits, none of them null."""
     one = keys.width == 1 and keys.dtypes[0].is_integer() and keys.dtypes[0] != pl.Int128
     return one and not keys.to_series().null_count()
 
@@ -172,7 +172,7 @@ def is_number(keys: pl.DataFrame) -> bool:
 def order_of_shared(
     shared: SharedKeys, age: pl.DataFrame, descending: Sequence[bool]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Returns the rows that share a key, by key and age, the oldest first, and each key's start among them."""
+    """Return the rows that share a key, by key and age, the oldest first, and each key's start among them."""
     rows = shared.rows
     ages = [to_sortable(column)[rows].alias(f"s{i}") for i, column in enumerate(age.iter_columns())]
     frame = pl.DataFrame([pl.Series("id", shared.ids), *ages])
@@ -187,7 +187,7 @@ def order_of_shared(
 def sort_by_key(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Returns row numbers by key and age, oldest first, and each key's start among them; see
+    """Return row numbers by key and age, oldest first, and each key's start among them; see
     `find_newest_of_each_key`."""
     if not age.width and is_number(keys):
         return _order_of_integers(keys.to_series().to_numpy())
@@ -269,13 +269,13 @@ class SharedKeys(msgspec.Struct, frozen=True, dict=True):
         return number[np.where(final, self.rows, newest)]
 
     def heights(self, runs: Sequence[int]) -> list[int]:
-        """Counts the rows of `rows` in each run."""
+        """Count the rows of `rows` in each run."""
         ends = np.searchsorted(self.rows, np.cumsum([0, *runs]))
         return [int(height) for height in np.diff(ends)]
 
 
 def find_shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKeys | None:
-    """Finds rows of the same key.
+    """Find rows of the same key.
 
     Args:
         keys: key columns in which equal values are equal keys (floats as `sortable` makes them).
@@ -295,7 +295,7 @@ def find_shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKe
 
 
 def hash_keys(keys: pl.DataFrame) -> npt.NDArray[np.uint64]:
-    """Returns a number for each row, the same for equal keys."""
+    """Return a number for each row, the same for equal keys."""
     first, *others = (column.hash(SEED).to_numpy() for column in keys.iter_columns())
     if not others:
         return first
@@ -311,7 +311,7 @@ def hash_keys(keys: pl.DataFrame) -> npt.NDArray[np.uint64]:
 
 
 def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> npt.NDArray[np.int32]:
-    """Returns for each row the last with its hash, -1 for itself; the first `long` rows have different keys.
+    """Return for each row the last with its hash, -1 for itself; the first `long` rows have different keys.
 
     Slots are chosen by the bits of the hash from `shift` on.
     """
@@ -340,7 +340,7 @@ def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> n
 
 
 def _find_newest_by_sorting(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-    """Returns the same by sorting."""
+    """Return the same by sorting."""
     order = np.argsort(hashes, kind="stable")
     ends = np.flatnonzero(np.append(hashes[order[1:]] != hashes[order[:-1]], True))
     last = np.repeat(order[ends], np.diff(ends, prepend=-1))
@@ -350,7 +350,7 @@ def _find_newest_by_sorting(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.in
 
 
 def _count_long_rows(keys: pl.DataFrame, runs: Sequence[int]) -> int:
-    """Counts the rows of the first runs that follow one another, and so share no key; 0 if they are not most rows."""
+    """Count the rows of the first runs that follow one another, and so share no key; 0 if they are not most rows."""
     comparable = [column for column in keys.iter_columns() if not column.dtype.is_float()]
     if len(comparable) < keys.width:
         return 0
@@ -421,7 +421,7 @@ class LongRun(msgspec.Struct, frozen=True):
 
 
 def find_long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
-    """Returns keys (a number each) of runs, the oldest first, none with a key twice; None if no run is long."""
+    """Return keys (a number each) of runs, the oldest first, none with a key twice; None if no run is long."""
     length = _count_sorted_rows(keys, runs)
     others = keys[length:]
     if not len(others) or length < MIN_LONG_RATIO * len(others):
@@ -437,7 +437,7 @@ def find_long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
 
 
 def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
-    """Returns the place of each wanted key in an ascending run, or -1."""
+    """Return the place of each wanted key in an ascending run, or -1."""
     sample = wanted[:: max(len(wanted) // SAMPLED_KEYS, 1)]
     if len(run) < SAMPLED_KEYS or np.count_nonzero(_guess_places(run, sample) == UNKNOWN) * MIN_KEYS_PER_MISS > len(
         sample
@@ -450,7 +450,7 @@ def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _guess_places(run: Numbers, wanted: Numbers) -> Numbers:
-    """Returns the places in a run as they are if its keys are the same distance apart, -2 where they are not.
+    """Return the places in a run as they are if its keys are the same distance apart, -2 where they are not.
 
     Numbers that are counted up, by one or by any step, are never searched for.
     """
@@ -493,14 +493,14 @@ def _search_places(run: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _subtract_first(keys: Numbers, first: np.integer) -> Numbers:
-    """Returns how far keys are from the first of them, which lies close."""
+    """Return how far keys are from the first of them, which lies close."""
     # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
     wide = keys if keys.dtype.kind == "u" else keys.astype(np.int64, copy=False)
     return (wide - wide.dtype.type(first)).astype(np.int64, copy=False)
 
 
 def _count_sorted_rows(keys: Numbers, runs: Sequence[int]) -> int:
-    """Counts the rows from the first on that are in ascending order, run by run."""
+    """Count the rows from the first on that are in ascending order, run by run."""
     end = 0
     for height in runs:
         reached = max(end - 1, 0)

@@ -75,7 +75,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     def of(
         cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
     ) -> KeyPacking | None:
-        """Returns a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
+        """Return a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
         if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
             return None
         lengths, beginnings = dict[str, int](), dict[str, int]()
@@ -115,7 +115,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return column.map_batches(read, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
 
     def _reader(self, field: DataField) -> Callable[[pl.Series], pl.Series] | None:
-        """Returns what reads the words of a text column."""
+        """Return what reads the words of a text column."""
         if field.name in self.beginnings:
             return partial(read_words_after, start=self.beginnings[field.name])
         if field.name in self.lengths:
@@ -123,7 +123,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return None
 
     def words(self, frame: pl.DataFrame) -> list[pl.Series]:
-        """Returns the columns of `expressions` for rows in memory, in the caller's thread."""
+        """Return the columns of `expressions` for rows in memory, in the caller's thread."""
         readers = [(field, self._reader(field)) for field in self.fields]
         return [
             frame.select(self._expression(field)).to_series()
@@ -133,7 +133,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         ]
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> U64 | None:
-        """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
+        """Pack rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
         if frame.is_empty():
             return np.empty(0, np.uint64)
         if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
@@ -163,7 +163,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return packed
 
     def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
-        """Returns whether the last eight bytes distinguish the values of a text column.
+        """Return whether the last eight bytes distinguish the values of a text column.
 
         They do when all values have the length of the bounds and share the bytes before those; keys between
         two bounds share the bounds' common prefix, in their first column.
@@ -185,7 +185,7 @@ def _find_bounds(column: pl.Series) -> tuple[int, int]:
 
 
 def _count_trailing_zeros(column: pl.Series) -> int:
-    """Counts the lowest bits that no word of a column uses."""
+    """Count the lowest bits that no word of a column uses."""
     used = 0
     for _, words in _split_blocks(column):
         used |= int(np.bitwise_or.reduce(words))
@@ -193,7 +193,7 @@ def _count_trailing_zeros(column: pl.Series) -> int:
 
 
 def _split_blocks(column: pl.Series) -> Iterator[tuple[slice, U64]]:
-    """Yields the integers of a column, wrapped to 64 bits without a sign, and their rows."""
+    """Yield the integers of a column, wrapped to 64 bits without a sign, and their rows."""
     start = 0
     for chunk in column.get_chunks():
         values = chunk.to_numpy()
@@ -209,7 +209,7 @@ def _to_bytes(value: object) -> bytes:
 
 
 def _count_bits(least: object, greatest: object) -> int:
-    """Returns in about how many bits the values of a column differ, of which two are given."""
+    """Return in about how many bits the values of a column differ, of which two are given."""
     if isinstance(least, int) and isinstance(greatest, int):
         return abs(greatest - least).bit_length()
     if isinstance(least, date) and isinstance(greatest, date):
@@ -220,13 +220,13 @@ def _count_bits(least: object, greatest: object) -> int:
 
 
 def _count_shared_bytes(least: bytes, greatest: bytes) -> int:
-    """Counts the bytes in which two texts begin alike."""
+    """Count the bytes in which two texts begin alike."""
     pairs = enumerate(zip(least, greatest))
     return next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))
 
 
 def _is_narrow(value: object, scale: int) -> bool:
-    """Returns whether the digits of a decimal are a number of 64 bits."""
+    """Return whether the digits of a decimal are a number of 64 bits."""
     return isinstance(value, Decimal) and abs(value) < MIN_WIDE_DECIMAL.scaleb(-scale)
 
 
@@ -251,7 +251,7 @@ ONES, TENS, HUNDREDS = np.uint64(0x000F000F000F000F), np.uint64(0x000000FF000000
 
 
 def read_last_words(texts: pl.Series, length: int, *, spelling: bool) -> pl.Series:
-    """Returns the last eight bytes of texts of `length` bytes, at least eight, as UInt64 in the order of the texts.
+    """Return the last eight bytes of texts of `length` bytes, at least eight, as UInt64 in the order of the texts.
 
     With `spelling` they are the numbers that eight ASCII digits spell. All are null where a text is null, of another
     length or no such number.
@@ -265,7 +265,7 @@ def read_last_words(texts: pl.Series, length: int, *, spelling: bool) -> pl.Seri
 
 
 def read_words_after(texts: pl.Series, start: int) -> pl.Series:
-    """Returns the bytes from `start` on as UInt64, up to eight of them, zeros behind: in the order of the texts, where
+    """Return the bytes from `start` on as UInt64, up to eight of them, zeros behind: in the order of the texts, where
     these share the bytes before.
 
     All are null where a text is null, shorter than that, longer than eight bytes more, or ends in a zero.
@@ -300,7 +300,7 @@ def _read_all(texts: pl.Series, read: Callable[[U32, Sequence[pa.Buffer]], U64 |
 
 
 def _find_starts(views: U32) -> npt.NDArray[np.integer] | None:
-    """Returns where views differ from the one before, the first among them; None where most do."""
+    """Return where views differ from the one before, the first among them; None where most do."""
     halves = views.view(np.uint64)
     differs = np.ones(len(views), bool)
     np.not_equal(halves[1:, 1], halves[:-1, 1], out=differs[1:])
@@ -310,14 +310,14 @@ def _find_starts(views: U32) -> npt.NDArray[np.integer] | None:
 
 
 def _read_last(views: U32, length: int, buffers: Sequence[pa.Buffer]) -> U64 | None:
-    """Returns the last eight bytes of some texts; None where one has another length."""
+    """Return the last eight bytes of some texts; None where one has another length."""
     if (views[:, LENGTH] != length).any():
         return None
     return _read_inline(views, length - WORD_BYTES) if length <= INLINE_BYTES else _read_last_of_long(views, buffers)
 
 
 def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 | None:
-    """Returns the words of `read_words_after` of some texts; None where one has none."""
+    """Return the words of `read_words_after` of some texts; None where one has none."""
     lengths = views[:, LENGTH].astype(np.int64)
     rest = lengths - start
     if rest.min() < 0 or rest.max() > WORD_BYTES:
@@ -336,14 +336,14 @@ def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 
 
 
 def _read_inline(views: U32, start: int) -> U64:
-    """Returns the eight bytes from `start` on of texts that are in their views, with zeros behind."""
+    """Return the eight bytes from `start` on of texts that are in their views, with zeros behind."""
     first = INLINE_AT + start
     each = np.ascontiguousarray(views).view(np.uint8)[:, first : first + WORD_BYTES]
     return np.ascontiguousarray(each).view(np.uint64)[:, 0].byteswap()  # the first byte counts most
 
 
 def _read_last_of_long(views: U32, buffers: Sequence[pa.Buffer]) -> U64:
-    """Returns the last eight bytes of texts that are in buffers."""
+    """Return the last eight bytes of texts that are in buffers."""
     found, numbers = np.empty(len(views), np.uint64), views[:, BUFFER]
     places = views[:, OFFSET].astype(np.int64) + views[:, LENGTH] - WORD_BYTES
     if len(numbers) and (numbers == numbers[0]).all():
@@ -356,14 +356,14 @@ def _read_last_of_long(views: U32, buffers: Sequence[pa.Buffer]) -> U64:
 
 
 def _read_at(data: pa.Buffer, places: npt.NDArray[np.int64]) -> U64:
-    """Returns eight bytes from each of the places on, of which any may be odd."""
+    """Return eight bytes from each of the places on, of which any may be odd."""
     words = np.ndarray((data.size - WORD_BYTES + 1,), np.uint64, data, strides=(1,))
     found: U64 = words[places]
     return found
 
 
 def _spell(words: U64) -> bool:
-    """Replaces words of eight ASCII digits by the numbers that they spell; False where there is another byte."""
+    """Replace words of eight ASCII digits by the numbers that they spell; False where there is another byte."""
     others = (words & NIBBLES) ^ ZEROS
     others |= ((words + TO_SIXTEEN) & NIBBLES) ^ ZEROS
     if others.any():
@@ -386,7 +386,7 @@ Cuts = list[list[int]]
 
 
 def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts | None:
-    """Returns where to cut each file into so many parts, or fewer, that share no key.
+    """Return where to cut each file into so many parts, or fewer, that share no key.
 
     The first key column `key` may be packed: equal keys are then equal words, which go to the same part. None where a
     cut does not pay, or where the keys turn out not to be sorted.
@@ -402,7 +402,7 @@ def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) ->
 
 
 def slice_frames(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.DataFrame]]:
-    """Returns the rows of the files part by part; all in one for None."""
+    """Return the rows of the files part by part; all in one for None."""
     if rows is None:
         return [list(frames)]
     cut = [_list_slices(frame.height, ends) for frame, ends in zip(frames, rows)]

@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True):
     key: bytes
 
     def masks(self, rows: Sequence[int]) -> tuple[pl.Series | None, ...] | None:
-        """Returns masks of so many rows each; None where they are not kept."""
+        """Return masks of so many rows each; None where they are not kept."""
         found = self._decoded(_BITS.decode)
         if found is None:
             return None
@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True):
         self._keep(lambda: msgspec.msgpack.encode([pack_mask(mask) for mask in masks]))
 
     def frame(self) -> pl.DataFrame | None:
-        """Returns the frame that is kept; None where there is none."""
+        """Return the frame that is kept; None where there is none."""
         return self._decoded(arrow_buffers.deserialize_frame)
 
     def keep_frame(self, frame: pl.DataFrame) -> None:
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
             self._keep(lambda: arrow_buffers.serialize_frame(frame))
 
     def sections(self) -> list[tuple[DataFile, ...]]:
-        """Returns the files of the sections that are known; empty where none is."""
+        """Return the files of the sections that are known; empty where none is."""
         return self._decoded(_FILES.decode) or []
 
     def keep_sections(self, sections: Sequence[tuple[DataFile, ...]]) -> None:
@@ -85,7 +85,7 @@ class Entry(msgspec.Struct, frozen=True):
 def find_files_entry(
     plan: ScanPlan, section: Section, files: Sequence[DataFile], store: FileStore, *parts: object
 ) -> Entry | None:
-    """Returns the name of what is made from these files of a section, and of `parts`; None where nothing is kept."""
+    """Return the name of what is made from these files of a section, and of `parts`; None where nothing is kept."""
     folder = _open_folder(section, store, sum(file.row_count for file in files))
     if folder is None:
         return None
@@ -96,7 +96,7 @@ def find_files_entry(
 
 
 def find_bucket_entry(plan: ScanPlan, section: Section, store: FileStore, *parts: object) -> Entry | None:
-    """Returns the name of what is known of a bucket; None where nothing is kept of sections like this one."""
+    """Return the name of what is known of a bucket; None where nothing is kept of sections like this one."""
     folder = _open_folder(section, store, section.row_count)
     return (
         None
@@ -106,7 +106,7 @@ def find_bucket_entry(plan: ScanPlan, section: Section, store: FileStore, *parts
 
 
 def is_kept(section: Section, store: FileStore) -> bool:
-    """Returns whether values of a section like this one are kept."""
+    """Return whether values of a section like this one are kept."""
     return _open_folder(section, store, section.row_count) is not None
 
 
@@ -134,5 +134,5 @@ def _identify_file(file: DataFile, store: FileStore) -> tuple[object, ...] | Non
 
 @cache
 def _identify_hashing() -> tuple[object, ...]:
-    """Tells versions of Polars, and processors, that hash differently."""
+    """Tell versions of Polars, and processors, that hash differently."""
     return pl.__version__, pl.Series(["morrow"]).hash(0).to_list(), pl.Series([1]).hash(0).to_list()

@@ -33,7 +33,7 @@ BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, Da
 
 
 def order_by_age(section: Section) -> list[int]:
-    """Returns the numbers of the section's files by age.
+    """Return the numbers of the section's files by age.
 
     Rows of older files come first, so that row positions decide.
     """
@@ -118,7 +118,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
-        """Returns the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
+        """Return the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
         if (cut := self.section.cut) is not None:
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
         names, skip = self.stored_names(), not self.with_kind
@@ -126,14 +126,14 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return find_key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
-        """Returns the level of each row of these files; None where levels do not affect which rows count."""
+        """Return the level of each row of these files; None where levels do not affect which rows count."""
         levels = [self.files[number].level for number in files]
         if not self.spec.looks_up or len({level for level in levels if level > 0}) < 2:
             return None
         return np.repeat(np.array(levels, np.int32), heights)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
-        """Runs the work for all ranges, some at once; ranges share no row."""
+        """Run the work for all ranges, some at once; ranges share no row."""
         if len(self.ranges) == 1:
             work(self.ranges[0])
             return
@@ -141,13 +141,13 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
             list(pool.map(work, self.ranges))
 
     def stored_names(self) -> list[str]:
-        """Returns the name of the first key column in each file."""
+        """Return the name of the first key column in each file."""
         identity = self.key_fields[0].id
         stored = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}
         return [stored[file.schema_id] for file in self.files]
 
     def read(self, part: KeyRange, packing: KeyPacking | None) -> list[pl.DataFrame]:
-        """Reads the deciding columns of each file in the range, with positions unless the range is everything."""
+        """Read the deciding columns of each file in the range, with positions unless the range is everything."""
         fields = self.deciding_fields
         if part.whole and packing is None:
             read = self._read_files(fields, self.key_fields)
@@ -170,7 +170,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return read
 
     def _read_files(self, fields: Sequence[DataField], key: Sequence[DataField]) -> list[pl.DataFrame]:
-        """Reads all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
+        """Read all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
         names = self.stored_names()
         told = [
             read_dense_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
@@ -190,7 +190,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return [frame.select(cols(field.name for field in fields)) for frame in read]
 
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Checks all rows of each file, keys unpacked, against the plan.
+        """Check all rows of each file, keys unpacked, against the plan.
 
         Raises:
             CorruptFile: a file has more or fewer rows, or keys outside of the section's.
@@ -199,7 +199,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         self._check_bounds(frames)
 
     def read_whole(self, names: Sequence[str]) -> list[pl.DataFrame]:
-        """Reads all rows of each file with the deciding columns and `names`."""
+        """Read all rows of each file with the deciding columns and `names`."""
         values = (self.plan.schema.by_name[name] for name in names)
         fields = tuple(dict.fromkeys((*self.deciding_fields, *values)))
         read = self._read_files(fields, [field for field in self.key_fields if field.name not in names])
@@ -207,7 +207,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return read
 
     def _check_bounds(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Checks the first and last row of each file against the key bounds that the plan used for the section.
+        """Check the first and last row of each file against the key bounds that the plan used for the section.
 
         Raises:
             CorruptFile: a key lies outside, and so may be in another section as well.
@@ -222,24 +222,24 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Splits all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
+        """Split all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
         return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
+        """Return the result of `read`, with `packing`, for rows that are in memory with all their columns."""
         if self.packing is None:
             return self.unpacked(frame)
         others = frame.select(cols(field.name for field in self.other_fields))
         return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Returns the same without packing."""
+        """Return the same without packing."""
         return frame.select(cols([*self.spec.key, *(field.name for field in self.other_fields)]))
 
     def keyed(
         self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Returns all rows of `frames` in sequence, and their keys: packed into one number each where that is exact.
+        """Return all rows of `frames` in sequence, and their keys: packed into one number each where that is exact.
 
         Args:
             frames: deciding columns, keys as `packing` has them.
@@ -260,7 +260,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return None if packed is None else pl.DataFrame([make_series(packed).alias("key")])
 
     def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
-        """Returns the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""
+        """Return the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""
         for file, frame in zip(self.files, frames):
             self._check_height(file, frame)
         return [frame.height for frame in frames]

@@ -53,17 +53,17 @@ def _name_state(name: str) -> str:
 
 
 def name_operand(name: str) -> str:
-    """Returns the operand name of a column's value in the version."""
+    """Return the operand name of a column's value in the version."""
     return reserve_name("new", name)
 
 
 def get_state(name: str) -> pl.Expr:
-    """Returns the state of a column before the version."""
+    """Return the state of a column before the version."""
     return col(_name_state(name))
 
 
 def get_new_value(name: str) -> pl.Expr:
-    """Returns the value of a column in the version."""
+    """Return the value of a column in the version."""
     return col(name_operand(name))
 
 
@@ -106,11 +106,11 @@ class FoldedColumn:
         return {"value": get_state(self.name), **{name: get_state(self._own(name)) for name in extra}}
 
     def _own(self, state: str) -> str:
-        """Returns the column name of the function's extra state `state`."""
+        """Return the column name of the function's extra state `state`."""
         return reserve_name(repr(state), self.name)
 
     def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
-        """Yields the function's state after the version, by the names of the state's columns."""
+        """Yield the function's state after the version, by the names of the state's columns."""
         for name, expression in state.items():
             yield (self.name if name == "value" else self._own(name)), expression
 
@@ -125,7 +125,7 @@ class Refusal:
 
     @classmethod
     def of_retraction(cls, column: FoldedColumn, happens: pl.Expr) -> Refusal:
-        """Returns the refusal of a retraction for a column whose aggregate function does not support it."""
+        """Return the refusal of a retraction for a column whose aggregate function does not support it."""
         hint = f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out"
         return cls(f"a retraction of column {column.name!r} by its aggregate function", hint, happens)
 
@@ -153,26 +153,26 @@ class Fold(ABC):
 
     @abstractmethod
     def flags(self) -> list[pl.Expr]:
-        """Returns columns that the steps share, computed before them from the round's frame."""
+        """Return columns that the steps share, computed before them from the round's frame."""
 
     @abstractmethod
     def steps(self) -> Mapping[str, pl.Expr]:
-        """Returns every state column after the version."""
+        """Return every state column after the version."""
 
     def refusals(self) -> Sequence[Refusal]:
-        """Returns the refusals: operations that versions must not perform."""
+        """Return the refusals: operations that versions must not perform."""
         return ()
 
     def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:  # noqa: ARG002
-        """Returns the engine's own state: dtype and first value by name; `operands` are the columns of a version."""
+        """Return the engine's own state: dtype and first value by name; `operands` are the columns of a version."""
         return {}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
-        """Returns the engine's inputs from the rows besides their values and kinds, by name."""
+        """Return the engine's inputs from the rows besides their values and kinds, by name."""
         return {}
 
     def deleted(self) -> pl.Expr | None:
-        """Returns, for the last state, whether the key has no row. None: every key has one."""
+        """Return, for the last state, whether the key has no row. None: every key has one."""
         return None
 
     @cached_property
@@ -188,7 +188,7 @@ class Fold(ABC):
         return tuple(column for column in self.columns if column.name not in self.followed)
 
     def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-        """Merges to one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
+        """Merge to one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
 
         Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
         """
@@ -201,7 +201,7 @@ class Fold(ABC):
             raise NoResult(f"{self.where}: {error.feature}") from error
 
     def _operands(self, rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
-        """Returns the inputs of the steps for the rows `numbers`."""
+        """Return the inputs of the steps for the rows `numbers`."""
         expressions = []
         for column in self.own_columns:
             value = col(column.name)
@@ -254,7 +254,7 @@ class Fold(ABC):
         return rows.select(*result, pl.lit(finished[VALUE_KIND]).alias(VALUE_KIND))
 
     def _finished(self, gone: pl.Expr) -> Iterator[pl.Expr]:
-        """Applies `finish` of the functions; deleted rows keep the values of their deletion."""
+        """Apply `finish` of the functions; deleted rows keep the values of their deletion."""
         for column in self.columns:
             if column.function is not None and not column.picks:
                 value = get_state(column.name)
@@ -280,7 +280,7 @@ SOLUTIONS = (
 
 
 def find_needed_groups(spec: MergeSpec, names: frozenset[str], *, retracts: bool) -> Mapping[int, SequenceGroup]:
-    """Returns the sequence groups, by their numbers, that the columns `names` depend on.
+    """Return the sequence groups, by their numbers, that the columns `names` depend on.
 
     These are the groups that guard one of them and, where there are retractions, those that may remove the row.
     """
@@ -401,13 +401,13 @@ class PartialUpdate(Fold):
         return DELETES & pl.any_horizontal(removing) if removing else pl.lit(False)
 
     def _base(self, name: str) -> pl.Expr:
-        """Returns the state before the version: a retraction that comes first fills the row before all else."""
+        """Return the state before the version: a retraction that comes first fills the row before all else."""
         if not self.retracts:
             return get_state(name)
         return pl.when(RETRACTS & ~get_state(FILLED)).then(get_new_value(name)).otherwise(get_state(name))
 
     def _chosen(self, name: str, updated: pl.Expr, retracted: pl.Expr | None = None) -> pl.Expr:
-        """Returns the state after the version: `updated` by inserts, `retracted` (default: as before) by retractions.
+        """Return the state after the version: `updated` by inserts, `retracted` (default: as before) by retractions.
 
         In sequence groups, a retraction's sequence fields are taken like those of an insert.
         """
@@ -436,7 +436,7 @@ class PartialUpdate(Fold):
             yield from self._aggregated(column)
 
     def _aggregated(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
-        """Yields the state of a column with an aggregate function in a sequence group.
+        """Yield the state of a column with an aggregate function in a sequence group.
 
         Older versions take part in reversed order.
         """
@@ -461,12 +461,12 @@ class PartialUpdate(Fold):
 
 
 def _is_leading(group: int) -> pl.Expr:
-    """Returns whether the version affects the group and is not older than the state."""
+    """Return whether the version affects the group and is not older than the state."""
     return pl.col(reserve_name("touches", group)) & pl.col(reserve_name("leads", group))
 
 
 def _is_at_least(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
-    """Returns whether the first of each pair, taken together, are at least the second; null is the smallest value."""
+    """Return whether the first of each pair, taken together, are at least the second; null is the smallest value."""
     result = pl.lit(True)
     for left, right in reversed(pairs):
         greater = pl.when(right.is_null()).then(left.is_not_null()).otherwise(left > right).fill_null(False)
@@ -534,7 +534,7 @@ FOLDS: Mapping[Rule, type[Fold]] = {Rule.UPDATE: PartialUpdate, Rule.AGGREGATE: 
 def fold(
     spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame, versions: Versions, *, where: str
 ) -> pl.DataFrame:
-    """Merges the versions of every key into one complete row.
+    """Merge the versions of every key into one complete row.
 
     Args:
         fields: the columns to merge; other columns are taken from the newest version that counts.

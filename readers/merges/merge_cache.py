@@ -46,7 +46,7 @@ class Block:
         return FileKeys(pl.DataFrame(), self.fingerprints)
 
     def found(self, wanted: Fingerprints) -> Positions:
-        """Returns the rows whose keys have one of the fingerprints `wanted`, which ascend."""
+        """Return the rows whose keys have one of the fingerprints `wanted`, which ascend."""
         return find_positions([self._keys], wanted)[0].rows
 
     @property
@@ -66,7 +66,7 @@ class Merged:
 
     @classmethod
     def of(cls, rows: pl.DataFrame, fingerprints: Fingerprints) -> Merged:
-        """Returns these rows, given with the fingerprints of their keys."""
+        """Return these rows, given with the fingerprints of their keys."""
         return cls((Block(rows, fingerprints),), (None,))
 
     @cached_property
@@ -90,7 +90,7 @@ class Merged:
         return sum(block.size for block in self.blocks) + (int(self.rows.estimated_size()) if copied else 0)
 
     def changed(self, wanted: Fingerprints, new: Sequence[Merged]) -> Merged:
-        """Returns these rows without those of the fingerprints `wanted`, and the new ones."""
+        """Return these rows without those of the fingerprints `wanted`, and the new ones."""
         live = tuple(_remove_rows(mask, block, wanted) for block, mask in zip(self.blocks, self.live))
         blocks = (*self.blocks, *(block for each in new for block in each.blocks))
         both = (*live, *(mask for each in new for mask in each.live))
@@ -103,7 +103,7 @@ class Merged:
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, schema: pl.Schema) -> Merged | None:
-        """Returns what was `framed`; None where it has other columns than `schema`."""
+        """Return what was `framed`; None where it has other columns than `schema`."""
         if FINGERPRINT not in frame.columns or frame.drop(FINGERPRINT).schema != schema:
             return None
         return cls.of(frame.drop(FINGERPRINT), frame[FINGERPRINT].to_numpy())
@@ -112,7 +112,7 @@ class Merged:
 def _compact_blocks(
     blocks: tuple[Block, ...], live: tuple[pl.Series | None, ...]
 ) -> tuple[tuple[Block, ...], tuple[pl.Series | None, ...]]:
-    """Returns the same rows: those of worn blocks copied, those of many blocks, but for the largest, in one."""
+    """Return the same rows: those of worn blocks copied, those of many blocks, but for the largest, in one."""
     dead = [0 if mask is None else len(mask) - int(mask.sum()) for mask in live]
     worn = [count * MIN_ROWS_PER_DEAD_ROW > block.rows.height for count, block in zip(dead, blocks)]
     if len(blocks) <= MAX_BLOCKS and not any(worn):
@@ -144,7 +144,7 @@ for each time, and other processes merge what has changed since."""
 
 
 def find_known(merge: SectionMerge, section: Section) -> Merged | None:
-    """Returns the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
+    """Return the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
 
     def kept() -> Merged | None:
         entry = _find_entry(merge, section)
@@ -155,7 +155,7 @@ def find_known(merge: SectionMerge, section: Section) -> Merged | None:
 
 
 def keep(merge: SectionMerge, merged: Merged) -> Merged:
-    """Caches merged rows; in the folder only where many have changed since it was last given some."""
+    """Cache merged rows; in the folder only where many have changed since it was last given some."""
     place, worth = _place(merge), not merged.since or merged.since * ROWS_PER_SAVED_CHANGE > merged.rows.height
     if worth and (entry := _find_entry(merge, merge.section)) is not None:
         entry.keep_frame(merged.framed)
@@ -166,19 +166,19 @@ def keep(merge: SectionMerge, merged: Merged) -> Merged:
 
 
 def find_nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
-    """Returns the state of the section from which the fewest rows differ, with its merged rows, if any."""
+    """Return the state of the section from which the fewest rows differ, with its merged rows, if any."""
     return find_nearest(
         _place(merge), merge.section, lambda: _find_bucket_entry(merge), lambda base: find_known(merge, base)
     )
 
 
 def to_merged(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
-    """Returns merged rows, with their keys, as they are cached."""
+    """Return merged rows, with their keys, as they are cached."""
     return Merged.of(rows.select(cols(merge.names)), compute_fingerprints(rows.select(cols(merge.spec.key))))
 
 
 def concat_merged(merge: SectionMerge, frames: Iterable[pl.DataFrame]) -> Merged:
-    """Returns the merged rows of several frames, or of none, as they are cached."""
+    """Return the merged rows of several frames, or of none, as they are cached."""
     parts = [to_merged(merge, rows) for rows in frames]
     empty = to_merged(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
     return empty.changed(empty.fingerprints, parts) if parts else empty

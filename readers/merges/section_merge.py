@@ -61,7 +61,7 @@ class SectionMerge:
         return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
 
     def complete(self) -> Iterator[pl.DataFrame]:
-        """Yields existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
+        """Yield existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
         masks = compute_version_masks(self.plan, self.section, self.store)
         keys = SectionKeys.of(self.plan, self.section, self.store)
         shared = [masks.shared[i] for i in order_by_age(self.section)]
@@ -76,7 +76,7 @@ class SectionMerge:
         limit: int | None,
         batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
     ) -> Iterator[pl.DataFrame]:
-        """Yields the merged rows, a key range at a time, as Polars asks for them."""
+        """Yield the merged rows, a key range at a time, as Polars asks for them."""
         wanted = self.names if columns is None else columns
         for rows in self.complete():
             kept = rows if predicate is None else rows.filter(predicate)
@@ -87,12 +87,12 @@ class SectionMerge:
                 return
 
     def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yields the merged rows of frames by file, the oldest first; nothing where there are none."""
+        """Yield the merged rows of frames by file, the oldest first; nothing where there are none."""
         if frames:
             yield from self.merged_runs(keys, pl.concat(frames), [frame.height for frame in frames])
 
     def merged_runs(self, keys: SectionKeys, rows: pl.DataFrame, heights: Sequence[int]) -> Iterator[pl.DataFrame]:
-        """Does the same for the rows of files one after another, of which each has so many."""
+        """Do the same for the rows of files one after another, of which each has so many."""
         if rows.is_empty():
             return
         versions = find_versions(
@@ -114,19 +114,19 @@ class SectionMerge:
         return frozenset(name for name in self.names if name in folded)
 
     def values(self, keys: SectionKeys) -> list[DataField]:
-        """Returns the wanted columns and the inputs of their merge."""
+        """Return the wanted columns and the inputs of their merge."""
         groups = find_needed_groups(self.spec, self._merged_names, retracts=keys.with_kind)
         deciding = (name for group in groups.values() for name in group.sequence)
         return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
 
     def fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
-        """Returns the columns to read: those of the key and of age and kind, and the values."""
+        """Return the columns to read: those of the key and of age and kind, and the values."""
         return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self.values(keys))))
 
     def read(
         self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask], fields: Sequence[DataField]
     ) -> list[pl.DataFrame]:
-        """Reads the rows of the range whose keys have several versions, oldest file first."""
+        """Read the rows of the range whose keys have several versions, oldest file first."""
         key_filter = self.key_filter
         frames = []
         for number in part.files:

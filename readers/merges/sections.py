@@ -54,7 +54,7 @@ KEY_BYTES = 24
 
 
 def scan_merged(plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore) -> pl.LazyFrame:
-    """Returns rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
+    """Return rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
 
     They are merged now and cached where they are few; else they are merged while the frame is collected, in memory
     bounded by the size of a key range.
@@ -84,7 +84,7 @@ def _is_cached(merge: SectionMerge) -> bool:
 
 
 def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Returns whether merged rows or masks of the section, or of an earlier state of it, are cached."""
+    """Return whether merged rows or masks of the section, or of an earlier state of it, are cached."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
     if find_known(merge, section) is not None or find_nearest_known(merge) is not None:
         return True
@@ -92,7 +92,7 @@ def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 
 
 def count_merged(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """Counts the rows of `scan_merged`; reads keys, ages and kinds only, and the columns that kinds depend on."""
+    """Count the rows of `scan_merged`; reads keys, ages and kinds only, and the columns that kinds depend on."""
     counted = section.cut is None and plan.filter.predicate == ALWAYS
     if counted and not SectionKeys.of(plan, section, store).with_kind:
         compute_version_masks(plan, section, store)
@@ -113,7 +113,7 @@ PART_ROWS = 1 << 18
 def fold_whole(
     plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore]
 ) -> pl.DataFrame | None:
-    """Returns all rows of a section that folds, columns `plan.read_columns`, by what is known of it or of an earlier
+    """Return all rows of a section that folds, columns `plan.read_columns`, by what is known of it or of an earlier
     state; None where merged rows are cached, so that a masked scan gives the others, and where masks are and files are
     far away. `source` gives the store from which whole files are best read.
     """
@@ -130,7 +130,7 @@ def fold_whole(
 
 
 def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
-    """Returns the rows of a section whose masks are known, and caches those that are merged."""
+    """Return the rows of a section whose masks are known, and cache those that are merged."""
     keys = SectionKeys.of(merge.plan, merge.section, merge.store)
     single, shared = ([each[i] for i in order_by_age(merge.section)] for each in (masks.single, masks.shared))
     alone, together = split_rows(
@@ -142,12 +142,12 @@ def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
 
 
 def _fill_masks(keys: SectionKeys, masks: Sequence[Mask]) -> list[Mask]:
-    """Returns masks that mark rows as those that mark live ones: None of them stands for a file without any."""
+    """Return masks that mark rows as those that mark live ones: None of them stands for a file without any."""
     return [make_uniform_mask(False, file.row_count) if mask is None else mask for file, mask in zip(keys.files, masks)]
 
 
 def fold_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
-    """Returns all rows of a section that folds, columns `plan.read_columns`.
+    """Return all rows of a section that folds, columns `plan.read_columns`.
 
     The masks computed from the keys are cached for the next read, and the merged rows.
     """
@@ -196,7 +196,7 @@ def _make_part(keys: SectionKeys, frames: Sequence[pl.DataFrame], decided: Seque
 
 
 def _join_rounds(parts: Sequence[_Part]) -> list[Rounds]:
-    """Returns the rounds of neighbouring parts together, one for each worker.
+    """Return the rounds of neighbouring parts together, one for each worker.
 
     Their rows are numbered among the shared rows of all files, one file after another.
     """
@@ -208,7 +208,7 @@ def _join_rounds(parts: Sequence[_Part]) -> list[Rounds]:
 
 
 def _shift_rounds(part: _Part, first: Sequence[int]) -> Rounds:
-    """Returns the rounds with the numbers of rows among shared ones; `first` has those of each file's first row."""
+    """Return the rounds with the numbers of rows among shared ones; `first` has those of each file's first row."""
     numbers = np.empty(sum(map(len, part.shared)), np.uint32)
     end = 0
     for rows, number in zip(part.shared, first):
@@ -219,7 +219,7 @@ def _shift_rounds(part: _Part, first: Sequence[int]) -> Rounds:
 
 
 def refold(merge: SectionMerge) -> Merged | None:
-    """Merges the keys that have changed since an earlier state, reading the values of their rows.
+    """Merge the keys that have changed since an earlier state, reading the values of their rows.
 
     None where no such state is known, or where too much has changed.
     """
@@ -233,7 +233,7 @@ def refold(merge: SectionMerge) -> Merged | None:
 
 
 def refold_rows(merge: SectionMerge) -> pl.DataFrame | None:
-    """Returns all rows of the section, merging the keys that have changed from what is read anyway.
+    """Return all rows of the section, merging the keys that have changed from what is read anyway.
 
     None where no such state is known, or where too much has changed.
     """
@@ -262,7 +262,7 @@ def refold_rows(merge: SectionMerge) -> pl.DataFrame | None:
 
 
 def _find_changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
-    """Returns the merged rows of an earlier state of the section, and what has changed since."""
+    """Return the merged rows of an earlier state of the section, and what has changed since."""
     near = find_nearest_known(merge)
     if near is None:
         return None
@@ -272,7 +272,7 @@ def _find_changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
 
 
 def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
-    """Returns for each of the rows that have changed whether its key has several versions."""
+    """Return for each of the rows that have changed whether its key has several versions."""
     masks = compute_version_masks(merge.plan, merge.section, merge.store).shared
     of_files = [masks[i] for i in order_by_age(merge.section)]
     return [
@@ -282,7 +282,7 @@ def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
 
 
 def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Returns the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
+    """Return the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
     if not fields:
         return found.frame
     files = read_file_keys(merge.plan, merge.section, found.keys.files, fields, (), merge.store)
@@ -294,7 +294,7 @@ def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]
 
 
 def _make_masks(found: Changed, shared: Sequence[Rows]) -> list[Mask]:
-    """Returns for each file which of its rows have changed and are `shared`; None: none of them."""
+    """Return for each file which of its rows have changed and are `shared`; None: none of them."""
     masks: list[Mask] = []
     for file, rows, kept in zip(found.keys.files, found.rows, shared):
         mask = make_uniform_mask(False, file.row_count) if kept.any() else None

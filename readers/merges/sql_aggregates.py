@@ -39,7 +39,7 @@ APPROXIMATE = (FloatType, DoubleType)
 
 
 def make_aggregate(name: str) -> Build:
-    """Returns the builder of an aggregate function that DuckDB has."""
+    """Return the builder of an aggregate function that DuckDB has."""
     return lambda rows: f"{name}({rows.column}){rows.where()}"
 
 
@@ -47,14 +47,14 @@ def make_aggregate(name: str) -> Build:
 
 
 def sum_of(rows: Rows) -> str:
-    """Sums integers and decimals in any order; floats in sequence, since their sum depends on order and width."""
+    """Sum integers and decimals in any order; floats in sequence, since their sum depends on order and width."""
     if isinstance(rows.type, APPROXIMATE):
         return reduce_values(rows, _sign_value(rows), lambda total, value: f"{total} + {value}")
     return f"CAST(sum({_sign_value(rows)}){rows.where()} AS {name_type(rows.type)})"
 
 
 def _sign_value(rows: Rows) -> str:
-    """Returns the value, negative where it is retracted."""
+    """Return the value, negative where it is retracted."""
     column = rows.column
     signs = {RETRACT: f"-{column}", UNDO: f"{column} - {column}"}
     cases = [f"WHEN {rows.steps[step]} THEN {signed}" for step, signed in signs.items() if step in rows.steps]
@@ -71,7 +71,7 @@ def build_product(rows: Rows) -> str | None:
 
 
 def retract_product(rows: Rows) -> str | None:
-    """Divides retracted factors out; DuckDB does not divide decimals as decimals."""
+    """Divide retracted factors out; DuckDB does not divide decimals as decimals."""
     if isinstance(rows.type, DecimalType):
         return None
     sign = "/" if isinstance(rows.type, APPROXIMATE) else "//"
@@ -83,7 +83,7 @@ def retract_product(rows: Rows) -> str | None:
 
 
 def count(rows: Rows) -> str | None:
-    """Counts non-null values; a single version, which is never inspected, has a count as its value."""
+    """Count non-null values; a single version, which is never inspected, has a count as its value."""
     if rows.in_group or rows.cut:
         return None
     total = f"count({rows.column})"
@@ -103,7 +103,7 @@ def build_last_value(rows: Rows) -> str:
 
 
 def retract_last_value(rows: Rows) -> str:
-    """Clears the value for each retraction, in order of arrival; older versions then do not restore one."""
+    """Clear the value for each retraction, in order of arrival; older versions then do not restore one."""
     value = f"CASE WHEN NOT ({rows.retracts}) THEN {rows.column} END"
     newest = [f"NOT {rows.steps[PREPEND]}"] if PREPEND in rows.steps else []
     return f"arg_max_null({value}, {rows.version}){rows.where(*newest)}"
@@ -114,7 +114,7 @@ def build_last_non_null_value(rows: Rows) -> str:
 
 
 def retract_last_non_null_value(rows: Rows) -> str:
-    """Clears the value for each retraction of a value, even of another value."""
+    """Clear the value for each retraction of a value, even of another value."""
     if PREPEND in rows.steps:
         return fold(
             rows,
@@ -145,7 +145,7 @@ def build_first_non_null_value(rows: Rows) -> str | None:
 
 
 def build_listagg(rows: Rows) -> str:
-    """Joins texts by the delimiter; an empty text leaves no delimiter behind."""
+    """Join texts by the delimiter; an empty text leaves no delimiter behind."""
     if rows.call.distinct:
         return _build_distinct_listagg(rows)
     column, delimiter = rows.column, quote_text(rows.call.delimiter)
@@ -154,7 +154,7 @@ def build_listagg(rows: Rows) -> str:
 
 
 def _build_distinct_listagg(rows: Rows) -> str:
-    """Appends the parts of a value that the text does not contain yet."""
+    """Append the parts of a value that the text does not contain yet."""
     delimiter, separator = quote_text(rows.call.delimiter), quote_text(rows.call.delimiter or " ")
     part, i = rows.variables("part", "i")
 
@@ -176,7 +176,7 @@ CONSTRUCTED = (ArrayType, MapType, MultisetType, RowType, VectorType)
 
 
 def collect(rows: Rows) -> str | None:
-    """Returns one array of all elements; the order of a group is irrelevant, unless ``ignore-retract`` hides that."""
+    """Return one array of all elements; the order of a group is irrelevant, unless ``ignore-retract`` hides that."""
     order = rows.place if rows.call.ignore_retract else rows.version
     array = f"flatten(list({rows.column} ORDER BY {order}){rows.where(f'{rows.column} IS NOT NULL')})"
     if not rows.call.distinct:
@@ -188,7 +188,7 @@ def collect(rows: Rows) -> str | None:
 
 
 def retract_collect(rows: Rows) -> str | None:
-    """Removes, for each retracted element, the first equal one."""
+    """Remove, for each retracted element, the first equal one."""
     if not _is_equality_exact(rows):
         return None
 
@@ -211,14 +211,14 @@ def retract_collect(rows: Rows) -> str | None:
 
 
 def merge_map(rows: Rows) -> str:
-    """Replaces earlier entries by later ones of the same key."""
+    """Replace earlier entries by later ones of the same key."""
     maps = f"list({rows.column} ORDER BY {rows.place}){rows.where(f'{rows.column} IS NOT NULL')}"
     merged, newer = rows.variables("merged", "newer")
     return f"list_reduce({maps}, lambda {merged}, {newer}: map_concat({merged}, {newer}))"
 
 
 def retract_merge_map(rows: Rows) -> str:
-    """Removes retracted keys, whatever their values."""
+    """Remove retracted keys, whatever their values."""
 
     def take_back(state: str, value: str) -> str:
         (entry,) = rows.variables("entry")
@@ -230,7 +230,7 @@ def retract_merge_map(rows: Rows) -> str:
 
 
 def _drop_equal(rows: Rows, array: str) -> str:
-    """Keeps the elements of an array at their first places, null among them.
+    """Keep the elements of an array at their first places, null among them.
 
     A list of one array binds the array to a name.
     """
@@ -240,7 +240,7 @@ def _drop_equal(rows: Rows, array: str) -> str:
 
 
 def _is_equality_exact(rows: Rows) -> bool:
-    """Returns whether DuckDB's equality of those elements is Java's.
+    """Return whether DuckDB's equality of those elements is Java's.
 
     In Java, byte arrays equal only themselves, and rows, arrays and maps in the state are assumed to be distinct, which
     those of a start need not be.
@@ -283,7 +283,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def build_aggregate(rows: Rows) -> str | None:
-    """Returns the aggregate of a column for the retractions that `rows` has; None if SQL has none for its function."""
+    """Return the aggregate of a column for the retractions that `rows` has; None if SQL has none for its function."""
     if rows.call.ignore_retract:
         rows = rows.without_retractions()
     function = FUNCTIONS.get(rows.call.function)
@@ -294,23 +294,23 @@ def build_aggregate(rows: Rows) -> str | None:
 
 
 def build_placeholder(rows: Rows) -> str:
-    """Returns a call of a function that DuckDB does not have."""
+    """Return a call of a function that DuckDB does not have."""
     function = re.sub(r"\W", "_", rows.call.function, flags=re.ASCII)
     return f"morrow_{function}({rows.column} ORDER BY {rows.version}){rows.where()}"
 
 
 def is_retractable(call: AggregateCall) -> bool:
-    """Returns whether retractions of the column are accepted."""
+    """Return whether retractions of the column are accepted."""
     return call.ignore_retract or find_function_spec(call.function, where="SQL of a merge").retracts
 
 
 def is_place_dependent(function: str) -> bool:
-    """Returns whether the function depends on the place of older versions in a sequence group."""
+    """Return whether the function depends on the place of older versions in a sequence group."""
     return function not in FUNCTIONS or FUNCTIONS[function].by_place
 
 
 def _build_installed(rows: Rows) -> str | None:
-    """Returns the aggregate by a function of another package, None if it has no SQL or rows may retract.
+    """Return the aggregate by a function of another package, None if it has no SQL or rows may retract.
 
     Such a function may define ``sql(column, order, condition) -> str``: an aggregate of the rows for which the
     condition holds, oldest first.
@@ -324,14 +324,14 @@ Next = Callable[[str, str], str]
 
 
 def reduce_values(rows: Rows, values: str, step: Next) -> str:
-    """Folds the non-null values in the order in which they came; the first one is the initial state."""
+    """Fold the non-null values in the order in which they came; the first one is the initial state."""
     ordered = f"list({values} ORDER BY {rows.version}){rows.where(f'{rows.column} IS NOT NULL')}"
     state, value = rows.variables("state", "value")
     return f"list_reduce({ordered}, lambda {state}, {value}: {step(state, value)})"
 
 
 def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool = True) -> str:
-    """Returns the state after all rows, one after another.
+    """Return the state after all rows, one after another.
 
     Args:
         add: the state after a value.
@@ -348,7 +348,7 @@ def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool
 
 
 def take_first(rows: Rows, takes: Callable[[str], str]) -> str:
-    """Returns the first value for which `takes` is true, for rows that start the state or precede it.
+    """Return the first value for which `takes` is true, for rows that start the state or precede it.
 
     Paimon records whether a value was taken. From then on each older version that arrives replaces it, even by null;
     before, an older version marks the present value as taken.
@@ -369,14 +369,14 @@ def take_first(rows: Rows, takes: Callable[[str], str]) -> str:
 
 
 def combine_non_null(both: Next) -> Next:
-    """Returns `both` of a state and a value, or the one that is not null."""
+    """Return `both` of a state and a value, or the one that is not null."""
     return lambda state, value: (
         f"CASE WHEN {state} IS NULL OR {value} IS NULL THEN coalesce({state}, {value}) ELSE {both(state, value)} END"
     )
 
 
 def _list_reduce(rows: Rows, cases: Mapping[str, str], initial: str) -> str:
-    """Returns a fold whose next state is that of each row's step."""
+    """Return a fold whose next state is that of each row's step."""
     state, row = rows.variables("state", "row")
     if rows.only_appends:
         values = f"list({{'value': {rows.column}}} ORDER BY {rows.version}){rows.where()}"
@@ -439,7 +439,7 @@ class Rows:
         return set(self.steps) <= {APPEND}
 
     def variables(self, *wanted: str) -> tuple[str, ...]:
-        """Returns names for variables of a lambda: DuckDB would resolve one that is also a column's to the column."""
+        """Return names for variables of a lambda: DuckDB would resolve one that is also a column's to the column."""
         return tuple(self._variable(name) for name in wanted)
 
     def _variable(self, name: str) -> str:
@@ -448,16 +448,16 @@ class Rows:
         return name
 
     def where(self, *conditions: str) -> str:
-        """Returns a FILTER clause for the rows that count and meet the conditions; empty if those are all rows."""
+        """Return a FILTER clause for the rows that count and meet the conditions; empty if those are all rows."""
         every = [condition for condition in (self.counted, *conditions) if condition]
         return f" FILTER (WHERE {' AND '.join(every)})" if every else ""
 
     def refusing(self) -> Rows:
-        """Returns the rows of a query that fails if any of them retracts."""
+        """Return the rows of a query that fails if any of them retracts."""
         return replace(self, steps={step: c for step, c in self.steps.items() if step not in (RETRACT, UNDO)})
 
     def without_retractions(self) -> Rows:
-        """Returns the rows that remain when retractions are ignored; a first value that is retracted at once stays."""
+        """Return the rows that remain when retractions are ignored; a first value that is retracted at once stays."""
         if not self.may_retract:
             return self
         steps = dict(self.refusing().steps)

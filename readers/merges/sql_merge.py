@@ -46,7 +46,7 @@ from morrow.readers.merges.version_masks import is_folded
 
 
 def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Selects the newest version, unless it is a retraction."""
+    """Select the newest version, unless it is a retraction."""
     newest = _is_first(table, f"row_number() OVER (PARTITION BY {table.key} ORDER BY {table.age(newest_first=True)})")
     keep = [f"AND {INSERTS}"] if table.retractions and not spec.ignore_delete else []
     where = [f"WHERE {INSERTS}"] if table.retractions and spec.ignore_delete else []
@@ -54,7 +54,7 @@ def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
 
 
 def select_first_row(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Selects the oldest version; tables whose retractions are not ignored have none."""
+    """Select the oldest version; tables whose retractions are not ignored have none."""
     oldest = _is_first(table, f"row_number() OVER (PARTITION BY {table.key} ORDER BY {table.age()})")
     where = [f"WHERE {INSERTS}" if spec.ignore_delete else f"WHERE {_REFUSE}"] if table.retractions else []
     return _select_version(table, [*where, f"QUALIFY {oldest}"])
@@ -64,7 +64,7 @@ _REFUSE = f"CASE WHEN {INSERTS} THEN TRUE ELSE error('first-row takes no retract
 
 
 def _is_first(table: Table, number: str) -> str:
-    """Returns the condition; by `abs` where there are reals: else DuckDB makes it an arg_max, which loses -0.0."""
+    """Return the condition; by `abs` where there are reals: else DuckDB makes it an arg_max, which loses -0.0."""
     return f"abs({number}) = 1" if any(has_reals(field.type) for field in table.fields) else f"{number} = 1"
 
 
@@ -88,7 +88,7 @@ class Merged:
 
 
 def merge_partial_update(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Merges by partial-update.
+    """Merge by partial-update.
 
     Values that are not null overwrite; sequence groups take the values of their newest version, or aggregate.
     """
@@ -108,7 +108,7 @@ def merge_partial_update(spec: MergeSpec, table: Table) -> MergeQuery:
 
 
 def merge_aggregation(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Merges by aggregation: every column has a function."""
+    """Merge by aggregation: every column has a function."""
     layout = Layout(table, update_before=True)
     by_name = {column.name: column for column in spec.columns}
     merged = [_fold_column(layout, field, by_name.get(field.name)) for field in table.fields]
@@ -148,7 +148,7 @@ def _update_column(layout: Layout, field: DataField, merge: ColumnMerge | None) 
 
 
 def _build_filter(layout: Layout) -> str:
-    """Returns the FILTER of columns outside of groups.
+    """Return the FILTER of columns outside of groups.
 
     Retractions leave these columns unchanged, except one that comes first or removes the row.
     """
@@ -193,7 +193,7 @@ def _call_function(rows: Rows, field: DataField) -> Merged:
 
 
 def _build_exists_after_update(layout: Layout) -> str | None:
-    """Returns the condition that a key has a row.
+    """Return the condition that a key has a row.
 
     A key that never saw an insert has no row, and none whose newest version removed it.
     """
@@ -206,7 +206,7 @@ def _build_exists_after_update(layout: Layout) -> str | None:
 
 
 def _build_exists_after_aggregation(layout: Layout) -> str | None:
-    """Returns the condition that a key has a row: a single retraction has none, several versions may leave one."""
+    """Return the condition that a key has a row: a single retraction has none, several versions may leave one."""
     if layout.on_delete is None:
         return None
     exists = f"(count(*) > 1 OR NOT bool_or({layout.helpers.retracts}))"
@@ -214,7 +214,7 @@ def _build_exists_after_aggregation(layout: Layout) -> str | None:
 
 
 def _build_having(layout: Layout, merged: Iterable[Merged], exists: str | None) -> list[str]:
-    """Returns the HAVING clause that selects keys with a row.
+    """Return the HAVING clause that selects keys with a row.
 
     Retractions that are refused fail the query, except those that a removal hides.
     """
@@ -274,7 +274,7 @@ def merge_query(
     primary_key: Sequence[str] = (),
     retractions: bool = True,
 ) -> MergeQuery:
-    """Returns the merge as SQL, and the parts of it that DuckDB cannot run.
+    """Return the merge as SQL, and the parts of it that DuckDB cannot run.
 
     Args:
         fields: the key and value columns of the table, in schema order.
@@ -299,18 +299,18 @@ def merge_sql(
     primary_key: Sequence[str] = (),
     retractions: bool = True,
 ) -> str:
-    """Returns the text of `merge_query`. A leading comment says so if DuckDB cannot run it."""
+    """Return the text of `merge_query`. A leading comment says so if DuckDB cannot run it."""
     query = merge_query(spec, fields, relation=relation, primary_key=primary_key, retractions=retractions)
     return query.text
 
 
 def is_runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
-    """Returns whether DuckDB can run the SQL of this merge."""
+    """Return whether DuckDB can run the SQL of this merge."""
     return merge_query(spec, fields, retractions=retractions).runnable
 
 
 def merge_text(plan: ScanPlan) -> str:
-    """Returns the SQL under a heading; nothing where versions are not combined."""
+    """Return the SQL under a heading; nothing where versions are not combined."""
     merged = [section for section in plan.sections if is_folded(plan, section)]
     if not merged:
         return ""
@@ -354,7 +354,7 @@ class Layout:
 
     @cached_property
     def removing(self) -> tuple[GroupColumns, ...]:
-        """Groups whose ``-D`` removes the row."""
+        """Group whose ``-D`` removes the row."""
         return tuple(g for g in self.groups if g.group.removes_record and self.on_delete is OnDelete.RETRACT)
 
     @property
@@ -505,11 +505,11 @@ class GroupColumns:
         return Item(f"row_number() OVER (PARTITION BY {key} ORDER BY {fields}, {age})", self.rank)
 
     def leads(self, window: str) -> str:
-        """Returns the condition that a version is at least as new as those before it, by the group's own fields."""
+        """Return the condition that a version is at least as new as those before it, by the group's own fields."""
         return f"{self.rank} = max({self.rank}) OVER {window}"
 
     def step_items(self, removal: str | None, window: str) -> list[Item]:
-        """Returns `step`, and `place` if it is needed. `removal`: the condition that a version has removed the row."""
+        """Return `step`, and `place` if it is needed. `removal`: the condition that a version has removed the row."""
         cases: list[tuple[str, str | None]] = [(removal, START)] if removal else []
         cases += [*self._first_cases(), (self.untouched, None), *self._retraction_cases()]
         last = PREPEND if self.reverses else APPEND
@@ -523,7 +523,7 @@ class GroupColumns:
         return items
 
     def _first_cases(self) -> list[tuple[str, str | None]]:
-        """Returns the cases of a single version, stored as it is, and of a retraction first, which starts the row."""
+        """Return the cases of a single version, stored as it is, and of a retraction first, which starts the row."""
         h = self.helpers
         first_retracts = f"{h.version} = 1 AND {h.retracts}"
         if self.on_delete is None:

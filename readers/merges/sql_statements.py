@@ -62,14 +62,14 @@ class Select:
 
 
 def format_statement(steps: Sequence[tuple[str, Select]], result: Select) -> str:
-    """Formats ``WITH <name> AS (<step>), ... <result>``; the text ends without semicolon or newline."""
+    """Format ``WITH <name> AS (<step>), ... <result>``; the text ends without semicolon or newline."""
     parts = [f"{name} AS (\n{_format_step(step)}\n)" for name, step in steps]
     head = f"WITH {', '.join(parts)}\n" if parts else ""
     return head + "\n".join(result.lines())
 
 
 def format_comment(text: str) -> str:
-    """Formats text as a comment of one line: names in it may hold line breaks, which would end the comment."""
+    """Format text as a comment of one line: names in it may hold line breaks, which would end the comment."""
     return "-- " + "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -79,7 +79,7 @@ def _format_item(item: Item, comma: str) -> list[str]:
 
 
 def _split_lines(sql: str) -> list[str]:
-    """Returns the lines of SQL; quoted text keeps its line breaks."""
+    """Return the lines of SQL; quoted text keeps its line breaks."""
     return _LINE.findall(sql)
 
 
@@ -148,7 +148,7 @@ class Table:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """Names that no helper column or common table expression may take."""
+        """Name that no helper column or common table expression may take."""
         return (self.relation[1:-1].replace('""', '"'), SEQUENCE_NUMBER, VALUE_KIND)
 
     @property
@@ -160,7 +160,7 @@ class Table:
         return str(self.spec).split("\n", 1)[0]
 
     def age(self, *, newest_first: bool = False) -> str:
-        """Returns the order of versions, oldest first by default; nulls are the oldest in any sort order."""
+        """Return the order of versions, oldest first by default; nulls are the oldest in any sort order."""
         down = self.spec.descending != newest_first
         nulls = "NULLS LAST" if newest_first else "NULLS FIRST"
         sequence = [f"{quote_identifier(name)}{' DESC' if down else ''} {nulls}" for name in self.spec.sequence]

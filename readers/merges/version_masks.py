@@ -45,12 +45,12 @@ Rows: TypeAlias = npt.NDArray[np.bool_]
 
 
 def is_folded(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether versions of a key are combined in this section."""
+    """Return whether versions of a key are combined in this section."""
     return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
 
 
 def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """Returns one mask per file of the live rows as they are stored: all, or all but the merged."""
+    """Return one mask per file of the live rows as they are stored: all, or all but the merged."""
     if is_folded(plan, section):
         return compute_version_masks(plan, section, store).single
     return compute_live_masks(plan, section, store)
@@ -78,12 +78,12 @@ def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) ->
 
 
 def count_shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
-    """Counts the keys of several versions; None where that was not found out when the masks were made."""
+    """Count the keys of several versions; None where that was not found out when the masks were made."""
     return SHARED_KEYS.get(_cache_key(plan, section, store))
 
 
 def find_known_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """Returns the masks where they are cached, or follow from cached ones of most of the section's files."""
+    """Return the masks where they are cached, or follow from cached ones of most of the section's files."""
     return _find_cached(plan, section, store) or _refresh_masks(plan, section, store)
 
 
@@ -102,7 +102,7 @@ def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> Versio
 
 
 def derive_masks(found: Changed, versions: ChangedVersions) -> VersionMasks:
-    """Returns the masks of a section that has changed, of which the versions of the keys that have are known."""
+    """Return the masks of a section that has changed, of which the versions of the keys that have are known."""
     plan, section, store = found.keys.plan, found.keys.section, found.keys.store
     before = _find_cached(plan, section, store)
     if before is not None:
@@ -147,7 +147,7 @@ def _patch_version_masks(found: Changed, known: VersionMasks, changes: ChangedVe
 def keep_masks(
     plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Mask], shared: Sequence[Mask], keys: int
 ) -> VersionMasks:
-    """Caches masks, given for the files oldest first, and the number of keys of several versions."""
+    """Cache masks, given for the files oldest first, and the number of keys of several versions."""
     by_file = {file: number for number, file in enumerate(order_by_age(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places))
@@ -167,7 +167,7 @@ def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMask
 
 
 def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """Returns the masks of a section from memory, or from the cache folder."""
+    """Return the masks of a section from memory, or from the cache folder."""
 
     def kept() -> tuple[Mask, ...] | None:
         entry = find_files_entry(plan, section, section.files, store, VERSIONS)
@@ -248,7 +248,7 @@ def _drop_retractions(keys: SectionKeys, rows: pl.DataFrame, single: Rows) -> Ro
 
 
 def split_by_versions(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
-    """Returns the live rows with keys of one version, and the rows with keys of several."""
+    """Return the live rows with keys of one version, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
     return _drop_retractions(keys, rows, versions.single), shared

@@ -41,7 +41,7 @@ class Versions(msgspec.Struct, frozen=True):
     rounds: Rounds
 
     def among(self, kept: npt.NDArray[np.bool_]) -> Versions:
-        """Returns these versions where only the rows `kept` are left, all of the rounds among them."""
+        """Return these versions where only the rows `kept` are left, all of the rounds among them."""
         left = np.flatnonzero(kept)
         numbers = np.empty(len(kept), np.uint32)
         numbers[left] = np.arange(len(left), dtype=np.uint32)
@@ -55,7 +55,7 @@ def find_versions(
     runs: Sequence[int] | None = None,
     levels: npt.NDArray[np.integer] | None = None,
 ) -> Versions:
-    """Finds the versions of every key.
+    """Find the versions of every key.
 
     Args:
         keys: key columns, rows of older files first.
@@ -80,7 +80,7 @@ def find_versions(
 
 
 def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:
-    """Finds the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
+    """Find the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
     counts = np.bincount(places, minlength=keys)
     single = counts.take(places) == 1
     rows = np.flatnonzero(~single)
@@ -96,7 +96,7 @@ def _from_shared(
     runs: Sequence[int] | None,
     levels: npt.NDArray[np.integer] | None,
 ) -> Versions:
-    """Returns the versions where the rows that share keys are known."""
+    """Return the versions where the rows that share keys are known."""
     single = ~shared.shared
     if levels is None and runs is not None and not age.width:
         found = _count_versions(shared.ids, shared.heights(runs))
@@ -111,7 +111,7 @@ def _from_ordered(
     starts: npt.NDArray[np.integer],
     levels: npt.NDArray[np.integer] | None,
 ) -> Versions:
-    """Returns the versions from rows in the order of key and age, besides those that are `single` anyway."""
+    """Return the versions from rows in the order of key and age, besides those that are `single` anyway."""
     if levels is not None:
         order, starts = _drop_superseded(order, starts, levels)
     counts = np.diff(np.append(starts, len(order)))
@@ -123,7 +123,7 @@ def _from_ordered(
 def _drop_superseded(
     order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Returns the rows of keys without those above level 0 that are not in the lowest level."""
+    """Return the rows of keys without those above level 0 that are not in the lowest level."""
     if not len(order):
         return order, starts
     by_key = levels[order]
@@ -135,7 +135,7 @@ def _drop_superseded(
 
 
 def _from_long_run(known: LongRun) -> Versions:
-    """Returns the versions where short runs update a long one: the long run's row is the oldest of its key."""
+    """Return the versions where short runs update a long one: the long run's row is the oldest of its key."""
     older = known.found >= 0
     short = known.counts
     most = int(short.max(initial=0)) + 1
@@ -158,7 +158,7 @@ def _from_long_run(known: LongRun) -> Versions:
 
 
 def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
-    """Returns the versions of integer keys that lie close, in the order of their runs; else None.
+    """Return the versions of integer keys that lie close, in the order of their runs; else None.
 
     Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
     of the key among those with several versions, and the runs are added to their rounds one after another.
@@ -209,7 +209,7 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
-        """Arranges rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
+        """Arrange rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
         starts = (np.cumsum(counts) - counts)[order_by_count(counts)]
         heights = count_heights(counts)
         rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
@@ -217,7 +217,7 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Rounds]) -> Rounds:
-        """Returns the rounds of the keys of all parts, which share none."""
+        """Return the rounds of the keys of all parts, which share none."""
         most = max((len(part.heights) for part in parts), default=0)
         # Keys of n versions are those between two heights of every round of their part.
         several = [
@@ -240,11 +240,11 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
         return list(accumulate(self.heights, initial=0))
 
     def having_more_than(self, versions: int) -> int:
-        """Returns how many keys have more versions than so many."""
+        """Return how many keys have more versions than so many."""
         return self.heights[versions] if versions < len(self.heights) else 0
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
-        """Folds all rounds: one row per key, keys with more versions first.
+        """Fold all rounds: one row per key, keys with more versions first.
 
         Args:
             versions: the inputs of `step` from the rows, in the order of `rows`.
@@ -262,13 +262,13 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
 
 def order_by_count(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
-    """Returns the keys by their number of versions, most first."""
+    """Return the keys by their number of versions, most first."""
     most = int(counts.max(initial=0))
     # Small numbers of one or two bytes are sorted by counting them.
     return np.argsort((most - counts).astype(np.min_scalar_type(most)), kind="stable")
 
 
 def count_heights(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
-    """Counts the keys that have more than r versions, for each r."""
+    """Count the keys that have more than r versions, for each r."""
     exactly = np.bincount(counts, minlength=1)
     return tuple(int(height) for height in np.cumsum(exactly[::-1])[::-1][1:])

@@ -61,7 +61,7 @@ class RowTable:
         return self.fields_of(state.schema, state.options, state.metadata.where)
 
     def fields_of(self, schema: TableSchema, options: TableOptions, where: str) -> Fields:
-        """Returns the columns for this version of the schema.
+        """Return the columns for this version of the schema.
 
         Raises:
             InvalidArgument: the table has a column with one of these names.
@@ -75,7 +75,7 @@ class RowTable:
         return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
-        """Returns the scan that gives these rows, from one of the table.
+        """Return the scan that gives these rows, from one of the table.
 
         Raises:
             Unsupported: the table does not support this system table.
@@ -137,12 +137,12 @@ PLAIN = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD)
 
 
 def pack_field(field: DataField) -> DataField:
-    """Returns the column as an array, whose elements may be null."""
+    """Return the column as an array, whose elements may be null."""
     return field if field in PLAIN else replace(field, type=ArrayType(element=field.type.with_nullable(True)))
 
 
 def pack_rows(rows: pa.RecordBatch, fields: Sequence[DataField], *, pairs: bool = False) -> pa.RecordBatch:
-    """Packs the values of rows into arrays.
+    """Pack the values of rows into arrays.
 
     Args:
         rows: columns by name, with their plain values; with `pairs` also ``rowkind``.
@@ -159,7 +159,7 @@ def pack_rows(rows: pa.RecordBatch, fields: Sequence[DataField], *, pairs: bool 
 
 
 def align_pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the same rows, without a batch that ends between a -U and its +U."""
+    """Yield the same rows, without a batch that ends between a -U and its +U."""
     held: pa.RecordBatch | None = None
     for each in batches:
         batch = each if held is None else pa.Table.from_batches([held, each]).combine_chunks().to_batches()[0]
@@ -172,7 +172,7 @@ def align_pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _find_last_of_each(kinds: pa.Array) -> npt.NDArray[np.integer]:
-    """Returns the numbers of the rows that end a packed row."""
+    """Return the numbers of the rows that end a packed row."""
     before, after = (
         pc.equal(kinds, NAMES[kind]).to_numpy(zero_copy_only=False) for kind in (UPDATE_BEFORE, UPDATE_AFTER)
     )

@@ -79,7 +79,7 @@ class SystemTable(Protocol):
         """Whether it describes a snapshot, so that time travel changes its rows."""
 
     def fields(self, state: TableState) -> Fields:
-        """Returns the columns: Java's names, types and nullability, in their order."""
+        """Return the columns: Java's names, types and nullability, in their order."""
 
 
 Make: TypeAlias = Callable[[TableState, Collection[str]], pl.DataFrame]
@@ -100,7 +100,7 @@ class MetadataTable:
         return self.columns
 
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Returns the rows, in Java's order if any; dtypes as `readers.casts.dtypes.polars_schema` of the fields.
+        """Return the rows, in Java's order if any; dtypes as `readers.casts.dtypes.polars_schema` of the fields.
 
         Args:
             columns: output columns in order, None for all. Other columns are not computed.
@@ -122,16 +122,16 @@ class MetadataTable:
 
 
 def make_columns(**types: str | DataType) -> Fields:
-    """Returns columns by name and type; their ids count from 0, as in Java."""
+    """Return columns by name and type; their ids count from 0, as in Java."""
     kinds = {name: parse_atomic(kind) if isinstance(kind, str) else kind for name, kind in types.items()}
     return tuple(DataField(number, name, kind) for number, (name, kind) in enumerate(kinds.items()))
 
 
 def make_frame(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """Returns a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
+    """Return a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
     return pl.DataFrame(list(rows), schema=to_polars_schema(columns), orient="row")
 
 
 def suggest_table_name(name: str, known: Sequence[str]) -> str:
-    """Returns a hint that lists all existing names and suggests the most similar one."""
+    """Return a hint that lists all existing names and suggest the most similar one."""
     return f"{suggest_name(name, known)}there are {', '.join(known)}"

@@ -71,7 +71,7 @@ class CatalogTable:
 
 
 def _list_tables(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
-    """Yields the tables of Paimon's own: others have no partitions and options here."""
+    """Yield the tables of Paimon's own: others have no partitions and options here."""
     for database, table, metadata in _list_names(catalog):
         if metadata is not None:
             yield database, table, metadata
@@ -87,7 +87,7 @@ def _list_names(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | No
 
 
 def _list_options(metadata: TableMetadata) -> Mapping[str, str]:
-    """Returns the options of a table, with its path as Paimon's catalogs add it."""
+    """Return the options of a table, with its path as Paimon's catalogs add it."""
     return {**metadata.latest_schema().options, PATH.key: metadata.store.url(metadata.root)}
 
 
@@ -126,7 +126,7 @@ def _make_partitions(catalog: Catalog) -> pl.DataFrame:
 
 
 def _list_partition_names(state: TableState, stored: pl.Series) -> list[str]:
-    """Returns the folder names of partitions without escapes."""
+    """Return the folder names of partitions without escapes."""
     schema, options, where = state.schema, state.options, state.metadata.where
     types = [schema.by_name[name].type for name in schema.partition_keys]
     rows = to_python_rows(decode_columns(stored, types, where=where), where=where)
@@ -138,7 +138,7 @@ def _list_partition_names(state: TableState, stored: pl.Series) -> list[str]:
 
 
 def _to_instant(local: int | None) -> int | None:
-    """Returns epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
+    """Return epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
     if local is None:
         return None
     seconds, millis = divmod(local, 1000)
@@ -171,7 +171,7 @@ NAMES: Sequence[str] = sorted({*CATALOG_TABLES, *ALIASES})
 
 
 def find_catalog_table(name: str) -> CatalogTable:
-    """Returns the table of this name, in lower or upper case, with or without the database ``sys`` before it.
+    """Return the table of this name, in lower or upper case, with or without the database ``sys`` before it.
 
     Raises:
         TableNotFound: there is no such table.

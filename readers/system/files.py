@@ -110,7 +110,7 @@ def _make_files(state: TableState, wanted: Collection[str]) -> pl.DataFrame:
 
 
 def _build_paths(state: TableState, files: pl.DataFrame) -> pl.Series:
-    """Returns the path of each file; external paths as they are stored, whether they may be read or not."""
+    """Return the path of each file; external paths as they are stored, whether they may be read or not."""
     if not files.height:
         return pl.Series([], dtype=pl.String)
     metadata = state.metadata
@@ -128,7 +128,7 @@ def _name_sources(_state: TableState, files: pl.DataFrame) -> pl.Series:
 
 
 def _make_key_formatter(stored: str) -> Derive:
-    """Formats ``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
+    """Format ``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
 
     def texts(state: TableState, files: pl.DataFrame) -> pl.Series:
         metadata = state.metadata
@@ -193,7 +193,7 @@ class _Layout:
 def format_value_stats(
     metadata: TableMetadata, schema: TableSchema, files: pl.DataFrame, wanted: Collection[str]
 ) -> pl.DataFrame:
-    """Returns the wanted `STATS_COLUMNS`, a row for each of `files` (columns of manifest entries), in order.
+    """Return the wanted `STATS_COLUMNS`, a row for each of `files` (columns of manifest entries), in order.
 
     Raises:
         CorruptFile: statistics lack a value for one of their columns. FileMissing: a schema is gone.
@@ -273,7 +273,7 @@ def _format_bounds(layout: _Layout, stored: pl.Series, absent: pl.Series, where:
 
 
 def _cast_text(column: _Column, values: pl.Series, where: str) -> pl.Series:
-    """Returns the text of a value in the column's current type."""
+    """Return the text of a value in the column's current type."""
     if values.null_count() == len(values):  # nested values are never shown
         return _make_nulls(len(values))
     assert column.written is not None
@@ -321,12 +321,12 @@ COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_ROW_COUNT", "_FILE_SIZE", "_CREAT
 
 
 def is_real_bucket(state: TableState) -> pl.Expr:
-    """Returns a condition for the entries that scans of the table see: postponed rows are in no bucket yet."""
+    """Return a condition for the entries that scans of the table see: postponed rows are in no bucket yet."""
     return pl.col("_BUCKET") >= 0 if state.options.bucket == POSTPONE_BUCKET else pl.lit(True)
 
 
 def partition_sums(state: TableState, keys: Sequence[str], kept: pl.Expr) -> pl.DataFrame | None:
-    """Returns counts of each group of entries that still has files; None for a table without a snapshot."""
+    """Return counts of each group of entries that still has files; None for a table without a snapshot."""
     if state.snapshot is None:
         return None
     manifests = list_manifests(state.metadata, state.snapshot)
@@ -454,7 +454,7 @@ STRING = VarCharType()
 
 
 def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
-    """Formats ``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
+    """Format ``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
 
     Raises:
         CorruptFile: the bytes are no partition of the table.
@@ -469,7 +469,7 @@ def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.
 
 
 def partition_columns(stored: pl.Series, schema: TableSchema, *, where: str) -> list[pl.Series]:
-    """Returns the text of each partition column, null for null. Raises as `partition_rows`."""
+    """Return the text of each partition column, null for null. Raises as `partition_rows`."""
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(stored, types, where=where)
     return [
@@ -479,7 +479,7 @@ def partition_columns(stored: pl.Series, schema: TableSchema, *, where: str) -> 
 
 
 def partition_specs(stored: pl.Series, schema: TableSchema, default_name: str, *, where: str) -> pl.Series:
-    """Formats ``dt=2024-01-01/hour=7``: null or blank values get the name of the default partition.
+    """Format ``dt=2024-01-01/hour=7``: null or blank values get the name of the default partition.
 
     Raises as `partition_rows`.
     """
@@ -498,7 +498,7 @@ def partition_specs(stored: pl.Series, schema: TableSchema, default_name: str, *
 
 
 def _map_distinct(values: pl.Series, function: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """Applies `function` once to each distinct value: tables have many more files than partitions."""
+    """Apply `function` once to each distinct value: tables have many more files than partitions."""
     distinct = values.unique(maintain_order=True)
     if len(distinct) == len(values):
         return function(values)

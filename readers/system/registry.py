@@ -147,7 +147,7 @@ def _make_aggregation_fields(state: TableState, _wanted: Collection[str]) -> pl.
 
 
 def _group_field_options(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns the ``fields.<column>.*`` options of each column, by their full names."""
+    """Return the ``fields.<column>.*`` options of each column, by their full names."""
     found: dict[str, dict[str, str]] = {}
     for key, value in options.items():
         parts = key.rstrip(".").split(".")
@@ -157,7 +157,7 @@ def _group_field_options(options: Mapping[str, str]) -> dict[str, dict[str, str]
 
 
 def _sort_by_hash(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns options in the order of Java's HashMap, in which it shows them: by bucket, then by insertion."""
+    """Return options in the order of Java's HashMap, in which it shows them: by bucket, then by insertion."""
     buckets = MIN_BUCKETS
     while len(options) > buckets * MAX_LOAD:
         buckets *= 2
@@ -166,7 +166,7 @@ def _sort_by_hash(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hash_text(text: str) -> int:
-    """Returns the hash of a text in a HashMap: its hash code, the upper half mixed into the lower."""
+    """Return the hash of a text in a HashMap: its hash code, the upper half mixed into the lower."""
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     code = reduce(lambda code, unit: (31 * code + unit) & WORD, units, 0)
     return code ^ (code >> 16)
@@ -218,7 +218,7 @@ def _make_tags(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
 
 
 def format_duration(duration: dt.timedelta) -> str:
-    """Returns Java's text of a duration: ``PT24H``, ``PT1H30M``, ``PT0.5S``; hours are the largest unit."""
+    """Return Java's text of a duration: ``PT24H``, ``PT1H30M``, ``PT0.5S``; hours are the largest unit."""
     micros = duration // dt.timedelta(microseconds=1)
     sign = "-" if micros < 0 else ""
     seconds, fraction = divmod(abs(micros), MICROS_PER_SECOND)
@@ -308,7 +308,7 @@ SYSTEM_TABLES: Mapping[str, SystemTable] = {table.name: table for table in _TABL
 
 
 def find_system_table(name: str) -> SystemTable:
-    """Returns the system table of this name, in lower or upper case, with or without the ``$`` before it.
+    """Return the system table of this name, in lower or upper case, with or without the ``$`` before it.
 
     Raises:
         TableNotFound: there is no such table. InvalidArgument: the name is not text.

@@ -28,7 +28,7 @@ def jdbc(folder: Path) -> morrow.Catalog:
 
 
 def function(*parameters: str, returns: str = "DOUBLE", **definitions: str | dict[str, str]) -> dict[str, Any]:
-    """Describes a function of DOUBLE parameters as a server does; a text is SQL."""
+    """Describe a function of DOUBLE parameters as a server does; a text is SQL."""
     return {
         "inputParams": [{"id": i, "name": name, "type": "DOUBLE"} for i, name in enumerate(parameters)],
         "returnParams": [{"id": 0, "name": "r", "type": returns}],
@@ -162,7 +162,7 @@ def test_functions_that_are_not_called(served: morrow.Catalog, call: str, error:
 
 
 def given(catalog: morrow.Catalog, name: str, query: str, columns: str = "a INT", **dialects: str) -> None:
-    """Makes a view as another engine does, which Morrow does not look at."""
+    """Make a view as another engine does, which Morrow does not look at."""
     fields = catalog.create_table("other.fields", schema=columns)._newest.fields
     catalog.drop_table("other.fields")
     catalog._catalog.create_view(name, View(query, fields, dialects))  # type: ignore[attr-defined]  # of JDBC

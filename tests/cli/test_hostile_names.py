@@ -105,7 +105,7 @@ def test_a_password_in_a_url_is_not_repeated(run: Run, url: str, monkeypatch: py
 
 
 def _impatient(url: str, **given: object) -> object:
-    """Opens a store that tries once."""
+    """Open a store that tries once."""
     from obstore import store
 
     of = store.HTTPStore.from_url if url.startswith("http") else store.S3Store.from_url

@@ -20,7 +20,7 @@ Table = Callable[[str], Path]
 
 
 def screen(*args: object, columns: int, lines: int = 50, pager: str = "cat", **environment: str) -> list[str]:
-    """Runs a command on a terminal of this size; returns the lines it shows, without colours."""
+    """Run a command on a terminal of this size; return the lines it shows, without colours."""
     environment = {"TERM": "xterm-256color", **environment}
     done = on_terminal(*args, columns=columns, lines=lines, PAGER=pager, **environment)
     assert (done.code, done.err) == (0, "")

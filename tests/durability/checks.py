@@ -17,14 +17,14 @@ _found: dict[str, State] = {}
 
 
 def read(path: str, snapshot: int | None = None, options: Mapping[str, str] | None = None) -> State:
-    """Reads all rows, and checks that each is there once. `options` are those of an object store."""
+    """Read all rows, and checks that each is there once. `options` are those of an object store."""
     rows = morrow.open(path, storage_options=options).scan(snapshot=snapshot).to_polars().rows()
     assert len(set(rows)) == len(rows), "rows are there twice"
     return frozenset(rows)
 
 
 def check_table(operation: Operation, path: str, *, past: int) -> State:
-    """Checks that the table is in one of its two states, that its past is whole, and that it can be written.
+    """Check that the table is in one of its two states, that its past is whole, and that it can be written.
 
     Args:
         past: the newest snapshot before the operation.
@@ -38,7 +38,7 @@ def check_table(operation: Operation, path: str, *, past: int) -> State:
 
 
 def check_rows(operation: Operation, path: str, past: int, options: Mapping[str, str] | None = None) -> State:
-    """Checks as `check_table`, in any store, each time."""
+    """Check as `check_table`, in any store, each time."""
     found = read(path, options=options)
     assert found in (operation.before, operation.after), f"half of it: {len(found)} rows"
     ids = [snapshot.id for snapshot in morrow.open(path, storage_options=options).snapshots()]
@@ -59,7 +59,7 @@ def check_rows(operation: Operation, path: str, past: int, options: Mapping[str,
 
 
 def newest(path: str) -> tuple[int, int]:
-    """Returns the ids of the newest snapshot and schema: what has been committed."""
+    """Return the ids of the newest snapshot and schema: what has been committed."""
     metadata = at(path)
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None

@@ -29,7 +29,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(templates: Path, tmp_path: Path) -> Callable[[str], str]:
-    """Makes a fresh copy of the table of an operation; each has a place of its own, as metadata is cached by path."""
+    """Make a fresh copy of the table of an operation; each has a place of its own, as metadata is cached by path."""
     numbers = iter(range(1_000_000))
 
     def make(operation: str) -> str:

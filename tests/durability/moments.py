@@ -29,7 +29,7 @@ _asked: dict[str, list[tuple[str, str]]] = {}
 def moments(
     name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
 ) -> list[int]:
-    """Numbers of operations that a fault of this kind is tried at, and last the number of all: no fault."""
+    """Number of operations that a fault of this kind is tried at, and last the number of all: no fault."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
         with disable_fsync():
@@ -48,7 +48,7 @@ def changes_something(asked: str) -> bool:
 
 
 def distinct(asked: Sequence[str], *, first_alone: bool = False) -> list[int]:
-    """Returns the first and the last of the operations that are alike but for the numbers in the name of the file."""
+    """Return the first and the last of the operations that are alike but for the numbers in the name of the file."""
     numbered = [(NUMBERS.sub("", each), number) for number, each in enumerate(asked)]
     last = {} if first_alone else dict(numbered)
     return sorted({*dict(reversed(numbered)).values(), *last.values()})

@@ -34,7 +34,7 @@ def rows(ids: range, name: str) -> pl.DataFrame:
 
 
 def state(*parts: pl.DataFrame) -> State:
-    """Computes what a table with the primary key ``id`` holds after upserts of these rows, one after the other."""
+    """Compute what a table with the primary key ``id`` holds after upserts of these rows, one after the other."""
     return frozenset({row[0]: row for part in parts for row in part.rows()}.values())
 
 

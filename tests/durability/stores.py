@@ -24,13 +24,13 @@ KIND = FaultKind.KILLED_BEFORE
 
 
 def _run(name: str, url: str, options: Mapping[str, str] | None, number: int) -> None:
-    """Runs in the process that is killed."""
+    """Run in the process that is killed."""
     store, root = resolve(url, options)
     OPERATIONS[name].run(at(root, FaultyStore(store, Fault(number, KIND))))
 
 
 def uploaded(template: Path, warehouse: str, options: Mapping[str, str] | None) -> str:
-    """Puts the files of a table below a warehouse; returns the table's URL."""
+    """Put the files of a table below a warehouse; return the table's URL."""
     url = f"{warehouse}/{uuid.uuid4().hex}/{template.name}"
     store, root = resolve(url, options)
     for file in sorted(template.rglob("*")):
@@ -70,7 +70,7 @@ def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str]
 
 
 def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
-    """Has the store fail at operations: success or a typed error, the rows of before or of after, nothing in between.
+    """Have the store fail at operations: success or a typed error, the rows of before or of after, nothing in between.
 
     `make test` tries the first operation of each kind on a kind of file, `make test-long` all of them.
     """
@@ -96,7 +96,7 @@ def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str
 
 
 def repeated(template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
-    """Repeats a commit by its number, whatever its store answered: its rows are there once."""
+    """Repeat a commit by its number, whatever its store answered: its rows are there once."""
     number = 0
     while True:
         url = uploaded(template, warehouse, options)

@@ -19,7 +19,7 @@ from tests.support.processes import PROCESSES
 
 
 def _run(operation: str, path: str, fault: Fault) -> None:
-    """Runs in the process that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
+    """Run in the process that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
     with disable_fsync():
         OPERATIONS[operation].run(at(path, FaultyStore(LocalStore(), fault)))
 

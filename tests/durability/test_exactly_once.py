@@ -30,7 +30,7 @@ SAMPLE, SEED = 4, 2
 
 
 def write(table: Table) -> None:
-    """Writes as a job that knows its commits by number, the first time and after each failure."""
+    """Write as a job that knows its commits by number, the first time and after each failure."""
     with table.writer(commit_user="job") as writer:
         writer.write(NEW_ROWS)
         writer.commit(COMMIT)
@@ -68,7 +68,7 @@ ONE = pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}
 
 
 def _summed(folder: Path) -> tuple[str, list[CommitMessage]]:
-    """Makes a table in which a row that is applied twice shows, and a batch that others have overtaken."""
+    """Make a table in which a row that is applied twice shows, and a batch that others have overtaken."""
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     table = morrow.Catalog(folder).create_table(
         "db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options

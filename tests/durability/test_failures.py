@@ -35,7 +35,7 @@ def test_a_disk_that_fails_from_an_operation_on(name: str, kind: FaultKind, copy
 
 
 def fails(name: str, path: str, fault: Fault) -> bool:
-    """Runs the operation with the fault and checks the table; False: it came to its end before the fault did."""
+    """Run the operation with the fault and check the table; False: it came to its end before the fault did."""
     operation, store = OPERATIONS[name], FaultyStore(LocalStore(), fault)
     committed = newest(path)
     error: MorrowError | None = None

@@ -22,7 +22,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> list[object]:
-    """Checks the disks: of the operation that writes by far the most files one in four, in `make test`."""
+    """Check the disks: of the operation that writes by far the most files one in four, in `make test`."""
     found: list[object] = []
     some = disks if IS_LONG or OPERATIONS[MANY_ALIKE] is not operation else [*disks[:-1:4], disks[-1]]
     for number, disk in enumerate(some):

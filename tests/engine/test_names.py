@@ -119,7 +119,7 @@ def _found(path: Path) -> Iterator[str]:
 
 
 def _plain(path: Path) -> Iterator[str]:
-    """Finds where names that are not written out are handed to a method that takes patterns."""
+    """Find where names that are not written out are handed to a method that takes patterns."""
     for function in ast.walk(_tree(path)):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -137,7 +137,7 @@ def _plain(path: Path) -> Iterator[str]:
 
 
 def _lists_of_names(assigned: ast.Assign) -> Iterator[str]:
-    """Yields the variable that gets names of fields, of frames or of keys."""
+    """Yield the variable that gets names of fields, of frames or of keys."""
     value, (target, *_) = assigned.value, assigned.targets
     if isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple") and value.args:
         value = value.args[0]

@@ -49,7 +49,7 @@ NO_LITERALS = (*NESTED, "TIME(3)")
 
 
 def sql(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> str:
-    """Writes a condition as SQL."""
+    """Write a condition as SQL."""
     if depth < 3 and chance.random() < 0.5:
         parts = [sql(columns, chance, depth + 1) for _ in range(chance.randrange(2, 4))]
         joined = f" {chance.choice(('AND', 'OR'))} ".join(f"({part})" for part in parts)
@@ -73,7 +73,7 @@ def sql(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> str
 
 
 def literal(value: Any, kind: str) -> str:
-    """Writes a value of a column as SQL."""
+    """Write a value of a column as SQL."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):
@@ -94,7 +94,7 @@ def literal(value: Any, kind: str) -> str:
 
 
 def polars(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> pl.Expr:
-    """Builds a condition as a Polars expression."""
+    """Build a condition as a Polars expression."""
     if depth < 3 and chance.random() < 0.5:
         left, right = polars(columns, chance, depth + 1), polars(columns, chance, depth + 1)
         joined = left & right if chance.random() < 0.5 else left | right
@@ -120,7 +120,7 @@ def polars(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> 
 
 
 def arrow(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> pc.Expression:
-    """Builds a condition as a pyarrow expression."""
+    """Build a condition as a pyarrow expression."""
     if depth < 3 and chance.random() < 0.5:
         left, right = arrow(columns, chance, depth + 1), arrow(columns, chance, depth + 1)
         joined = left & right if chance.random() < 0.5 else left | right

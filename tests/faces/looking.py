@@ -40,7 +40,7 @@ Face = Callable[[Table, Sequence[str], Condition], Shown]
 
 @contextmanager
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Opens a connection of its own that knows ``paimon_scan``, in UTC."""
+    """Open a connection of its own that knows ``paimon_scan``, in UTC."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         morrow.duckdb.install(connection)
@@ -77,7 +77,7 @@ def _dataset(table: Table, columns: Sequence[str], condition: Condition) -> Show
 
 
 def _head(table: Table, columns: Sequence[str], condition: Condition) -> Shown:
-    """Reads all rows, asked for by a limit that is one too many."""
+    """Read all rows, asked for by a limit that is one too many."""
     return table.scan(columns, condition, limit=table.scan(columns, condition).count() + 1).to_arrow()
 
 
@@ -121,7 +121,7 @@ class Looked:
 
 
 def look(seed: int, folder: Path) -> Looked:
-    """Makes a table of this seed in a folder, looks at it, and removes the folder."""
+    """Make a table of this seed in a folder, looks at it, and remove the folder."""
     chance = random.Random(seed)
     try:
         made = make(str(folder / "warehouse"), chance, NAMES)
@@ -134,7 +134,7 @@ def look(seed: int, folder: Path) -> Looked:
 
 
 def _looks(made: RandomTable, chance: random.Random, folder: Path) -> Iterator[Wrong | None]:
-    """Yields what each face shows wrongly for one random condition of each language; None for what is right."""
+    """Yield what each face shows wrongly for one random condition of each language; None for what is right."""
     full = made.table.scan().to_arrow()
     columns = [*made.columns, *([made.partition] if made.partition else [])]
     chosen = tuple(chance.sample(full.column_names, chance.randrange(1, len(full.column_names) + 1)))
@@ -154,7 +154,7 @@ Ids = list[int]
 
 
 def _asked_duckdb(full: pa.Table, condition: str) -> Ids | None:
-    """Returns the row ids for which DuckDB says that the condition is true; None where it raises."""
+    """Return the row ids for which DuckDB says that the condition is true; None where it raises."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("full_rows", full)
@@ -194,7 +194,7 @@ def _looked(
 def _told(
     face: Face, table: Table, full: pa.Table, columns: tuple[str, ...], condition: Condition, expected: Ids | None
 ) -> str | None:
-    """Says what is wrong with what a face shows, None when nothing is."""
+    """Say what is wrong with what a face shows, None when nothing is."""
     try:
         shown = face(table, columns, condition)
     except MorrowError as error:
@@ -217,7 +217,7 @@ def _told(
 def _changed(
     name: str, change: Change, made: RandomTable, full: pa.Table, condition: str, chosen: Ids, folder: Path
 ) -> Wrong | None:
-    """Changes the chosen rows of a copy of the table."""
+    """Change the chosen rows of a copy of the table."""
     copy = shutil.copytree(made.table.path, folder / "db.db" / "t")
     try:
         rows = change(morrow.open(str(copy)), made.columns[0].name, condition)
@@ -240,7 +240,7 @@ def _update(table: Table, column: str, condition: str) -> pa.Table:
 
 
 def _seen(table: Table) -> pa.Table:
-    """Reads the rows, once a table whose writers compact nothing shows what was written last."""
+    """Read the rows, once a table whose writers compact nothing shows what was written last."""
     if "write-only" in table.options:
         table.compact()
     return table.scan().to_arrow()
@@ -251,7 +251,7 @@ CHANGES: Mapping[str, Change] = {"delete": _delete, "update": _update}
 
 
 def _expected(name: str, full: pa.Table, column: str, chosen: Ids) -> pa.Table:
-    """Computes the rows after the change."""
+    """Compute the rows after the change."""
     is_chosen = pc.is_in(full[ROW_ID], pa.array(chosen, full[ROW_ID].type))
     if name == "delete":
         return full.filter(pc.invert(is_chosen))
@@ -274,7 +274,7 @@ def lines(rows: pa.Table) -> Lines:
 
 
 def _plain(value: Any) -> Any:
-    """Converts a value to one whose text is the same from every engine."""
+    """Convert a value to one whose text is the same from every engine."""
     if isinstance(value, (dt.date, dt.time)):  # datetimes and pandas' timestamps are dates
         return value.isoformat()
     if isinstance(value, dict):

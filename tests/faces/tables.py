@@ -85,7 +85,7 @@ class RandomTable:
 
 
 def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomTable:
-    """Makes a table ``db.t`` with a few commits, whose columns take their names from `names`.
+    """Make a table ``db.t`` with a few commits, whose columns take their names from `names`.
 
     Raises:
         MorrowError: what was drawn is no table, say for the types of its format.
@@ -138,7 +138,7 @@ def _options(chance: random.Random, engine: str | None) -> dict[str, str]:
 
 
 def _evolve(made: RandomTable, chance: random.Random) -> None:
-    """Adds, renames, widens or drops a column."""
+    """Add, renames, widens or drop a column."""
     act = chance.randrange(4)
     column = chance.choice(made.columns)
     at = made.columns.index(column)

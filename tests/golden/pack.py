@@ -19,7 +19,7 @@ KINDS = ("schema", "snapshot", "tag", "manifest", "index", "input", "expected")
 
 
 def neighbourhood(path: Path) -> tuple[str, ...]:
-    """Returns a sort key that puts similar files next to each other: kind, case, then the rest of the path."""
+    """Return a sort key that puts similar files next to each other: kind, case, then the rest of the path."""
     case = path.parts[1] if path.parts[0] == "public" else path.parts[2]
     kind = next((part for part in path.parts[:-1] if part.split("-")[0] in KINDS), path.suffix)
     shape = "list" if path.name.startswith("manifest-list") else ""
@@ -27,7 +27,7 @@ def neighbourhood(path: Path) -> tuple[str, ...]:
 
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Clears owner and time of a member, so that equal trees give equal archives."""
+    """Clear owner and time of a member, so that equal trees give equal archives."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mtime = 0

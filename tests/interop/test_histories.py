@@ -36,7 +36,7 @@ def all_cases() -> list[Case]:
 
 
 def pairwise_cases() -> list[Case]:
-    """Chooses few cases in which every pair of values meets that may: greedily the case with most new pairs."""
+    """Choose few cases in which every pair of values meets that may: greedily the case with most new pairs."""
 
     def pairs(case: Case) -> frozenset[Any]:
         return frozenset(itertools.combinations(vars(case).items(), 2))
@@ -79,7 +79,7 @@ def _play(player: Morrow | Java, steps: Iterable[Step], model: Model, by_morrow:
 
 
 def _assert_same_changes(by_morrow: Morrow, by_java: Java, model: Model) -> None:
-    """Compares what a stream from the first snapshot on gets, snapshot by snapshot, row kinds among it."""
+    """Compare what a stream from the first snapshot on gets, snapshot by snapshot, row kinds among it."""
     streamed = by_java.stream()
     rowkind = t.DataField(-1, "rowkind", t.VarCharType())
     for snapshot in range(1, by_morrow.latest + 1):

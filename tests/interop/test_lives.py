@@ -55,7 +55,7 @@ class LivesWithJava(Lives):
         return tuple(sorted((i, dt, v) for i, dt, v, *_ in found))
 
     def _java_goes_on(self, main: Branch) -> None:
-        """Lets Java go on; it deletes files that only branches need, so there must be none."""
+        """Let Java go on; it deletes files that only branches need, so there must be none."""
         for name in sorted(set(self.life.branches) - {MAIN_BRANCH}):
             self._ask("delete_branch", name=name)
             del self.life.branches[name]

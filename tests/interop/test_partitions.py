@@ -91,7 +91,7 @@ def test_both_name_and_read_them_alike(type_: str, naming: str, keyed: bool, jav
 
 
 def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
-    """Converts canonical values to Arrow."""
+    """Convert canonical values to Arrow."""
     arrays = []
     for number, field in enumerate(fields):
         kind, convert = field.type.arrow(), FROM_TEXT.get(type(field.type), str)

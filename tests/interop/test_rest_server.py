@@ -44,7 +44,7 @@ Served = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def served(java: JavaPaimon, tmp_path: Path) -> Served:
-    """Starts a server that lets in who has these credentials; gives the options of its catalog."""
+    """Start a server that lets in who has these credentials; give the options of its catalog."""
     try:
         jars = rest_server_jars()
     except JavaUnavailable as reason:

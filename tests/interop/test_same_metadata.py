@@ -75,7 +75,7 @@ def test_java_reads_what_analyze_commits(java: JavaPaimon, tmp_path: Path) -> No
 
 
 def _snapshots(java: JavaPaimon, path: Path | str) -> list[dict[str, Any]]:
-    """Reads what Java sees in the metadata, in an order of files that does not hang on their names."""
+    """Read what Java sees in the metadata, in an order of files that does not hang on their names."""
     snapshots: list[dict[str, Any]] = java.ask("metadata", path=path)
     for snapshot in snapshots:
         for entries in ("files", "indexes"):

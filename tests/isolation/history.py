@@ -67,7 +67,7 @@ def snapshots_of(table: Table) -> tuple[Committed, ...]:
 
 
 def anomalies(history: History) -> list[str]:
-    """Says in words what cannot be in a strictly serializable history; empty when it is one."""
+    """Say in words what cannot be in a strictly serializable history; empty when it is one."""
     return list(_Check(history).found())
 
 
@@ -90,7 +90,7 @@ class _Check:
             yield from self._read(saw)
 
     def _replayed(self) -> list[State]:
-        """Computes the states after none, one, two, ... of the operations in their order."""
+        """Compute the states after none, one, two, ... of the operations in their order."""
         states: list[State] = [{row[0]: row for row in FIRST_ROWS}]
         for did in self.order:
             _, mean = OPERATIONS[did.operation.name]
@@ -98,7 +98,7 @@ class _Check:
         return states
 
     def _commits(self) -> Iterator[str]:
-        """Checks that each acknowledged operation, and no other, has one snapshot of its own."""
+        """Check that each acknowledged operation, and no other, has one snapshot of its own."""
         for token, did in self.acknowledged.items():
             found = self.places.get(token, [])
             if not found:
@@ -116,7 +116,7 @@ class _Check:
                     yield f"{earlier.operation} began after {did.operation} was over, and was committed before it"
 
     def _least(self, began: float) -> int:
-        """Counts the operations that a state looked at from this time on has at least."""
+        """Count the operations that a state looked at from this time on has at least."""
         return max((i for i, did in enumerate(self.order, 1) if did.ended <= began), default=0)
 
     def _nothing(self, did: Did) -> Iterator[str]:
@@ -147,7 +147,7 @@ class _Check:
 
 
 def _places(history: History) -> dict[str, list[int]]:
-    """Maps each commit user to its snapshots that bring data, oldest first."""
+    """Map each commit user to its snapshots that bring data, oldest first."""
     places: dict[str, list[int]] = {}
     compactions = {did.operation.token for did in history.did if did.operation.name == "compact"}
     for snapshot in history.snapshots:

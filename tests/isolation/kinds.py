@@ -48,7 +48,7 @@ class Kind:
         return self.options.get("merge-engine", "deduplicate")
 
     def create(self, warehouse: str, seed: int, storage_options: Mapping[str, str] | None = None) -> Table:
-        """Makes a table ``db.t`` with the first rows; the seed chooses the names of its columns."""
+        """Make a table ``db.t`` with the first rows; the seed chooses the names of its columns."""
         usable = in_avro if self.options.get("file.format") == "avro" else in_options
         names = drawn_names(SCHEMA, random.Random(f"{self.options} {seed}"), usable)
         keys = (["p", "id"] if self.partitioned else ["id"]) if self.keyed else []
@@ -64,7 +64,7 @@ class Kind:
 
 
 def row(id: int, token: str) -> Row:
-    """Builds a row as it is written without a look at what was there."""
+    """Build a row as it is written without a look at what was there."""
     return (id, id % PARTITIONS, 1, token)
 
 

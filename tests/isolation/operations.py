@@ -53,7 +53,7 @@ Mean = Callable[[State, Operation, Kind], State]
 
 
 def columns(table: Table) -> list[str]:
-    """Writes the table's names in SQL, for ``id``, ``p``, ``n`` and ``log``."""
+    """Write the table's names in SQL, for ``id``, ``p``, ``n`` and ``log``."""
     return [quoted(name) for name in table.schema.names]
 
 
@@ -155,7 +155,7 @@ OPERATIONS: Mapping[str, tuple[Perform, Mean]] = {
 
 
 def names(kind: Kind) -> list[str]:
-    """Lists the operations of this kind of table; those that are named twice are drawn twice as often."""
+    """List the operations of this kind of table; those that are named twice are drawn twice as often."""
     if kind.engine in ("aggregation", "first-row"):
         return ["upsert", "upsert", "overwrite", "compact"]
     every = ["upsert", "upsert", "update", "update", "merge", "delete", "overwrite", "compact"]

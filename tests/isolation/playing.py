@@ -40,7 +40,7 @@ class Player:
     saw: list[Saw] = field(default_factory=list)
 
     def play(self, chance: random.Random, *, reads: float = 0.3) -> None:
-        """Does something random: a read with this probability, else an operation."""
+        """Do something random: a read with this probability, else an operation."""
         if chance.random() < reads:
             self.read()
         else:

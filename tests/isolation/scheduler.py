@@ -32,7 +32,7 @@ class Scheduler:
         self.clock = 0
 
     def run(self, acts: Sequence[Callable[[], None]]) -> None:
-        """Runs the acts, each in a thread, to their end; raises what the first of them raised."""
+        """Run the acts, each in a thread, to their end; raise what the first of them raised."""
         self._turns = {number: threading.Semaphore(0) for number in range(len(acts))}
         threads = [threading.Thread(target=self._played, args=(n, act), daemon=True) for n, act in enumerate(acts)]
         for thread in threads:
@@ -46,7 +46,7 @@ class Scheduler:
             raise self._errors[0]
 
     def step(self) -> None:
-        """Lets other threads go on before each file operation. Threads of no act just go on."""
+        """Let other threads go on before each file operation. Threads of no act just go on."""
         number = getattr(self._numbers, "number", None)
         if number is None:
             return

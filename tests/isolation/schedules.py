@@ -27,7 +27,7 @@ ACTS = (1, 3)
 
 @contextmanager
 def no_locks() -> Iterator[None]:
-    """Keeps threads within the block from waiting for another but where the scheduler says so.
+    """Keep threads within the block from waiting for another but where the scheduler says so.
 
     Committers of one machine do not queue (queueing is courtesy, not safety), and `functools.cached_property` takes no
     lock, as from Python 3.12 on; before, one lock serves all objects of a class.
@@ -48,7 +48,7 @@ def no_locks() -> Iterator[None]:
 
 
 def play(name: str, seed: object, template: Path, folder: Path) -> History:
-    """Plays a schedule on a copy of a table; returns the history.
+    """Plays a schedule on a copy of a table; return the history.
 
     Args:
         name: the kind of table, of `KINDS`.

@@ -14,7 +14,7 @@ EMPTY = Line()
 
 
 def check_interrupted(path: str, before: State, after: State) -> State:
-    """Checks that what is in both states is there, nothing that is in neither, and that no file is missing."""
+    """Check that what is in both states is there, nothing that is in neither, and that no file is missing."""
     found = observe(path)
     assert not balance(path).missing
     assert set(found) <= set(before) | set(after)
@@ -40,7 +40,7 @@ def _check_line(found: Line, before: Line, after: Line) -> None:
 
 
 def check_repeated(path: str, operation: Operation, after: State) -> None:
-    """Completes it by the same call, or by the next maintenance; then no file is left that nothing needs."""
+    """Complete it by the same call, or by the next maintenance; then no file is left that nothing needs."""
     table = table_at(path)
     with suppress(*operation.done):
         operation.run(table)
@@ -66,5 +66,5 @@ def _check_done(path: str, operation: Operation, after: State) -> None:
 
 
 def _is_temporary(name: str) -> bool:
-    """Tells whether somebody was writing this file, or the branch it is in, when he was killed."""
+    """Tell whether somebody was writing this file, or the branch it is in, when he was killed."""
     return any(part.startswith((".", "creating-")) for part in PurePath(name).parts)

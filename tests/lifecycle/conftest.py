@@ -22,7 +22,7 @@ class Templates:
         self._copies = 0
 
     def states(self, name: str) -> tuple[State, State]:
-        """Reads the table before and after the operation."""
+        """Read the table before and after the operation."""
         before = self._past(name)[1]
         if name not in self._afterwards:
             done = self.copy(name)
@@ -33,12 +33,12 @@ class Templates:
         return before, self._afterwards[name]
 
     def copy(self, name: str) -> str:
-        """Copies a table as it is before the operation, each to its own place, as metadata is cached by path."""
+        """Copy a table as it is before the operation, each to its own place, as metadata is cached by path."""
         self._copies += 1
         return str(shutil.copytree(self._past(name)[0], self._folder / str(self._copies) / "db.db" / "t"))
 
     def _past(self, name: str) -> tuple[Path, State]:
-        """Makes the table and reads what is read of it."""
+        """Make the table and read what is read of it."""
         make = OPERATIONS[name].make
         if make.__name__ not in self._pasts:
             path = self._folder / make.__name__ / "db.db" / "t"

@@ -63,7 +63,7 @@ class Branch:
     def expire(
         self, retain_max: int, retain_min: int, older_than: int, max_deletes: int = NEVER, *, decoupled: bool = False
     ) -> list[int]:
-        """Removes the oldest snapshots; returns their ids.
+        """Remove the oldest snapshots; return their ids.
 
         Those beyond `retain_max` go. Others go when they are older, up to the first that is not; never the newest
         `retain_min`, what a consumer has still to read, or more than `max_deletes`.
@@ -83,7 +83,7 @@ class Branch:
         return gone
 
     def expire_changelogs(self, retain_max: int, retain_min: int, older_than: int) -> list[int]:
-        """Removes the oldest changelogs; retention counts snapshots as well, and the newest changelog always stays."""
+        """Remove the oldest changelogs; retention counts snapshots as well, and the newest changelog always stays."""
         if not self.snapshots or not self.changelogs:
             return []
         earliest, latest = min(self.changelogs), max(self.snapshots)
@@ -97,13 +97,13 @@ class Branch:
         return gone
 
     def revived(self, tagged: Snapshot) -> Snapshot:
-        """Makes a tagged snapshot a snapshot again: changelog files go with the snapshot, or with its changelog."""
+        """Make a tagged snapshot a snapshot again: changelog files go with the snapshot, or with its changelog."""
         if any(held.get(tagged.id) == tagged for held in (self.snapshots, self.changelogs)) or self.rows_are_changes:
             return tagged
         return replace(tagged, changes=())
 
     def rollback(self, to: Snapshot) -> None:
-        """Removes all that is newer; a state that only a tag had left is a snapshot again."""
+        """Remove all that is newer; a state that only a tag had left is a snapshot again."""
         to = self.revived(to)
         for held in (self.snapshots, self.changelogs):
             for i in [i for i in held if i > to.id]:
@@ -112,7 +112,7 @@ class Branch:
         self.snapshots[to.id] = to
 
     def line(self, *, with_changes: bool) -> Line:
-        """Returns what must be read of it."""
+        """Return what must be read of it."""
         kept = {**self.changelogs, **self.snapshots}
         return Line(
             newest=self.rows,
@@ -133,7 +133,7 @@ class Life:
         return self.branches[MAIN_BRANCH]
 
     def create_branch(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
-        """Makes an empty branch, one from a tag (which it has too), or one from a snapshot."""
+        """Make an empty branch, one from a tag (which it has too), or one from a snapshot."""
         made, begin = Branch(rows_are_changes=self.main.rows_are_changes), None
         if tag is not None:
             made.tags[tag] = self.main.tags[tag]
@@ -146,7 +146,7 @@ class Life:
         self.branches[name] = made
 
     def fast_forward(self, name: str) -> None:
-        """Makes main the branch, from the branch's first snapshot on. What main has before that stays if it leads
+        """Make main the branch, from the branch's first snapshot on. What main has before that stays if it leads
         there, and tags stay whose schema the branch has too.
         """
         main, other = self.main, self.branches[name]

@@ -52,14 +52,14 @@ class Balance:
 
 
 def balance(table: str | Path) -> Balance:
-    """Compares the files that are there with those that are needed."""
+    """Compare the files that are there with those that are needed."""
     root = Path(table)
     there, needed = present(root), needed_files(root)
     return Balance(frozenset(needed.required - there), frozenset(there - needed.required - needed.tolerated))
 
 
 def present(root: Path) -> set[str]:
-    """Lists all files below a table's folder."""
+    """List all files below a table's folder."""
     return {_label(root, path) for path in root.rglob("*") if path.is_file()}
 
 
@@ -71,7 +71,7 @@ def needed_files(root: Path) -> Needed:
 
 
 def _line(root: Path, line: Path, needed: Needed) -> None:
-    """Collects the files of main, or of a branch, whose metadata `line` holds."""
+    """Collect the files of main, or of a branch, whose metadata `line` holds."""
     needed.tolerated.update(
         _label(root, line / folder / hint) for folder in ("snapshot", "changelog") for hint in HINTS
     )
@@ -108,7 +108,7 @@ def _number(path: Path) -> int:
 
 
 def _files_are_changelogs(line: Path) -> bool:
-    """Tells whether changelogs live longer than snapshots, and there is no producer."""
+    """Tell whether changelogs live longer than snapshots, and there is no producer."""
     newest = max((line / "schema").glob("schema-*"), key=_number)
     options = json.loads(newest.read_bytes())["options"]
     return "changelog.num-retained.max" in options and "changelog-producer" not in options
@@ -152,7 +152,7 @@ def _of_files_as_changelog(root: Path, snapshot: Json, needed: Needed) -> None:
 
 
 def _changes(root: Path, manifest_list: str) -> set[str]:
-    """Yields a list, its manifests, and the files that they add."""
+    """Yield a list, its manifests, and the files that they add."""
     manifests = _manifests(root, manifest_list)
     entries = [entry for manifest in manifests for entry in _records(root, manifest)]
     return {manifest_list, *manifests} | _files(entry for entry in entries if entry["_KIND"] == ADD)
@@ -172,7 +172,7 @@ def _identity(entry: Json) -> str:
 
 
 def _files(entries: Iterable[Json]) -> set[str]:
-    """Yields data files with the extra files that belong to them."""
+    """Yield data files with the extra files that belong to them."""
     files = [entry["_FILE"] for entry in entries]
     return {name for file in files for name in (file["_FILE_NAME"], *file["_EXTRA_FILES"])}
 
@@ -182,7 +182,7 @@ def _manifests(root: Path, manifest_list: str) -> list[str]:
 
 
 def _records(root: Path, name: str) -> tuple[Json, ...]:
-    """Reads the records of an Avro file, none of a missing one: that it is missing is noticed anyway."""
+    """Read the records of an Avro file, none of a missing one: that it is missing is noticed anyway."""
     path = root / "manifest" / name
     return _decoded(path.read_bytes()) if path.exists() else ()
 

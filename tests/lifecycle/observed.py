@@ -41,7 +41,7 @@ _observed: dict[str, State] = {}
 
 
 def observe(path: str) -> State:
-    """Reads the whole table through the public face, of which nothing is remembered."""
+    """Read the whole table through the public face, of which nothing is remembered."""
     bytes_of_it = fingerprint(path)
     if bytes_of_it not in _observed:
         morrow.clear_caches()
@@ -63,17 +63,17 @@ def observe_line(table: Table) -> Line:
 
 
 def names_in(table: Table) -> list[str]:
-    """Returns the table's names for `COLUMNS`."""
+    """Return the table's names for `COLUMNS`."""
     return table.schema.names[: len(COLUMNS)]
 
 
 def rows(table: Table, **scan: object) -> Rows:
-    """Reads all rows of a scan, sorted."""
+    """Read all rows of a scan, sorted."""
     return tuple(sorted(table.scan(names_in(table), **scan).to_polars().rows()))  # type: ignore[arg-type]  # a scan's own names
 
 
 def changes(table: Table, snapshot: int) -> Changes:
-    """Reads what a stream gets of one snapshot, row kinds first; it may have expired, if its changelog lives."""
+    """Read what a stream gets of one snapshot, row kinds first; it may have expired, if its changelog lives."""
     found = next(table.stream(snapshot, columns=names_in(table), wait=0), None)
     if found is None or found.snapshot_id != snapshot:
         return ()
@@ -81,7 +81,7 @@ def changes(table: Table, snapshot: int) -> Changes:
 
 
 def has_changelog(table: Table) -> bool:
-    """Tells whether snapshots say what they changed."""
+    """Tell whether snapshots say what they changed."""
     producer = table.options.get("changelog-producer", ChangelogProducer.NONE)
     return producer != ChangelogProducer.NONE or is_decoupled(table)
 
@@ -93,5 +93,5 @@ def changelog_ids(table: Table) -> list[int]:
 
 
 def is_decoupled(table: Table) -> bool:
-    """Tells whether changelogs outlive snapshots."""
+    """Tell whether changelogs outlive snapshots."""
     return "changelog.num-retained.max" in table.options

@@ -33,7 +33,7 @@ def _write(table: Table, first: int, value: int) -> None:
 
 
 def _past(path: str, kind: Kind = VECTORS) -> Table:
-    """Makes five commits, of which the second is the tag `old` and a branch, the fourth the tag `late`."""
+    """Make five commits, of which the second is the tag `old` and a branch, the fourth the tag `late`."""
     table = kind.create(Path(path))
     for number in range(5):
         _write(table, number, number)
@@ -47,12 +47,12 @@ def _past(path: str, kind: Kind = VECTORS) -> Table:
 
 
 def _plain_past(path: str) -> Table:
-    """Makes the same, each commit one snapshot."""
+    """Make the same, each commit one snapshot."""
     return _past(path, PLAIN)
 
 
 def _tags_alone(path: str) -> Table:
-    """Leaves only the tags, the branch and the newest snapshot."""
+    """Leave only the tags, the branch and the newest snapshot."""
     table = _past(path)
     _expire(table)
     return table
@@ -68,7 +68,7 @@ def _changelogs(path: str) -> Table:
 
 
 def _orphans(path: str) -> Table:
-    """Adds files such as killed processes leave."""
+    """Add files such as killed processes leave."""
     table = _past(path)
     for name in (
         f"dt={OLD}/bucket-0/data-1-0.parquet",

@@ -41,7 +41,7 @@ def batch_rows(writer: int, number: int) -> Rows:
 
 
 def progress(found: Rows, *, keyed: bool) -> Progress:
-    """Returns how far each writer has come in this state. Raises AssertionError for one that cannot be."""
+    """Return how far each writer has come in this state. Raises AssertionError for one that cannot be."""
     assert len(set(found)) == len(found), "rows are there twice"
     by_writer: dict[int, Counter[int]] = {}
     for i, _, number in found:
@@ -68,7 +68,7 @@ def run(role: str, path: str, seed: int, seconds: float) -> int:
 
 
 def write(writer: int) -> Callable[[str], Play]:
-    """Commits one batch after the other; one that met a conflict again."""
+    """Commit one batch after the other; one that met a conflict again."""
 
     def make(_: str) -> Play:
         following = 0
@@ -92,7 +92,7 @@ def expire(_: str) -> Play:
 
 
 def clean(path: str) -> Play:
-    """Leaves old orphans and removes them."""
+    """Leave old orphans and remove them."""
 
     def play(table: Table, chance: random.Random) -> None:  # noqa: ARG001
         orphan = Path(path) / "manifest" / f"manifest-{uuid.uuid4()}-0"
@@ -107,7 +107,7 @@ def clean(path: str) -> Play:
 
 
 def tag(_: str) -> Play:
-    """Tags a snapshot, which then stays as it is; makes a branch of it and writes there; deletes both."""
+    """Tags a snapshot, which then stays as it is; make a branch of it and writes there; deletes both."""
 
     def play(table: Table, chance: random.Random) -> None:
         name, branch = (f"{kind}-{uuid.uuid4().hex}" for kind in ("tag", "branch"))
@@ -131,7 +131,7 @@ def tag(_: str) -> Play:
 
 
 def read(_: str) -> Play:
-    """Reads the newest state, an older one, and plans that were made some time ago."""
+    """Read the newest state, an older one, and plans that were made some time ago."""
     pinned: list[tuple[Scan, Rows]] = []
     newest: Progress = {}
 

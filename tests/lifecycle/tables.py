@@ -55,17 +55,17 @@ class Kind:
         return ["dt", "id"] if self.partitioned else ["id"]
 
     def key(self, row: Row) -> object:
-        """Returns what tells a row from others; rows of append tables have a `v` of their own."""
+        """Return what tells a row from others; rows of append tables have a `v` of their own."""
         if not self.keyed:
             return row
         return (row[1], row[0]) if self.partitioned else row[0]
 
     def merged(self, rows: Iterable[Row]) -> Rows:
-        """Computes what the table holds after these writes: the last row of each key."""
+        """Compute what the table holds after these writes: the last row of each key."""
         return tuple(sorted({self.key(row): row for row in rows}.values()))
 
     def create(self, path: Path, names: Sequence[str] = COLUMNS) -> Table:
-        """Makes an empty table at ``<warehouse>/<database>.db/<table>`` whose columns have these names."""
+        """Make an empty table at ``<warehouse>/<database>.db/<table>`` whose columns have these names."""
         catalog = morrow.Catalog(path.parents[1])
         named = dict(zip(COLUMNS, names, strict=True))
         return catalog.create_table(
@@ -107,7 +107,7 @@ def frame(table: Table, rows: Sequence[Row]) -> pl.DataFrame:
 
 
 def remove_all_orphans(table: Table) -> None:
-    """Removes what nothing needs, however young it is: nobody else is writing."""
+    """Remove what nothing needs, however young it is: nobody else is writing."""
     for folder in Path(table.path).glob("branch/creating-*"):
         os.utime(folder, (0, 0))  # a day has passed
     time.sleep(0.002)  # what is there has been changed in an earlier millisecond

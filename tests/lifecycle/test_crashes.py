@@ -30,7 +30,7 @@ REMOVE_MANY = ("expire snapshots", "expire changelogs", "delete a tag", "rollbac
 
 
 def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
-    """Lists what may happen at which of its file operations."""
+    """List what may happen at which of its file operations."""
     chance = random.Random(name)
     tried = kinds if LONG else chance.sample(kinds, SAMPLE)
     every = [[Fault(number, kind) for number in range(_operations(name, kind, templates))] for kind in tried]
@@ -38,7 +38,7 @@ def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[
 
 
 def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
-    """Counts the file operations that a fault of this kind can come at."""
+    """Count the file operations that a fault of this kind can come at."""
     store = FaultyStore(LocalStore(), Fault(NEVER, kind))
     with disable_fsync():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
@@ -46,7 +46,7 @@ def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
-    """Runs in the process that is killed."""
+    """Run in the process that is killed."""
     with disable_fsync():
         OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
 

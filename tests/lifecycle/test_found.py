@@ -58,7 +58,7 @@ def test_a_branch_goes_whose_last_common_snapshot_is_alive_and_an_older_one_a_ta
 
 
 def _tag_alone(life: Lives) -> None:
-    """Makes a tag whose snapshot has expired, and with it its changelog."""
+    """Make a tag whose snapshot has expired, and with it its changelog."""
     _write(life, 2)
     life.create_tag(pick=0, which=1)
     _write(life, 1)

@@ -71,7 +71,7 @@ def _run(python: Path, command: Sequence[str]) -> int:
 
 
 def _environment(cell: Cell) -> Path:
-    """Makes the cell's environment, unless it is there, and returns its Python."""
+    """Make the cell's environment, unless it is there, and return its Python."""
     folder = FOLDER / cell.name
     python, stamp = folder / "bin" / "python", folder / "packages.txt"
     wanted = "\n".join((*ALWAYS, *cell.packages))
@@ -90,7 +90,7 @@ def _environment(cell: Cell) -> Path:
 
 
 def _interpreter(version: str) -> str:
-    """Returns a Python of this minor version that runs."""
+    """Return a Python of this minor version that runs."""
     for name in (sys.executable, f"python{version}"):
         found = shutil.which(name)
         if found is None:

@@ -263,7 +263,7 @@ def call(at: Place) -> None:
 
 
 def secrets(at: Place) -> None:
-    """Checks that a secret of a store that is not reached is in no plan, and in no setting of Spark."""
+    """Check that a secret of a store that is not reached is in no plan, and in no setting of Spark."""
     options = {"aws_access_key_id": f"{CANARY}Id", "aws_secret_access_key": CANARY}
     frame = morrow.spark.read(at.spark, at.orders, storage_options=options)
     assert frame.count() == len(at.now())

@@ -37,7 +37,7 @@ Fold = Callable[[Sequence[Record], Sequence[str], Rules], Record]
 
 
 def merge_record(fold: Fold, records: Sequence[Record], names: Sequence[str], rules: Rules) -> Record:
-    """Returns a single record as it is."""
+    """Return a single record as it is."""
     return records[0] if len(records) == 1 else fold(records, names, rules)
 
 
@@ -52,7 +52,7 @@ def aggregation(records: Sequence[Record], names: Sequence[str], rules: Rules) -
 
 
 def looked_up(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
-    """Computes what compactions that look keys up have made of all records of a key, oldest first."""
+    """Compute what compactions that look keys up have made of all records of a key, oldest first."""
     fold = FOLDS.get(rules.merge_engine)
     if fold is None:
         return MERGE_ENGINES[rules.merge_engine](records, names, rules)
@@ -76,7 +76,7 @@ def read_bucket(
     fields: Sequence[t.DataField] = (),
     primary_keys: Sequence[str] = (),
 ) -> list[Row]:
-    """Reads the rows of one bucket of a primary-key table, in no particular order.
+    """Read the rows of one bucket of a primary-key table, in no particular order.
 
     `fields` and `primary_keys` are needed by partial-update and aggregation, which look at types and spare the key.
     """
@@ -102,7 +102,7 @@ def read_bucket(
 
 
 def by_age(records: Sequence[Record], names: Sequence[str], rules: Rules) -> list[Record]:
-    """Sorts the oldest first."""
+    """Sort the oldest first."""
     return sorted(records, key=functools.cmp_to_key(functools.partial(compare_age, names=names, rules=rules)))
 
 

@@ -123,7 +123,7 @@ def is_empty(row: Sequence[Any], sequence: tuple[int, ...]) -> bool:
 
 
 def sequence_groups(names: Sequence[str], rules: Rules) -> dict[int, tuple[int, ...]]:
-    """Maps protected columns, and the fields themselves, to the sequence fields of their group."""
+    """Map protected columns, and the fields themselves, to the sequence fields of their group."""
     groups: dict[int, tuple[int, ...]] = {}
     for option, protected in rules.options.items():
         if option.startswith(PREFIX) and option.endswith(SUFFIX):

@@ -90,14 +90,14 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def compare_age(a: Record, b: Record, names: Sequence[str], rules: Rules) -> int:
-    """Returns a negative number when `a` is older than `b`."""
+    """Return a negative number when `a` is older than `b`."""
     at = [names.index(name) for name in rules.sequence_fields]
     by_fields = compare_fields([a.row[i] for i in at], [b.row[i] for i in at], descending=rules.descending)
     return by_fields or a.sequence - b.sequence
 
 
 def compare_fields(a: Sequence[Any], b: Sequence[Any], *, descending: bool = False) -> int:
-    """Compares by the first field that differs; null comes before any value, in either order."""
+    """Compare by the first field that differs; null comes before any value, in either order."""
     for x, y in zip(a, b, strict=True):
         if x is None and y is None:
             continue

@@ -30,7 +30,7 @@ from tests.support.written import new_table
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
-    """Makes a table of one bucket; in the names of options ``_`` stands for a dash."""
+    """Make a table of one bucket; in the names of options ``_`` stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table(
@@ -39,7 +39,7 @@ def keyed(folder: Path, **options: str) -> morrow.Table:
 
 
 def write(table: morrow.Table, *rows: tuple[str, int, str | None]) -> None:
-    """Makes one commit; each row is led by its kind."""
+    """Make one commit; each row is led by its kind."""
     frame = pl.DataFrame([row[1:] for row in rows], schema={"k": pl.Int32, "v": pl.String}, orient="row")
     table.append(frame, kinds=[row[0] for row in rows] if table.primary_keys else None)
 
@@ -147,7 +147,7 @@ def test_times_are_those_of_commits(tmp_path: Path) -> None:
 
 
 def outlived(folder: Path, **options: str) -> morrow.Table:
-    """Makes five snapshots, of which the last one is left, and changelogs from the third on."""
+    """Make five snapshots, of which the last one is left, and changelogs from the third on."""
     one = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     three = {"changelog.num-retained.min": "3", "changelog.num-retained.max": "3"}
     table = keyed(folder, **one, **three, **{"num-sorted-run.compaction-trigger": "9"}, **options)

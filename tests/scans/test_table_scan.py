@@ -289,7 +289,7 @@ def test_a_table_without_a_snapshot(tmp_path: Path) -> None:
 
 
 def kept(table: morrow.Table) -> Scan | None:
-    """Keeps a scan of the table, and asks for it."""
+    """Keep a scan of the table, and asks for it."""
     table_scan.cache_scan(table.path, table.scan())
     return table_scan.find_cached_scan(table.path)
 

@@ -68,7 +68,7 @@ def main(master: str, folder: Path, golden: Path) -> None:
 
 
 def read(spark: SparkSession, golden: Path) -> None:
-    """Compares tables with the rows that Morrow reads here; executors decode their manifests, however small."""
+    """Compare tables with the rows that Morrow reads here; executors decode their manifests, however small."""
     manifests.MIN_ENTRIES = 0
     for case in READ:
         path = str(golden / "public" / case / "warehouse" / "db.db" / "t")
@@ -79,13 +79,13 @@ def read(spark: SparkSession, golden: Path) -> None:
 
 
 def write(spark: SparkSession, path: Path) -> None:
-    """Makes the table of `id` and the `round` that wrote it, with deletion vectors: tasks compact what they write."""
+    """Make the table of `id` and the `round` that wrote it, with deletion vectors: tasks compact what they write."""
     options = {"bucket": BUCKETS, "deletion-vectors.enabled": True}
     morrow.spark.write(numbers(spark, 0, ROWS, 1), path, create={"primary_keys": "id", "options": options})
 
 
 def update(spark: SparkSession, path: Path) -> None:
-    """Replaces some rows and adds as many."""
+    """Replace some rows and adds as many."""
     morrow.spark.upsert(numbers(spark, UPDATED_FROM, UPDATED_FROM + ROWS, 2), path)
 
 

@@ -48,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Sets what may be set while a session runs, for a time."""
+    """Set what may be set while a session runs, for a time."""
     for name, value in values.items():
         spark.conf.set(name, value)
     try:
@@ -60,7 +60,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def temporary_views() -> Iterator[None]:
-    """Drops the temporary views that a module has left in the session: the next module starts without any."""
+    """Drop the temporary views that a module has left in the session: the next module starts without any."""
     yield
     if "pyspark" not in sys.modules:
         return

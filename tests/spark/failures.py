@@ -50,7 +50,7 @@ class Troubled:
         yield from result
 
     def _attempt(self, task: int) -> int:
-        """Counts the earlier attempts of this task that got this far, and notes this one in the folder."""
+        """Count the earlier attempts of this task that got this far, and notes this one in the folder."""
         for attempt in count():
             with suppress(FileExistsError):
                 (self.attempts / f"{self.name} {task}.{attempt}").touch(exist_ok=False)
@@ -59,7 +59,7 @@ class Troubled:
 
 
 def fails_then_dies(_task: int, attempt: int) -> None:
-    """Fails in each task, then ends its process, then is done."""
+    """Fail in each task, then end its process, then is done."""
     if attempt == 0:
         raise OSError("failed once")
     if attempt == 1:
@@ -67,7 +67,7 @@ def fails_then_dies(_task: int, attempt: int) -> None:
 
 
 def is_slow(task: int, attempt: int) -> None:
-    """Keeps the first attempt of one task from coming to an end."""
+    """Keep the first attempt of one task from coming to an end."""
     if (task, attempt) == (0, 0):
         time.sleep(LONGER_THAN_THE_TEST)
 
@@ -101,7 +101,7 @@ def run_until_killed(spark: SparkSession, folder: Path) -> None:
 def update(
     spark: SparkSession, folder: Path, name: str, table: Path, trouble: Callable[..., None], column: str
 ) -> None:
-    """Writes keys 0 to 199 as the commit 1 of "loader"."""
+    """Write keys 0 to 199 as the commit 1 of "loader"."""
 
     def troubled(work: Work, shared: object) -> Troubled | Tasks:
         tasks = Tasks.of(work, shared)

@@ -58,7 +58,7 @@ def main(log: str, given: str) -> None:
 
 
 def by_name(spark: SparkSession, options: dict[str, str]) -> None:
-    """Does statements of the catalog, and asks Spark for whatever it shows of them."""
+    """Do statements of the catalog, and asks Spark for whatever it shows of them."""
     morrow.spark.catalog(spark, "pm", warehouse="s3://lake/wh", storage_options=options)
     spark.sql("CREATE TABLE pm.db.log (a BIGINT, b STRING)")
     spark.sql("INSERT INTO pm.db.log SELECT * FROM pm.db.t")

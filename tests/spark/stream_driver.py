@@ -30,14 +30,14 @@ FATAL = 1
 
 
 def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> DataStreamWriter:
-    """Builds the stream without starting it."""
+    """Build the stream without starting it."""
     changes = spark.readStream.format("morrow").options(**{"starting-snapshot": 1, "max-snapshots-per-trigger": 1})
     writer = changes.load(source).writeStream.format(BY_SOURCE).option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).option("path", copy)
 
 
 def dying(victims: Sequence[int]) -> type[MorrowDataSource]:
-    """Returns a data source whose commit of batch `FATAL` kills these processes and its own."""
+    """Return a data source whose commit of batch `FATAL` kills these processes and its own."""
 
     class Dying(StreamWriter):
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's

@@ -100,7 +100,7 @@ def test_a_killed_executor_costs_no_row_and_leaves_no_file(left: Left) -> None:
 
 
 def attempts(table: morrow.Table, name: str) -> set[str]:
-    """Lists the attempts that got as far as having written their files: task.attempt."""
+    """List the attempts that got as far as having written their files: task.attempt."""
     names = [path.name.split(" ") for path in (Path(table.path).parents[1] / "attempts").iterdir()]
     return {attempt for case, attempt in names if case == name}
 

@@ -96,7 +96,7 @@ def test_no_rows_at_all_have_every_type(spark: SparkSession) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Converts a value of PySpark's to what Arrow's Python values are."""
+    """Convert a value of PySpark's to what Arrow's Python values are."""
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, bytearray):

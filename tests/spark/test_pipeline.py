@@ -49,7 +49,7 @@ def shown(folder: Path) -> str:
 
 
 def tools_without_java(folder: Path) -> Path:
-    """Makes a folder for the path with the usual tools, which Spark's own scripts need."""
+    """Make a folder for the path with the usual tools, which Spark's own scripts need."""
     folder.mkdir()
     for place in os.defpath.split(os.pathsep):
         for tool in Path(place).glob("*"):

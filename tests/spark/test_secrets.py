@@ -15,7 +15,7 @@ CANARY = "c4n4ryOfTheSecret"
 
 
 def forms(word: str) -> list[bytes]:
-    """Returns the word, and how it looks within base64."""
+    """Return the word, and how it looks within base64."""
     plain = word.encode()
     return [plain, *(base64.b64encode(b"x" * at + plain)[4:-4] for at in range(3))]
 

@@ -63,7 +63,7 @@ def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 def java_home(folder: Path, version: str) -> Path:
-    """Makes a runtime that only says its version, and like old ones knows no modules."""
+    """Make a runtime that only says its version, and like old ones knows no modules."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     says = f"    java.home = {folder}\n    java.specification.version = {version}\n"
@@ -134,7 +134,7 @@ def test_without_any_java_the_error_says_what_there_is_and_what_to_do(
 def test_a_new_session_starts_silently_unless_the_user_set_up_logging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pipeline (test_pipeline) starts one, and has an empty stderr."""
+    """The pipeline (test_pipeline) starts one, and have an empty stderr."""
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     assert build_quiet_settings({})[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"

@@ -99,7 +99,7 @@ def test_members_of_variants_that_are_null_are_empty_wherever_they_are() -> None
 
 
 def _loose(kind: pa.DataType) -> pa.DataType:
-    """Makes the members of a type nullable, as Polars has them."""
+    """Make the members of a type nullable, as Polars has them."""
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, _loose(kind.item_type))
     if pa.types.is_list(kind):

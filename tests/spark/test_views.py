@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def behind_a_link(table: morrow.Table) -> Path:
-    """Moves the folder with the data out of the table, and puts a link there; returns where it went."""
+    """Move the folder with the data out of the table, and put a link there; return where it went."""
     inside = Path(table.path, "bucket-0")
     outside = Path(table.path).parents[2] / "outside"
     shutil.move(inside, outside)

@@ -16,7 +16,7 @@ OTHERS = "(1, 100), (3, 300), (3, 301), (NULL, 7)"
 
 @pytest.fixture(params=["PRIMARY KEY (id)", ""], ids=["keyed", "append"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[morrow.Catalog, duckdb.DuckDBPyConnection]:
-    """Makes the same two tables in a catalog and in a DuckDB."""
+    """Make the same two tables in a catalog and in a DuckDB."""
     key = f", {request.param}" if request.param else ""
     makes = (f"CREATE TABLE db.t (id INT, v INT, s STRING{key})", "CREATE TABLE db.o (id INT, w INT)")
     fills = (f"INSERT INTO db.t VALUES {ROWS}", f"INSERT INTO db.o VALUES {OTHERS}")

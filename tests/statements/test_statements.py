@@ -30,7 +30,7 @@ NEED_SPARK = re.compile(
 
 
 def guide() -> list[tuple[str, bool]]:
-    """Returns the statements of the guide to Spark's SQL, and whether they do something there."""
+    """Return the statements of the guide to Spark's SQL, and whether they do something there."""
     rows = re.findall(r"^\| (`{1,2}) ?(.*?) ?\1 \| (.*?) \|$", GUIDE.read_text(), re.M)
     return [(text.replace("pm.", ""), said.startswith("Yes")) for _, text, said in rows if not NEED_SPARK.match(text)]
 
@@ -229,7 +229,7 @@ NINE = "TIMESTAMP '2024-01-01 09:00:00'"
 
 @pytest.fixture
 def instants(tmp_path: Path) -> morrow.Catalog:
-    """Makes a table with the instants of nine o'clock in UTC (1) and in Tokyo (2)."""
+    """Make a table with the instants of nine o'clock in UTC (1) and in Tokyo (2)."""
     catalog = morrow.Catalog(tmp_path)
     catalog.sql("""
         CREATE DATABASE db; CREATE TABLE db.t (id INT, at TIMESTAMP_LTZ(6), clock TIMESTAMP(6)) WITH ('bucket' = '-1');

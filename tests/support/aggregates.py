@@ -22,7 +22,7 @@ def function(name: str, dtype: DataType, **options: Any) -> Aggregator:
 
 
 def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, Any]], **options: Any) -> list[Any]:
-    """Steps the accumulator once for each pair (accumulator, new value); in the column's dtype, or it fails."""
+    """Step the accumulator once for each pair (accumulator, new value); in the column's dtype, or it fails."""
     compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     frame = pl.DataFrame(list(pairs), schema={"acc": column, "new": column}, orient="row")
     own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
@@ -34,7 +34,7 @@ def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, An
 
 
 def folded(name: str, dtype: DataType, *steps: Step, **options: Any) -> Any:
-    """Folds these steps of one key to its value, finished as a fold does."""
+    """Fold these steps of one key to its value, finished as a fold does."""
     compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     initial = {VALUE: (column, None), **compiled.extra_state}
     frame = pl.DataFrame([pl.Series(name, [value], dtype=kind) for name, (kind, value) in initial.items()])

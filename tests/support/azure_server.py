@@ -26,7 +26,7 @@ KEY = b64encode(b"hush-hush of the account").decode()
 
 @contextmanager
 def azure_server() -> Iterator[dict[str, str]]:
-    """Starts a server; yields its storage options."""
+    """Start a server; yield its storage options."""
     with running() as server:
         blobs = _Blobs(server.objects)
         server.trouble = blobs.answer
@@ -43,7 +43,7 @@ class _Blobs:
     blocks: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     def answer(self, request: Request) -> Answer:
-        """Answers a request, whose address is ``/container/blob``."""
+        """Answer a request, whose address is ``/container/blob``."""
         kind = request.query.get("comp", "")
         if kind == "list":
             return self._listed(request)
@@ -97,7 +97,7 @@ class _Blobs:
         return f"<Blob><Name>{escape(key)}</Name><Properties>{told}</Properties></Blob>"
 
     def _batch(self, request: Request) -> Answer:
-        """Deletes blobs, each by a request in a part of a body of several; the answer has as many parts."""
+        """Delete blobs, each by a request in a part of a body of several; the answer has as many parts."""
         paths = re.findall(rb"^DELETE (\S+) HTTP", request.body, re.MULTILINE)
         parts = []
         for number, path in enumerate(paths):

@@ -59,7 +59,7 @@ class Column:
 
 
 def binary_rows(columns: Sequence[pa.Array], types: Sequence[t.DataType], count: int) -> list[bytes]:
-    """Encodes `count` rows; each column has that many values of its type. Nested types must be all null."""
+    """Encode `count` rows; each column has that many values of its type. Nested types must be all null."""
     head = (len(types) + HEADER_BITS + 63) // 64 * WORD
     width = head + WORD * len(types)
     fixed = np.zeros((count, ARITY_BYTES + width), np.uint8)
@@ -86,7 +86,7 @@ def binary_rows(columns: Sequence[pa.Array], types: Sequence[t.DataType], count:
 
 
 def one_row(values: Sequence[pa.Scalar], types: Sequence[t.DataType]) -> bytes:
-    """Encodes a single row of these scalars."""
+    """Encode a single row of these scalars."""
     arrays = [pa.array([value.as_py()], kind.arrow()) for value, kind in zip(values, types, strict=True)]
     return binary_rows(arrays, types, 1)[0]
 

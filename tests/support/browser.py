@@ -97,7 +97,7 @@ class Browser:
         os.close(self._in)
 
     def look(self, page: Path, width: int, *, dark: bool, picture: Path | None = None) -> Look:
-        """Opens a file in a window of `width` pixels and describes what is seen; `picture` is where a PNG goes."""
+        """Open a file in a window of `width` pixels and describe what is seen; `picture` is where a PNG goes."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._told.clear()
@@ -153,7 +153,7 @@ class Browser:
 
 
 def _first_pixel(png: bytes) -> tuple[int, int, int]:
-    """Reads the upper left pixel of a PNG, whose first row may be filtered only by its left."""
+    """Read the upper left pixel of a PNG, whose first row may be filtered only by its left."""
     found, at = b"", 8
     while at < len(png):
         (length,) = struct.unpack(">I", png[at : at + 4])

@@ -13,7 +13,7 @@ BY_SOURCE = "morrow-in-python"
 
 
 def register_by_source(spark: SparkSession) -> None:
-    """Registers the data source that Spark Connect has as `BY_SOURCE`."""
+    """Register the data source that Spark Connect has as `BY_SOURCE`."""
     from morrow.spark.source.datasource import MorrowDataSource
 
     class BySource(MorrowDataSource):  # of no module, so that executors get it by value

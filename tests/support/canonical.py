@@ -35,7 +35,7 @@ Values = list[Any]
 
 
 def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
-    """Returns the rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
+    """Return the rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
     assert table.column_names == [f.name for f in fields]
     # Piece by piece: Arrow cannot combine what Polars exports of lists without elements.
     columns = [
@@ -45,7 +45,7 @@ def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
 
 
 def values_of(array: pa.Array, kind: t.DataType) -> Values:
-    """Converts one Arrow array of this Paimon type to canonical values."""
+    """Convert one Arrow array of this Paimon type to canonical values."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
@@ -74,7 +74,7 @@ def assert_same_rows(
     fields: Sequence[t.DataField],
     set_columns: Sequence[str] = (),
 ) -> None:
-    """Asserts that both hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
+    """Assert that both hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
     assert_same_lines(actual, counted(expected, fields, set_columns), fields, set_columns)
 
 
@@ -93,7 +93,7 @@ def counted(rows: Iterable[list[Any]], fields: Sequence[t.DataField], set_column
 def assert_same_lines(
     actual: Iterable[list[Any]], want: Lines, fields: Sequence[t.DataField], set_columns: Sequence[str] = ()
 ) -> None:
-    """Asserts the same where the rows that are expected have been `counted`."""
+    """Assert the same where the rows that are expected have been `counted`."""
     got = counted(actual, fields, set_columns)
     assert got == want, _difference(got, want, fields)
 
@@ -129,12 +129,12 @@ def _normal(value: Any, kind: t.DataType) -> Any:
 
 
 def float32(value: float) -> float:
-    """Rounds to the nearest number that fits 32 bits."""
+    """Round to the nearest number that fits 32 bits."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[pa.Array, t.DataType], Values]:
-    """Makes a converter that calls `function` on each value that is not null."""
+    """Make a converter that calls `function` on each value that is not null."""
     return lambda array, _: [None if v is None else function(v) for v in array.to_pylist()]
 
 
@@ -220,7 +220,7 @@ def _list(array: pa.Array, kind: t.DataType) -> Values:
 
 
 def _map(array: pa.Array, kind: t.DataType) -> Values:
-    """Maps, also as lists of key-value structs: Polars has no map type."""
+    """Map, also as lists of key-value structs: Polars has no map type."""
     key, value = (kind.key, kind.value) if isinstance(kind, t.MapType) else (_element(kind), t.IntType())
     if pa.types.is_map(array.type):
         keys, items = array.keys, array.items

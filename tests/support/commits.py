@@ -41,7 +41,7 @@ def table(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> TableMetadata:
-    """Makes a table ``k INT NOT NULL, v INT`` (when partitioned with ``p VARCHAR(5) NOT NULL`` first), no rows."""
+    """Make a table ``k INT NOT NULL, v INT`` (when partitioned with ``p VARCHAR(5) NOT NULL`` first), no rows."""
     metadata = TableMetadata(store or LocalStore(), str(folder / "t"))
     add_schema(metadata, 0, keyed=keyed, partitioned=partitioned, options=options)
     return metadata
@@ -75,7 +75,7 @@ def partition(name: str | None) -> bytes:
 def data_file(
     name: str, low: int = 0, high: int = 9, *, level: int = 0, rows: int = 10, **members: Any
 ) -> DataFileMeta:
-    """Describes a file of the keys `low` to `high`."""
+    """Describe a file of the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": name,
         "file_size": 1000,
@@ -97,7 +97,7 @@ def _numbered(file: DataFileMeta) -> DataFileMeta:
 
 
 def vectors(name: str, *data_files: str) -> IndexFileMeta:
-    """Describes an index file with a deletion vector for each of these data files."""
+    """Describe an index file with a deletion vector for each of these data files."""
     ranges = tuple(DeletionRange(file, 1 + 30 * i, 22, 3) for i, file in enumerate(data_files))
     return IndexFileMeta(
         index_type=DELETION_VECTORS_INDEX, file_name=name, file_size=99, row_count=len(ranges), deletion_ranges=ranges
@@ -113,7 +113,7 @@ def message(
 
 
 def live(metadata: TableMetadata) -> list[tuple[str, int]]:
-    """Lists name and level of each live file of the newest snapshot, by name."""
+    """List name and level of each live file of the newest snapshot, by name."""
     frame = live_frame(metadata)
     return sorted(zip(frame["_FILE_NAME"].to_list(), frame["_LEVEL"].to_list(), strict=True))
 

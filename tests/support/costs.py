@@ -58,7 +58,7 @@ class Costs:
         """Wall and CPU at the last look."""
 
     def _elapsed(self) -> Cost:
-        """Measures what passed since the last look."""
+        """Measure what passed since the last look."""
         wall, cpu = self._seen
         self._seen = (time.monotonic(), cpu_of_tree())
         # What the children of a killed process have used is lost with it.

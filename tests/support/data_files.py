@@ -27,7 +27,7 @@ def stored_table(
     sequence: np.ndarray[Any, Any],
     kinds: np.ndarray[Any, Any],
 ) -> pa.Table:
-    """Builds a primary-key data file: ``_KEY_<k>``..., sequence number, row kind, then the value columns."""
+    """Build a primary-key data file: ``_KEY_<k>``..., sequence number, row kind, then the value columns."""
     system = [(pa.field(f"_KEY_{k.name}", k.type.arrow(), nullable=False), table.column(k.name)) for k in keys]
     system.append((pa.field("_SEQUENCE_NUMBER", pa.int64(), nullable=False), pa.array(sequence, pa.int64())))
     system.append((pa.field("_VALUE_KIND", pa.int8(), nullable=False), pa.array(kinds, pa.int8())))
@@ -36,7 +36,7 @@ def stored_table(
 
 
 def key_order(table: pa.Table, keys: Sequence[t.DataField], sequence: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Sorts a file's rows by key, then sequence number; texts as UTF-8 bytes, floats as Java does."""
+    """Sort a file's rows by key, then sequence number; texts as UTF-8 bytes, floats as Java does."""
     columns = {f"k{i}": _sortable(table.column(k.name)) for i, k in enumerate(keys)}
     columns["sequence"] = pa.chunked_array([pa.array(sequence)])
     order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])

@@ -24,13 +24,13 @@ Vector = tuple[bytes, int]
 
 
 def vector(positions: Sequence[int], *, wide: bool) -> Vector:
-    """Encodes the vector of these positions; `wide` with 64-bit positions."""
+    """Encode the vector of these positions; `wide` with 64-bit positions."""
     bitmap = MAGIC_64 + BitMap64(positions).serialize() if wide else MAGIC + BitMap(positions).serialize()
     return bitmap, len(positions)
 
 
 def index_file(vectors: Mapping[str, Vector]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Encodes an index file with the vectors of these data files, and its ranges for the index manifest."""
+    """Encode an index file with the vectors of these data files, and its ranges for the index manifest."""
     content, ranges = VERSION, []
     for file, (bitmap, cardinality) in vectors.items():
         # A quirk of the format: the length counts the length field and the CRC of 64-bit vectors only.

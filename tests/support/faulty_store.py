@@ -203,7 +203,7 @@ class FaultyStore:
         return _fail(kind, what, path)
 
     def _fault_of(self, what: str, path: str) -> FaultKind | None:
-        """Counts the operation; returns the fault that befalls it, if any."""
+        """Count the operation; return the fault that befalls it, if any."""
         with self._lock:
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)
@@ -222,7 +222,7 @@ class FaultyStore:
 
 
 def counts(kind: FaultKind, what: str) -> bool:
-    """Tells whether this kind of fault makes a difference here that another kind does not make."""
+    """Tell whether this kind of fault makes a difference here that another kind does not make."""
     if kind is FaultKind.BAD_DISK:
         return True
     if kind in (FaultKind.KILLED_MIDWAY, FaultKind.SHORT_WRITE):
@@ -281,7 +281,7 @@ def _fail(kind: FaultKind, what: str, path: str) -> NoReturn:
 
 
 def _leave_half(path: str, data: bytes) -> None:
-    """Leaves half of a file that is put whole under a hidden name, as a killed process does."""
+    """Leave half of a file that is put whole under a hidden name, as a killed process does."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp").write_bytes(data[: len(data) // 2])

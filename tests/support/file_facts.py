@@ -16,7 +16,7 @@ FILE_FACTS = (
 
 
 def files_of(metadata: TableMetadata, snapshot: Snapshot) -> list[tuple[Any, ...]]:
-    """Lists `FILE_FACTS` and the number of dead rows of each file of a snapshot; no names, sizes or times."""
+    """List `FILE_FACTS` and the number of dead rows of each file of a snapshot; no names, sizes or times."""
     live = read_live_entries(metadata, snapshot, metadata.schema(snapshot.schema_id)).frame
     indexes = read_index_entries(metadata, snapshot)
     ranges = [] if indexes is None else indexes["_DELETIONS_VECTORS_RANGES"].explode().drop_nulls().to_list()

@@ -35,14 +35,14 @@ class ColumnStats:
     nulls: Mapping[str, int]
 
     def record(self, names: Sequence[str]) -> dict[str, Any]:
-        """Builds the ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
+        """Build the ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
         kinds = [self.types[name] for name in names]
         low, high = (binary_rows([side[n] for n in names], kinds, 1)[0] for side in (self.minimum, self.maximum))
         return stats_record(low, high, [self.nulls[name] for name in names])
 
 
 def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
-    """Computes what Paimon collects from a file it has written: no bounds for binary and nested types."""
+    """Compute what Paimon collects from a file it has written: no bounds for binary and nested types."""
     bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
     return ColumnStats(
         types={f.name: f.type for f in fields},
@@ -66,7 +66,7 @@ def _bounds(column: pa.ChunkedArray, kind: t.DataType) -> tuple[pa.Array, pa.Arr
 
 
 def _temporal_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """Bounds of dates and times; as scalars, since Python's datetime has no nanoseconds."""
+    """Bound of dates and times; as scalars, since Python's datetime has no nanoseconds."""
     bounds = pc.min_max(column)
     return bounds["min"], bounds["max"]
 

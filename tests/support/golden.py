@@ -53,7 +53,7 @@ class Read:
         return root / self.case / "warehouse" / "db.db" / "t"
 
     def fields(self, root: Path) -> tuple[DataField, ...]:
-        """Reads the columns of the rows, in their order."""
+        """Read the columns of the rows, in their order."""
         folder = self.table(root)
         if branch := self.scan.get("branch"):
             folder = folder / "branch" / f"branch-{branch}"
@@ -61,7 +61,7 @@ class Read:
         return tuple(from_json_field(node) for node in schema["fields"])
 
     def rows(self, root: Path) -> list[list[Any]]:
-        """Reads the expected rows as parsed JSON."""
+        """Read the expected rows as parsed JSON."""
         folder = root / self.case
         if self.rows_file is not None:
             return jsonl(folder / self.rows_file)
@@ -79,7 +79,7 @@ class Case:
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """Lists every case of the index, in its order; cheap, since nothing is unpacked."""
+    """List every case of the index, in its order; cheap, since nothing is unpacked."""
     return tuple(_case(entry) for entry in json.loads(INDEX.read_text()))
 
 
@@ -116,7 +116,7 @@ def jsonl(path: Path) -> list[list[Any]]:
 
 
 def unpack(cache: Path) -> Path:
-    """Returns the folder ``<cache>/golden-<hash>`` with the archive's content, after unpacking it if it is absent.
+    """Return the folder ``<cache>/golden-<hash>`` with the archive's content, after unpacking it if it is absent.
 
     Of several processes that ask at once one unpacks, and the others wait for it.
     """
@@ -136,7 +136,7 @@ def unpack(cache: Path) -> Path:
 
 
 def _extract(folder: Path) -> None:
-    """Unpacks the archive with the program `tar`, which takes a tenth of the CPU of Python's module, else with that."""
+    """Unpack the archive with the program `tar`, which takes a tenth of the CPU of Python's module, else with that."""
     command = ("tar", "-x", "-f", str(ARCHIVE), "-C", str(folder))
     if not shutil.which("tar") or subprocess.run(command, check=False, capture_output=True).returncode:
         with tarfile.open(ARCHIVE) as archive:

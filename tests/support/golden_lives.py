@@ -41,7 +41,7 @@ def _create_tag(metadata: TableMetadata, text: str) -> None:
 
 
 def _expire(metadata: TableMetadata, text: str) -> None:
-    """Expires as Java was told to: nothing is retained for its age."""
+    """Expire as Java was told to: nothing is retained for its age."""
     numbers = dict(pair.split("=") for pair in text.split()[1:])
     most, least = int(numbers["max"]), int(numbers["min"])
     expire_snapshots(metadata, retain_max=most, retain_min=least, older_than_millis=time.time_ns())
@@ -71,7 +71,7 @@ STATES: Mapping[str, Callable[[TableMetadata, str], object]] = {
 
 
 def left(metadata: TableMetadata) -> dict[str, Any]:
-    """Lists what is there of a table without random names: which states, and how many files of each kind."""
+    """List what is there of a table without random names: which states, and how many files of each kind."""
     root = Path(metadata.root)
     counted = Counter(
         f"{path.parent.relative_to(root)}/{path.name.split('-')[0]}"

@@ -54,7 +54,7 @@ class GoldenReplay:
             self.do(operation)
 
     def do(self, operation: Mapping[str, Any]) -> None:
-        """Does one operation; nothing for those that change no rows."""
+        """Do one operation; nothing for those that change no rows."""
         name = operation["op"]
         if name == "alter":
             self._take_schema(operation["schema_id"])
@@ -75,7 +75,7 @@ class GoldenReplay:
         compact_table(target, full="full" in operation["op"])
 
     def _stream(self, operation: Mapping[str, Any]) -> None:
-        """Commits in one session for the whole stream, numbered from 0."""
+        """Commit in one session for the whole stream, numbered from 0."""
         if self._session is None:
             self._session = WriteSession(WriteTarget.of(self.of_morrow, "stream"))
         rows, kinds = self._rows(self._session.target, operation)
@@ -105,7 +105,7 @@ class GoldenReplay:
 
 
 def _partition(name: str) -> dict[str, str]:
-    """Parses the values in ``overwrite {dt=2024-01-02}``."""
+    """Parse the values in ``overwrite {dt=2024-01-02}``."""
     inner = name.partition("{")[2].rstrip("}")
     return dict(pair.split("=", 1) for pair in inner.split(", ") if pair)
 
@@ -121,7 +121,7 @@ OPERATIONS: Mapping[str, Callable[[GoldenReplay, WriteTarget, Mapping[str, Any]]
 
 
 def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
-    """Converts canonical values to an Arrow column of their type."""
+    """Convert canonical values to an Arrow column of their type."""
     if isinstance(kind, t.ArrayType):
         return _lists(values, column([item for value in values for item in value or ()], kind.element), kind)
     if isinstance(kind, t.RowType):
@@ -149,7 +149,7 @@ def _lists(values: Sequence[Any], items: pa.Array, kind: t.DataType) -> pa.Array
 
 
 def _edges(values: Sequence[Any]) -> pa.Array:
-    """Computes where lists begin; null for null lists."""
+    """Compute where lists begin; null for null lists."""
     edges = list(accumulate((len(value or ()) for value in values), initial=0))
     return pa.array([None if v is None else e for v, e in zip(values, edges)] + edges[-1:], pa.int32())
 
@@ -164,7 +164,7 @@ DROPPED = ("_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EXTRA_FILES", "_EXTER
 
 
 def described(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, Any]:
-    """Describes the logical metadata of a snapshot: its changes, sorted, and the index files that it leaves."""
+    """Describe the logical metadata of a snapshot: its changes, sorted, and the index files that it leaves."""
     changelog = snapshot.changelog_manifest_list
     return {
         **{name: getattr(snapshot, name) for name in (*SNAPSHOT, *COUNTS)},

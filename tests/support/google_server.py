@@ -19,7 +19,7 @@ CONDITION = "x-goog-if-generation-match"
 
 @contextmanager
 def google_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Starts a server with the bucket ``lake``; yields its storage options, with a key file in `folder`."""
+    """Start a server with the bucket ``lake``; yield its storage options, with a key file in `folder`."""
     with running() as server:
         server.trouble = lambda request: _answer(server.objects, request)
         key = {"gcs_base_url": f"http://127.0.0.1:{server.port}", "disable_oauth": True}

@@ -35,7 +35,7 @@ class MetastoreUnavailable(Exception):
 
 @contextmanager
 def hive_metastore() -> Iterator[str]:
-    """Starts a metastore; yields its address. Raises `MetastoreUnavailable`."""
+    """Start a metastore; yield its address. Raises `MetastoreUnavailable`."""
     try:
         import pymetastore  # noqa: F401
     except ImportError:
@@ -75,7 +75,7 @@ def hive_metastore() -> Iterator[str]:
 
 
 def _started(gateway: object) -> str:
-    """Starts the metastore in the JVM; returns its address when it listens."""
+    """Start the metastore in the JVM; return its address when it listens."""
     java = gateway.jvm  # type: ignore[attr-defined]  # py4j has no types
     hive = java.org.apache.hadoop.hive
     configuration = hive.conf.HiveConf()

@@ -71,12 +71,12 @@ def drawn_names(plain: Iterable[str], chance: random.Random, usable: Callable[[s
 
 
 def in_avro(name: str) -> bool:
-    """Tells whether Avro has such names, and with it Paimon's files in that format."""
+    """Tell whether Avro has such names, and with it Paimon's files in that format."""
     return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
 def quoted(name: str) -> str:
-    """Quotes the name for SQL."""
+    """Quote the name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -93,22 +93,22 @@ OF_MEMBERS = (".nested-key", ".ts-field")
 
 
 def in_orc(name: str) -> bool:
-    """Tells whether options can say the name, and Java reads it in ORC: of names with a backtick it reads nulls."""
+    """Tell whether options can say the name, and Java reads it in ORC: of names with a backtick it reads nulls."""
     return in_options(name) and "`" not in name
 
 
 def in_indexes(name: str) -> bool:
-    """Tells whether options of file indexes can say the name: a bracket begins the key of a MAP there."""
+    """Tell whether options of file indexes can say the name: a bracket begins the key of a MAP there."""
     return in_options(name) and "[" not in name
 
 
 def in_options(name: str) -> bool:
-    """Tells whether options can say the name: they take commas and dots as separators, and some drop blanks."""
+    """Tell whether options can say the name: they take commas and dots as separators, and some drop blanks."""
     return not {",", "."} & set(name) and name == name.strip()
 
 
 def named_in(options: Mapping[str, str]) -> frozenset[str]:
-    """Lists the columns that the options name."""
+    """List the columns that the options name."""
     found: set[str] = set()
 
     def noted(name: str) -> str:

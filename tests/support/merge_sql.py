@@ -39,7 +39,7 @@ class MergedTable:
     def of(
         cls, engine: str, columns: Mapping[str, str | t.DataType], options: Mapping[str, str] | None = None
     ) -> MergedTable:
-        """Makes a table with the key column k INT before `columns`."""
+        """Make a table with the key column k INT before `columns`."""
         kinds = {"k": "INT NOT NULL", **columns}
         fields = (
             t.DataField(i, name, parse_atomic(kind) if isinstance(kind, str) else kind)
@@ -62,7 +62,7 @@ class MergedTable:
         return merge_query(self.spec, self.fields, retractions=retractions)
 
     def sql_rows(self, versions: Sequence[Version], *, retractions: bool = True) -> list[Row]:
-        """Merges the versions in DuckDB, in the order of the keys."""
+        """Merge the versions in DuckDB, in the order of the keys."""
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("versions", self._relation(versions))
@@ -72,7 +72,7 @@ class MergedTable:
         return self._sorted(zip(*columns, strict=True))
 
     def oracle_rows(self, versions: Sequence[Version]) -> list[Row]:
-        """Merges them by the oracle."""
+        """Merge them by the oracle."""
         rules = Rules.of(self.options, self.fields, self.keys)
         by_key: dict[Row, list[Record]] = defaultdict(list)
         for sequence, (kind, *row) in enumerate(versions):

@@ -126,7 +126,7 @@ def _plain(names: Sequence[str], pools: Mapping[str, Sequence[Any]] | None = Non
 
 
 def _nested_columns(kinds: Sequence[t.DataType], **options: Sequence[str]) -> tuple[Column, ...]:
-    """Yields a column for each combination of options; an empty text leaves the option out."""
+    """Yield a column for each combination of options; an empty text leaves the option out."""
     named = [[(name.replace("_", "-"), v) for v in values] for name, values in options.items()]
     return tuple(
         Column(kind, {name: v for name, v in chosen if v}, NESTED_ROWS[kind])
@@ -174,7 +174,7 @@ GENERAL = ("last_value", "last_non_null_value", "first_value", "first_non_null_v
 
 @st.composite
 def columns(draw: st.DrawFn, functions: Sequence[str], *, retracting: bool, ignoring: bool = True) -> Column:
-    """Draws a column with one of these functions; when records retract, the function does or ignores it."""
+    """Draws a column with one of these functions; when records retract, the function does or ignore it."""
     name = draw(st.sampled_from([f for f in functions if ignoring or not retracting or FUNCTIONS[f].retracts]))
     column = draw(st.sampled_from(FUNCTIONS[name].columns))
     options = {"aggregate-function": name, **column.options}

@@ -9,7 +9,7 @@ import duckdb
 
 @functools.cache
 def one_duckdb() -> duckdb.DuckDBPyConnection:
-    """Opens a connection whose time zone is UTC. Leave nothing behind in it."""
+    """Open a connection whose time zone is UTC. Leave nothing behind in it."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'").fetchall()
     return connection

@@ -68,7 +68,7 @@ WRITER = FileWriter(Encoder)
 
 
 def build(folder: Path, entry_points: str = ENTRY_POINTS) -> Path:
-    """Writes the package into this folder. Returns what belongs on ``sys.path``."""
+    """Write the package into this folder. Returns what belongs on ``sys.path``."""
     path = folder / "ipc_files.zip"
     with ZipFile(path, "w") as archive:
         archive.writestr("ipc_files.py", MODULE)

@@ -35,7 +35,7 @@ ENGINE = MergeEngine(describe, check)
 
 
 def build(folder: Path) -> Path:
-    """Writes the package into this folder; returns what belongs on ``sys.path``, also of Spark's processes."""
+    """Write the package into this folder; return what belongs on ``sys.path``, also of Spark's processes."""
     path = folder / "oldest_engine.zip"
     with ZipFile(path, "w") as archive:
         archive.writestr("oldest_engine.py", ENGINE)

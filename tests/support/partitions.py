@@ -32,17 +32,17 @@ class Partitions:
         return tuple((values or {})[f.name] for f in self.fields)
 
     def folder(self, partition: Partition) -> str:
-        """Returns ``dt=19723/region=eu``; empty for a table without partitions."""
+        """Return ``dt=19723/region=eu``; empty for a table without partitions."""
         return "/".join(f"{escaped(f.name)}={self._text(v)}" for f, v in zip(self.fields, partition, strict=True))
 
     def rows(self, partitions: Sequence[Partition]) -> list[bytes]:
-        """Encodes each partition as a BinaryRow."""
+        """Encode each partition as a BinaryRow."""
         kinds = [f.type for f in self.fields]
         columns = [pa.array([p[i] for p in partitions], kind.arrow()) for i, kind in enumerate(kinds)]
         return binary_rows(columns, kinds, len(partitions))
 
     def stats(self, partitions: Sequence[Partition]) -> dict[str, Any]:
-        """Computes the ``_PARTITION_STATS`` of a manifest with entries of these partitions."""
+        """Compute the ``_PARTITION_STATS`` of a manifest with entries of these partitions."""
         columns = [[p[i] for p in partitions] for i in range(len(self.fields))]
         bounds = [tuple(pick((v for v in c if v is not None), default=None) for c in columns) for pick in (min, max)]
         low, high = self.rows(bounds)
@@ -58,5 +58,5 @@ class Partitions:
 
 
 def escaped(text: str) -> str:
-    """Escapes a name or a value as folders are called."""
+    """Escape a name or a value as folders are called."""
     return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)

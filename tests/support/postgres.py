@@ -22,7 +22,7 @@ class PostgresUnavailable(Exception):
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """Starts a server with the empty database ``postgres``; yields its JDBC address with user and password."""
+    """Start a server with the empty database ``postgres``; yield its JDBC address with user and password."""
     try:
         import psycopg
     except ImportError:

@@ -28,7 +28,7 @@ class Disk:
     synced: Mapping[int, Path]
 
     def restore(self, target: Path, folder: str = ".") -> None:
-        """Makes the folders and files of the disk at `target`."""
+        """Make the folders and files of the disk at `target`."""
         target.mkdir(parents=True)
         for name, inode in self.folders.get(folder, {}).items():
             if inode is None:
@@ -55,7 +55,7 @@ class PowerLoss:
 
     @contextmanager
     def watching(self) -> Iterator[PowerLoss]:
-        """Gives `lazy` and `hasty` the disks of each moment within the block, and once at its end."""
+        """Give `lazy` and `hasty` the disks of each moment within the block, and once at its end."""
         os.fsync = self._on_sync
         try:
             yield self
@@ -79,7 +79,7 @@ class PowerLoss:
         self.hasty.append(Disk(self._all_names(), synced))
 
     def _keep(self, path: Path) -> None:
-        """Keeps the bytes by a link, and the inode from being used for another file."""
+        """Keep the bytes by a link, and the inode from being used for another file."""
         inode = path.stat().st_ino
         if inode not in self._synced:
             copy = self._kept / str(len(self._synced))

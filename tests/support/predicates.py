@@ -105,7 +105,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def edge_rows() -> list[dict[str, Any]]:
-    """Lists every hard value of every column once, and nulls."""
+    """List every hard value of every column once, and nulls."""
     longest = max(len(values) for _, values in COLUMNS.values()) + 1
     return [
         {name: values[i] if i < len(values) else None for name, (_, values) in COLUMNS.items()} for i in range(longest)
@@ -175,7 +175,7 @@ def _leaf_truth(leaf: Leaf, value: Any) -> bool | None:
 
 
 def ordered(value: Any) -> Any:
-    """Orders values: NaN is the greatest float and equal to itself, strings compare as UTF-8 bytes."""
+    """Order values: NaN is the greatest float and equal to itself, strings compare as UTF-8 bytes."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value.encode() if isinstance(value, str) else value

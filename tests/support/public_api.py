@@ -35,7 +35,7 @@ CLASSES = (
 
 
 def lines() -> Iterator[str]:
-    """Yields one line for each public function, class, method and property."""
+    """Yield one line for each public function, class, method and property."""
     for name in MODULES:
         module = __import__(name, fromlist=["x"])
         for member in sorted(getattr(module, "__all__", ())):

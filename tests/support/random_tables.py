@@ -68,7 +68,7 @@ class RandomTable:
     """The types that fields have when the first file is written, where they are not those of `fields`."""
 
     def write(self, path: Path) -> list[int]:
-        """Writes it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
+        """Write it below `path`; return how many of the files each snapshot has, the first snapshot's first."""
         kinds = self.first_types or [None] * len(self.fields)
         first = [replace(f, type=kind or f.type) for f, kind in zip(self.fields, kinds, strict=True)]
         keys = self.primary_keys, self.partition_keys
@@ -101,7 +101,7 @@ class RandomTable:
         )
 
     def rows(self, count: int) -> list[Row]:
-        """Reads by the oracle from the first `count` files."""
+        """Read by the oracle from the first `count` files."""
         names = [f.name for f in self.fields]
         partitions = dict.fromkeys(f.partition for f in self.files)
         return [
@@ -122,7 +122,7 @@ class RandomTable:
         return set_columns((f.name for f in self.fields), self.options)
 
     def renamed(self, names: Mapping[str, str], members: Mapping[str, str]) -> RandomTable:
-        """Renames columns and members of ROWs; records know those of members alone."""
+        """Rename columns and members of ROWs; records know those of members alone."""
         member = members.__getitem__
         fields = tuple(replace(f, name=names[f.name], type=with_members(f.type, member)) for f in self.fields)
         return replace(
@@ -135,7 +135,7 @@ class RandomTable:
         )
 
     def _moved(self, records: Sequence[Record], fields: Sequence[t.DataField]) -> tuple[Record, ...]:
-        """Moves the records to these columns, which differ in names of members."""
+        """Move the records to these columns, which differ in names of members."""
         kinds = [(old.type, new.type) for old, new in zip(self.fields, fields, strict=True)]
         return tuple(
             replace(record, row=tuple(moved(value, *pair) for value, pair in zip(record.row, kinds, strict=True)))
@@ -179,7 +179,7 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
 
 @st.composite
 def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
-    """Renames columns to names that are a nuisance; options must be able to say those that they name."""
+    """Rename columns to names that are a nuisance; options must be able to say those that they name."""
     names: dict[str, str] = {}
     for column in table.fields:
         usable = in_options if column.name in named_in(table.options) else bool
@@ -189,7 +189,7 @@ def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
 
 @st.composite
 def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable:
-    """Fills the table with files, in up to two partitions if it has any."""
+    """Fill the table with files, in up to two partitions if it has any."""
     partitions: list[Row] = [()]
     if table.partition_keys:
         types = {f.name: f.type for f in table.fields}
@@ -219,7 +219,7 @@ NARROWER = {
 
 
 def _first_types(table: RandomTable) -> tuple[t.DataType | None, ...]:
-    """Returns the types that an earlier version of the table may have had: the first file's values are of them."""
+    """Return the types that an earlier version of the table may have had: the first file's values are of them."""
     if not table.files:
         return ()
     kinds: list[t.DataType | None] = [None] * len(table.fields)
@@ -266,7 +266,7 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
 
 @st.composite
 def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[WrittenFile]:
-    """Divides the files of a partition: the oldest runs go to levels 5, 4 and 3, the rest overlap on level 0."""
+    """Divide the files of a partition: the oldest runs go to levels 5, 4 and 3, the rest overlap on level 0."""
     runs = draw(st.lists(_run(table, partition, content), min_size=content.least_runs, max_size=5))
     upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
     sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
@@ -290,7 +290,7 @@ def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Conten
 
 @st.composite
 def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[Record]:
-    """Records of distinct keys, in key order."""
+    """Record of distinct keys, in key order."""
     fixed = dict(zip(table.partition_keys, partition, strict=True))
     row = st.tuples(
         *(
@@ -309,7 +309,7 @@ def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) 
 
 
 def _split(draw: st.DrawFn, records: list[Record], level: int) -> list[list[Record]]:
-    """Splits a sorted run above level 0 into files with ranges of keys of their own."""
+    """Split a sorted run above level 0 into files with ranges of keys of their own."""
     if not level or len(records) < 2 or not draw(st.booleans()):
         return [records]
     cut = draw(st.integers(1, len(records) - 1))

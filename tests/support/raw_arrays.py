@@ -110,7 +110,7 @@ LAYOUTS = (
 
 
 def sound(rng: random.Random, layout: Layout, rows: int) -> pa.Array:
-    """Returns an array of this layout, often with nulls and a slice of a longer one."""
+    """Return an array of this layout, often with nulls and a slice of a longer one."""
     nulls = rng.choice([0.0, 0.3])
     before, after = rng.choice([0, 0, 3, 9]), rng.choice([0, 0, 2])
     values = [None if rng.random() < nulls else layout.value(rng) for _ in range(before + rows + after)]
@@ -132,7 +132,7 @@ def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def damaged(rng: random.Random, array: pa.Array) -> pa.Array:
-    """Returns the array with one lie in it: changed or missing bytes of a buffer, another null count, other children.
+    """Return the array with one lie in it: changed or missing bytes of a buffer, another null count, other children.
 
     Raises:
         pa.ArrowException: Arrow itself refuses to make such an array.
@@ -182,7 +182,7 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _buffers(array: pa.Array) -> list[pa.Buffer | None]:
-    """Returns the array's own buffers, without those of its children."""
+    """Return the array's own buffers, without those of its children."""
     buffers = array.buffers()
     return buffers[: len(buffers) - sum(len(child.buffers()) for child in _children(array))]
 

@@ -57,7 +57,7 @@ class Bitmap64:
 
 
 def bitmap64(values: Iterable[int]) -> Bitmap64:
-    """Builds the bitmap of these unsigned values, added one by one."""
+    """Build the bitmap of these unsigned values, added one by one."""
     result = Bitmap64({}, 0)
     for value in values:
         result = result.union(Bitmap64({value >> 16: {value & 0xFFFF}}, 1))
@@ -78,7 +78,7 @@ def decode(data: bytes) -> Bitmap64:
 
 
 def encode(bitmap: Bitmap64) -> bytes:
-    """Encodes as Java writes; up to four branches at each byte of a key."""
+    """Encode as Java writes; up to four branches at each byte of a key."""
     count = len(bitmap.containers)
     if not count:
         return b"\0"
@@ -99,7 +99,7 @@ def _read(stream: io.BytesIO, layout: str) -> int:
 
 
 def _leaves(stream: io.BytesIO) -> Iterator[tuple[int, int]]:
-    """Yields key and container number of each leaf below the node that comes next."""
+    """Yield key and container number of each leaf below the node that comes next."""
     kind, children, prefix = _read(stream, "<b"), _read(stream, "<H"), _read(stream, "<B")
     stream.read(prefix)
     if kind == LEAF:
@@ -142,7 +142,7 @@ def _container_bytes(lows: set[int]) -> bytes:
 
 
 def _node(leaves: list[tuple[bytes, int]], depth: int) -> bytes:
-    """Encodes the tree of leaves that have the first `depth` bytes of their keys in common."""
+    """Encode the tree of leaves that have the first `depth` bytes of their keys in common."""
     if len(leaves) == 1:
         ((key, place),) = leaves
         return struct.pack("<bHB", LEAF, 0, 0) + key + struct.pack("<q", place)

@@ -34,7 +34,7 @@ class Replay:
         self._schema(0)
 
     def run(self) -> Iterator[tuple[dict[str, Any], list[list[Any]]]]:
-        """Replays each snapshot that ``case.json`` describes; yields it with its rows in canonical values."""
+        """Replay each snapshot that ``case.json`` describes; yield it with its rows in canonical values."""
         seen = 0
         for operation in self.case["inputs"]:
             if operation["op"] == "alter":
@@ -56,7 +56,7 @@ class Replay:
         self.rules = Rules.of(schema["options"], self.fields, self.case["primary_keys"])
 
     def _alter(self, id: int) -> None:
-        """Adds columns that are null in what was written before."""
+        """Add columns that are null in what was written before."""
         old = [f.id for f in self.fields]
         self._schema(id)
         at = [old.index(f.id) if f.id in old else None for f in self.fields]

@@ -109,7 +109,7 @@ class RestServer:
         return self.databases[name]
 
     def stored(self, database: str, name: str) -> tuple[Stored, str]:
-        """Finds the table of a name, and the branch in it."""
+        """Find the table of a name, and the branch in it."""
         table, _, branch = name.partition("$branch_")
         found = self.database(database).get(table)
         if found is None:
@@ -467,7 +467,7 @@ def _of(error: MorrowError) -> Refused:
 
 @contextmanager
 def rest_server(folder: Path, **state: Any) -> Iterator[RestServer]:
-    """Starts a server of empty state, which ends with the block."""
+    """Start a server of empty state, which ends with the block."""
     served = RestServer(folder, **state)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": served}))
     server.daemon_threads = True

@@ -22,7 +22,7 @@ Graph = Mapping[str, Set[str]]
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Returns the files of all modules by their names; each package once, not through the links below `morrow/`."""
+    """Return the files of all modules by their names; each package once, not through the links below `morrow/`."""
     found = {}
     for folder in (*PACKAGES, "morrow"):
         for path in (root / folder).rglob("*.py"):
@@ -35,7 +35,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def imports(known: Mapping[str, Path]) -> dict[str, set[str]]:
-    """Returns the modules that each module imports when it runs, itself left out."""
+    """Return the modules that each module imports when it runs, itself left out."""
     return {
         name: {other for other in _imported(ast.parse(path.read_text()), known) if other in known and other != name}
         for name, path in known.items()
@@ -57,7 +57,7 @@ def _imported(tree: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
 
 
 def rooms(graph: Graph, house: str) -> dict[str, set[str]]:
-    """Returns the rooms of a house (``writers``), each with the rooms that it imports from."""
+    """Return the rooms of a house (``writers``), each with the rooms that it imports from."""
     found: dict[str, set[str]] = {}
     for name, others in graph.items():
         room = _room(name, house)
@@ -73,7 +73,7 @@ def _room(name: str, house: str) -> str | None:
 
 
 def tangles(graph: Graph) -> list[set[str]]:
-    """Returns the groups of nodes that lead back to themselves."""
+    """Return the groups of nodes that lead back to themselves."""
     reached = {name: _reached(graph, name) for name in graph}
     groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in graph}
     return [set(group) for group in groups if group]

@@ -86,11 +86,11 @@ class Objects:
         self._turn = threading.Lock()
 
     def make_bucket(self, name: str) -> None:
-        """Makes an empty bucket."""
+        """Make an empty bucket."""
         self._buckets[name] = _Bucket()
 
     def answer(self, request: Request) -> Answer:
-        """Carries out a request."""
+        """Carry out a request."""
         with self._turn:
             if not request.bucket:
                 return Answer(400)
@@ -223,7 +223,7 @@ def _listed(bucket: _Bucket, query: Mapping[str, str]) -> Answer:
 
 
 def _names(bucket: _Bucket, prefix: str, delimiter: str, after: str) -> Iterator[str]:
-    """Yields keys and common prefixes after one of them, in order."""
+    """Yield keys and common prefixes after one of them, in order."""
     at = bisect_left(bucket.keys, max(prefix, after))
     while at < len(bucket.keys) and (key := bucket.keys[at]).startswith(prefix):
         cut = key.find(delimiter, len(prefix)) if delimiter else -1

@@ -59,7 +59,7 @@ class S3Server:
         }
 
     def answer(self, request: Request) -> Answer:
-        """Answers a request, late."""
+        """Answer a request, late."""
         began = time.monotonic()
         answer = None if self.trouble is None else self.trouble(request)
         if answer is None or (isinstance(answer, Cut) and answer.after >= 0):
@@ -72,7 +72,7 @@ class S3Server:
         return answer
 
     def rounds(self) -> int:
-        """Finds the longest chain of requests, each of which began when the one before had ended."""
+        """Find the longest chain of requests, each of which began when the one before had ended."""
         longest: list[tuple[float, int]] = []
         for _, began, ended in sorted(self.asked, key=lambda each: each[1]):
             before = max((length for end, length in longest if end <= began), default=0)
@@ -82,7 +82,7 @@ class S3Server:
 
 @contextmanager
 def running(latency: float = 0.0, trouble: Trouble | None = None) -> Iterator[S3Server]:
-    """Runs a server with an empty bucket."""
+    """Run a server with an empty bucket."""
     served = S3Server(latency=latency, trouble=trouble)
     served.objects.make_bucket(BUCKET)
     with _Server(("127.0.0.1", 0), _Connection) as server:
@@ -98,13 +98,13 @@ def running(latency: float = 0.0, trouble: Trouble | None = None) -> Iterator[S3
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """Starts a server with the empty bucket ``lake``; yields its storage options."""
+    """Start a server with the empty bucket ``lake``; yield its storage options."""
     with running() as server:
         yield server.options
 
 
 def client_of(options: dict[str, str]) -> Any:
-    """Makes a client of the server in the terms of AWS."""
+    """Make a client of the server in the terms of AWS."""
     import boto3  # type: ignore[import-untyped]  # it ships no types
 
     return boto3.client(
@@ -175,7 +175,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 def _unchunked(stream: BinaryIO) -> bytes:
-    """Returns the data of chunks, with or without signatures, and skips what follows the last one."""
+    """Return the data of chunks, with or without signatures, and skip what follows the last one."""
     parts: list[bytes] = []
     while size := int(stream.readline().partition(b";")[0].strip() or b"0", 16):
         parts.append(stream.read(size))

@@ -22,7 +22,7 @@ class NoS3a(Exception):
 
 
 def s3a_session(options: Mapping[str, str], cache: Path, settings: Mapping[str, object]) -> SparkSession:
-    """Starts a session that reads ``s3a://`` from the server with these storage options.
+    """Start a session that reads ``s3a://`` from the server with these storage options.
 
     `cache`: a folder for ``hadoop-aws`` with the SDK of AWS (600 MB), of the version of Hadoop that PySpark ships.
 
@@ -48,7 +48,7 @@ def s3a_session(options: Mapping[str, str], cache: Path, settings: Mapping[str, 
 
 
 def _hadoop_version() -> str:
-    """Finds the version of Hadoop that PySpark ships."""
+    """Find the version of Hadoop that PySpark ships."""
     for jar in (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"):
         return re.sub(r"hadoop-client-api-(.*)\.jar", r"\1", jar.name)
     raise FileNotFoundError("hadoop-client-api in the jars of PySpark")

@@ -31,7 +31,7 @@ SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_pipeline\.)|interop/test_spa
 
 @cache
 def group_of(file: str) -> str:
-    """Names what one worker runs together: a file, or the files that share a JVM."""
+    """Name what one worker runs together: a file, or the files that share a JVM."""
     if SHARE_A_SESSION.match(file):
         return f"spark {_dealt().get(file, 0)}"
     return "java" if SHARE_A_JVM.match(file) else file
@@ -75,7 +75,7 @@ class _Places(list[str]):
 
 
 def _cost(tests: Iterable[str]) -> float:
-    """Returns the seconds of CPU of the files that these tests are in."""
+    """Return the seconds of CPU of the files that these tests are in."""
     return sum(recorded().get(file, SMALL) for file in {test.partition("::")[0] for test in tests})
 
 
@@ -87,7 +87,7 @@ class ByCost(LoadScopeScheduling):
         self.workqueue = _DearestFirst()
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        """Takes in what a worker collected, as a list that knows the place of each test: xdist asks for all of them."""
+        """Take in what a worker collected, as a list that knows the place of each test: xdist asks for all of them."""
         super().add_node_collection(node, collection)
         if node in self.registered_collections:  # not that of a worker which collected something else
             self.registered_collections[node] = _Places(collection)
@@ -96,7 +96,7 @@ class ByCost(LoadScopeScheduling):
         return group_of(nodeid.partition("::")[0])
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Forgets a group that is done: after each test, xdist counts what is left of all that a worker was given."""
+        """Forget a group that is done: after each test, xdist counts what is left of all that a worker was given."""
         super().mark_test_complete(node, item_index, duration)
         groups, test = self.assigned_work[node], self.registered_collections[node][item_index]
         if all(groups[self._split_scope(test)].values()):

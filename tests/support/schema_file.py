@@ -47,7 +47,7 @@ def schema_json(
     options: Mapping[str, str],
     spelling: Spelling = JAVA,
 ) -> dict[str, Any]:
-    """Builds the content of ``schema/schema-<id>``."""
+    """Build the content of ``schema/schema-<id>``."""
     return {
         "version": SCHEMA_VERSION,
         "id": schema_id,
@@ -65,7 +65,7 @@ def field_json(f: t.DataField, spelling: Spelling = JAVA) -> dict[str, Any]:
 
 
 def type_json(kind: t.DataType, spelling: Spelling = JAVA) -> Any:
-    """Writes a type as schema files hold it: text, or an object for nested types."""
+    """Write a type as schema files hold it: text, or an object for nested types."""
     suffix = "" if kind.nullable else " NOT NULL"
     if isinstance(kind, t.RowType):
         return {"type": f"ROW{suffix}", "fields": [field_json(f, spelling) for f in kind.fields]}

@@ -36,18 +36,18 @@ class Cluster:
     folder: Path
 
     def launched(self) -> int:
-        """Counts the executors that there have been."""
+        """Count the executors that there have been."""
         return len(list(self.folder.glob("work-*/app-*/*")))
 
     def executors(self) -> list[int]:
-        """Lists the process ids of executors that have begun to run, also when they are gone."""
+        """List the process ids of executors that have begun to run, also when they are gone."""
         logs = self.folder.glob("work-*/app-*/*/stderr")
         return [int(pid) for log in sorted(logs) for pid in EXECUTOR_STARTED.findall(log.read_text())]
 
 
 @contextmanager
 def cluster(folder: Path, workers: int, memory: str = "1g", *, apart: bool = False) -> Iterator[Cluster]:
-    """Starts a cluster whose workers have one core each; `folder` takes logs and scratch files.
+    """Start a cluster whose workers have one core each; `folder` takes logs and scratch files.
 
     `apart`: each worker has a loopback address of its own, so that Spark takes them for several machines (Linux).
     """
@@ -85,7 +85,7 @@ def _spark_class() -> Path:
 
 
 def _ports() -> tuple[str, ...]:
-    """Finds free ports for the daemon and for its page."""
+    """Find free ports for the daemon and for its page."""
     return ("--port", "0", "--webui-port", "0")
 
 
@@ -102,7 +102,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _said(log: Path, pattern: re.Pattern[str]) -> re.Match[str]:
-    """Waits for a line in a log."""
+    """Wait for a line in a log."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if found := pattern.search(log.read_text()):

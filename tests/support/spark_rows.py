@@ -33,7 +33,7 @@ FORMS = (
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """Reads all rows in Spark's own Arrow types. Variants are collected: `toArrow` cannot take one that is null."""
+    """Read all rows in Spark's own Arrow types. Variants are collected: `toArrow` cannot take one that is null."""
     from pyspark.sql.types import VariantType
 
     if not any(isinstance(field.dataType, VariantType) for field in frame.schema):
@@ -48,19 +48,19 @@ def _member(value: Any) -> Any:
 
 
 def assert_reads_alike(frame: DataFrame, scan: Scan | SystemScan, set_columns: tuple[str, ...] = ()) -> None:
-    """Asserts that the frame has the rows that Morrow reads here, as Spark has them: without nanoseconds."""
+    """Assert that the frame has the rows that Morrow reads here, as Spark has them: without nanoseconds."""
     fields = drop_not_null(scan.fields)
     expected = to_spark_rows(scan.to_arrow(), to_travel_schema(fields))
     assert_same_rows(rows_of(arrow_of(frame), fields), rows_of(expected, fields), fields, set_columns)
 
 
 def handed_over(scan: Scan, spark: SparkSession) -> DataFrame:
-    """Reads by Morrow in this process, with the nullability of what Spark reads."""
+    """Read by Morrow in this process, with the nullability of what Spark reads."""
     return to_spark(scan.to_batches(), drop_not_null(scan.fields), spark, where="what is expected")
 
 
 def lines_of(frames: Sequence[DataFrame]) -> list[Lines | Exception]:
-    """Reads the rows of all frames by one job; where that fails, by one for each frame, or says why there are none."""
+    """Read the rows of all frames by one job; where that fails, by one for each frame, or says why there are none."""
     from pyspark.errors import PySparkException
 
     try:
@@ -96,7 +96,7 @@ def _member_of(field: StructField) -> str:
 
 
 def assert_same_lines(got: Lines | Exception, want: Lines | Exception, frame: DataFrame, sets: Sequence[str]) -> None:
-    """Asserts that both hold the same rows; entries of maps, and of arrays in `sets`, in any order."""
+    """Assert that both hold the same rows; entries of maps, and of arrays in `sets`, in any order."""
     from pyspark.sql.types import MapType
 
     for side in (got, want):

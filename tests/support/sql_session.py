@@ -36,7 +36,7 @@ class SqlSession:
         self.tables: dict[str, TableFactory] = {}
 
     def run(self, script: str) -> list[list[tuple[Any, ...]]]:
-        """Runs the statements; returns the rows of each SELECT, sorted."""
+        """Run the statements; return the rows of each SELECT, sorted."""
         statements = (re.sub(r"\s+", " ", s).strip() for s in COMMENT.sub("", script).split(";"))
         return [rows for statement in statements if statement for rows in self._statement(statement)]
 

@@ -44,7 +44,7 @@ class StsServer:
         return f"http://127.0.0.1:{self.port}"
 
     def guard(self, request: Request) -> Answer | None:
-        """Refuses what does not come by credentials that were lent and are alive: trouble of an `S3Server`."""
+        """Refuse what does not come by credentials that were lent and are alive: trouble of an `S3Server`."""
         key = _key_of(request.headers.get("authorization", ""))
         token, ends = self.lent.get(key, ("", 0.0))
         if not token or request.headers.get("x-amz-security-token") != token:
@@ -52,7 +52,7 @@ class StsServer:
         return s3_error(400, "ExpiredToken") if time.time() > ends else None
 
     def answer(self, asked: dict[str, str], authorization: str) -> tuple[int, str]:
-        """Answers a request of these parameters."""
+        """Answer a request of these parameters."""
         self.asked.append({**asked, "key": _key_of(authorization)})
         if self.answers is not None:
             return 200, self.answers
@@ -66,7 +66,7 @@ class StsServer:
         return 200, _result(action, f"<Credentials>{held}</Credentials>")
 
     def lend(self) -> dict[str, str]:
-        """Lends credentials, to whom it may be."""
+        """Lend credentials, to whom it may be."""
         key, secret, token = f"ASIA{uuid.uuid4().hex[:16]}", uuid.uuid4().hex, uuid.uuid4().hex * 2
         ends = time.time() + self.life
         self.lent[key] = (token, ends)
@@ -75,7 +75,7 @@ class StsServer:
         return {"AccessKeyId": key, "SecretAccessKey": secret, "SessionToken": token, "Expiration": when}
 
     def of_machine(self, path: str) -> str:
-        """Answers as the metadata service of a machine, whose role is ``machine``."""
+        """Answer as the metadata service of a machine, whose role is ``machine``."""
         if not path.endswith("/machine"):
             return "machine"
         self.asked.append({"Action": "metadata"})
@@ -85,7 +85,7 @@ class StsServer:
 
 @contextmanager
 def sts_server(life: float = 3600.0) -> Iterator[StsServer]:
-    """Runs a server."""
+    """Run a server."""
     served = StsServer(life=life)
 
     class Handler(BaseHTTPRequestHandler):
@@ -111,7 +111,7 @@ def sts_server(life: float = 3600.0) -> Iterator[StsServer]:
             self.wfile.write(data)
 
         def log_message(self, *arguments: object) -> None:
-            """Says nothing."""
+            """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         served.port = server.server_address[1]
@@ -144,6 +144,6 @@ def _error(code: str, message: str) -> str:
 
 
 def s3_error(status: int, code: str) -> Answer:
-    """Makes the error of this code that S3 answers with."""
+    """Make the error of this code that S3 answers with."""
     text = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
     return Answer(status, text.encode(), {"Content-Type": "application/xml"})

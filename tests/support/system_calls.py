@@ -31,7 +31,7 @@ def _watch(watcher: Callable[[str, str], None]) -> None:
 
 
 def counted(folder: str, run: Callable[[], object]) -> int:
-    """Counts such calls of a function below a folder."""
+    """Count such calls of a function below a folder."""
     calls: list[str] = []
     _watch(lambda event, path: calls.append(event) if path.startswith(folder) else None)
     try:
@@ -42,7 +42,7 @@ def counted(folder: str, run: Callable[[], object]) -> int:
 
 
 def killed_at(number: int, folder: str, run: Callable[[], object]) -> None:
-    """Runs a function in a process that dies before its call `number` below a folder, counted from 0."""
+    """Run a function in a process that dies before its call `number` below a folder, counted from 0."""
     calls: list[str] = []
 
     def watcher(event: str, path: str) -> None:

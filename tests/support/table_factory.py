@@ -38,7 +38,7 @@ SCHEMAS = Path(__file__).with_name("avro_schemas.json")
 
 
 def _without_columns(schema: Any) -> Any:
-    """Returns the schema of manifests that do not say which columns a file holds."""
+    """Return the schema of manifests that do not say which columns a file holds."""
     file = next(field for field in schema["fields"] if field["name"] == "_FILE")["type"]
     file["fields"] = [field for field in file["fields"] if field["name"] != "_WRITE_COLS"]
     return fastavro.parse_schema(schema)
@@ -109,7 +109,7 @@ class TableFactory:
     # -- schema ---------------------------------------------------------------------------------------------------
 
     def alter(self, *, fields: Sequence[Field] | None = None, options: Mapping[str, str] | None = None) -> int:
-        """Writes the next schema and makes it current; returns its id."""
+        """Write the next schema and make it current; return its id."""
         not_null = {*self.primary_keys}
         if fields is not None:
             typed = [_data_field(i, f) for i, f in enumerate(fields)]
@@ -154,7 +154,7 @@ class TableFactory:
         value_stats: bool | Sequence[str] = True,
         presorted: bool = False,
     ) -> DataFile:
-        """Writes a data file and adds it to the pending commit.
+        """Write a data file and add it to the pending commit.
 
         Args:
             table: all columns of the current schema; partition columns may be left out.
@@ -207,7 +207,7 @@ class TableFactory:
         rows: int = 1_000,
         size: int = 100_000,
     ) -> list[DataFile]:
-        """Adds manifest entries for files that do not exist, one per row of the statistics `minimum` and `maximum`."""
+        """Add manifest entries for files that do not exist, one per row of the statistics `minimum` and `maximum`."""
         count = minimum.num_rows
         low = [minimum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
         high = [maximum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
@@ -237,11 +237,11 @@ class TableFactory:
         return files
 
     def delete_file(self, file: DataFile) -> None:
-        """Removes a file that an earlier commit added; it stays on disk, as in Paimon."""
+        """Remove a file that an earlier commit added; it stays on disk, as in Paimon."""
         self._pending.append((DELETE, file))
 
     def deletion_vector(self, file: DataFile, positions: Iterable[int]) -> None:
-        """Marks these positions of a data file as deleted, in place of any it had; none takes its vector away."""
+        """Mark these positions of a data file as deleted, in place of any it had; none takes its vector away."""
         vectors = self._vectors.setdefault((file.partition, file.bucket), {})
         dead = sorted(set(positions))
         vectors.pop(file.name, None)
@@ -250,13 +250,13 @@ class TableFactory:
         self._vectors_changed = True
 
     def folder(self, partition: Partition, bucket: int) -> Path:
-        """Returns where the data files of this partition and bucket lie."""
+        """Return where the data files of this partition and bucket lie."""
         return self.path / self.partitions.folder(partition) / f"bucket-{bucket}"
 
     # -- commit ---------------------------------------------------------------------------------------------------
 
     def commit(self, kind: str = "APPEND", *, entries_per_manifest: int = 10_000) -> int:
-        """Makes the pending files a snapshot; returns its id."""
+        """Make the pending files a snapshot; return its id."""
         self.snapshot_id += 1
         pending, self._pending = self._pending, []
         new = [
@@ -339,7 +339,7 @@ class TableFactory:
     # -- deletion vectors -----------------------------------------------------------------------------------------
 
     def _write_vectors(self) -> str:
-        """Writes one index file per bucket, and the index manifest that names them all."""
+        """Write one index file per bucket, and the index manifest that names them all."""
         self._vectors_changed = False
         folder = self.path / "index"
         folder.mkdir(exist_ok=True)
@@ -424,7 +424,7 @@ class TableFactory:
         return binary_rows(columns, [f.type for f in self.keys], 1)[0]
 
     def _completed(self, table: pa.Table, partition: Partition) -> pa.Table:
-        """Completes columns in the schema's order and types; partition columns are filled in."""
+        """Complete columns in the schema's order and types; partition columns are filled in."""
         values = dict(zip(self.partition_keys, partition, strict=True))
         columns = [
             table.column(f.name).cast(f.type.arrow()).combine_chunks()

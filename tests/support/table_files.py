@@ -59,7 +59,7 @@ def _index_files(content: bytes, name: str) -> list[str]:
 
 
 def fingerprint(path: str) -> str:
-    """Returns the same text for tables whose folders hold the same folders, and the same files with the same bytes."""
+    """Return the same text for tables whose folders hold the same folders, and the same files with the same bytes."""
     digest = sha256()
     for entry in sorted(Path(path).rglob("*")):
         content = entry.read_bytes() if entry.is_file() else b""

@@ -19,7 +19,7 @@ UTC_DAYS = {"sink.process-time-zone": "UTC"}
 def table(
     folder: Path, *times: str, options: Mapping[str, str] | None = None, store: FileStore | None = None
 ) -> TableMetadata:
-    """Makes a table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
+    """Make a table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
     metadata = commits.table(folder, options={**UTC_DAYS, **(options or {})}, store=store)
     for i, time in enumerate(times, 1):
         add_snapshot(metadata, i, time)
@@ -34,7 +34,7 @@ def add_snapshot(
     watermark: str | None = None,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
 ) -> Snapshot:
-    """Commits nothing at this time."""
+    """Commit nothing at this time."""
     snapshot = Snapshot(
         id=snapshot_id,
         schema_id=0,
@@ -55,18 +55,18 @@ def add_snapshot(
 
 
 def expire(metadata: TableMetadata, *snapshot_ids: int) -> None:
-    """Removes snapshot files, as expiry does in the end."""
+    """Remove snapshot files, as expiry does in the end."""
     for snapshot_id in snapshot_ids:
         assert metadata.store.delete(metadata.paths.snapshot(snapshot_id))
 
 
 def tags(metadata: TableMetadata) -> dict[str, int]:
-    """Maps the names of all tags to the ids of their snapshots."""
+    """Map the names of all tags to the ids of their snapshots."""
     return {tag.name: tag.snapshot.id for tag in metadata.tags()}
 
 
 def moment(text: str) -> dt.datetime:
-    """Parses ISO text as an instant; in UTC where it has no zone."""
+    """Parse ISO text as an instant; in UTC where it has no zone."""
     time = dt.datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 

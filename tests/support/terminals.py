@@ -33,7 +33,7 @@ class Done:
 def on_terminal(
     *args: object, columns: int = 80, lines: int = 24, typed: bytes = b"", asked: bytes = b"", **environment: str
 ) -> Done:
-    """Runs `morrow` with a terminal of this size as standard input and output, and `environment` besides this one.
+    """Run `morrow` with a terminal of this size as standard input and output, and `environment` besides this one.
 
     `asked` is typed once something stands on standard error: the answer to a question.
     """
@@ -64,7 +64,7 @@ def _waiting(terminal: int, seconds: float = 0) -> bool:
 
 
 def _run(args: list[str], streams: tuple[str, str], environment: Mapping[str, str]) -> None:
-    """Runs in the forked process."""
+    """Run in the forked process."""
     os.setsid()
     terminal, errors = (os.open(path, os.O_RDWR) for path in streams)
     for target, source in enumerate((terminal, terminal, errors)):

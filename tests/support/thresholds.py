@@ -209,7 +209,7 @@ for room in LOWERED:
 
 
 def lowered(patch: pytest.MonkeyPatch, chance: random.Random, share: float) -> dict[str, Value]:
-    """Lowers a share of all sizes, and returns those with their values."""
+    """Lower a share of all sizes, and return those with their values."""
     chosen = {
         f"{room}.{name}": chance.choice(values)
         for room, sizes in LOWERED.items()
@@ -224,7 +224,7 @@ def lowered(patch: pytest.MonkeyPatch, chance: random.Random, share: float) -> d
 
 
 def _holders(home: str, name: str) -> list[ModuleType]:
-    """Returns the modules that have a size: its own, and those that import it by its name."""
+    """Return the modules that have a size: its own, and those that import it by its name."""
     users = [module for module, imported in _imports().items() if (home, name) in imported]
     return [sys.modules[home], *users]
 
@@ -250,7 +250,7 @@ ROOMS = ("engine/polars_threads.py", "engine/plan", "readers", "writers")
 
 
 def sizes() -> Iterator[str]:
-    """Yields the large numbers of modules that have names of sizes."""
+    """Yield the large numbers of modules that have names of sizes."""
     for place in ROOMS:
         for path in sorted((ROOT / place).rglob("*.py")) if not place.endswith(".py") else [ROOT / place]:
             room = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -262,7 +262,7 @@ def sizes() -> Iterator[str]:
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:
-    """Yields the names of constants of a module."""
+    """Yield the names of constants of a module."""
     for each in (each for each in tree.body if isinstance(each, ast.Assign)):
         names = [name for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
         yield from (name.id for name in names if name.id.isupper())

@@ -19,7 +19,7 @@ BINARY, STRING = 15, 16
 
 
 def variant_json(value: bytes, metadata: bytes) -> str:
-    """Writes the JSON text that Java prints: no blanks, members in the order of their names."""
+    """Write the JSON text that Java prints: no blanks, members in the order of their names."""
     return json.dumps(_decode(value, 0, _names(metadata)), separators=(",", ":"), ensure_ascii=False)
 
 

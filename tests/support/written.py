@@ -27,14 +27,14 @@ def new_table(
     options: Mapping[str, object] | None = None,
     name: str = "t",
 ) -> morrow.Table:
-    """Makes an empty table ``db.<name>`` with the primary key `keys`, partitioned by `by`."""
+    """Make an empty table ``db.<name>`` with the primary key `keys`, partitioned by `by`."""
     return morrow.Catalog(folder).create_table(
         f"db.{name}", schema=schema, primary_keys=keys, partition_keys=by, options=options
     )
 
 
 def renamed_by_others(table: morrow.Table, names: Mapping[str, str]) -> morrow.Table:
-    """Renames columns and members of a table without rows, also as Morrow would not: in its only schema file."""
+    """Rename columns and members of a table without rows, also as Morrow would not: in its only schema file."""
     file = Path(table.path) / "schema" / "schema-0"
     text = file.read_text()
     for old, new in names.items():
@@ -45,7 +45,7 @@ def renamed_by_others(table: morrow.Table, names: Mapping[str, str]) -> morrow.T
 
 
 def with_packed_blobs(folder: Path) -> tuple[morrow.Table, Path]:
-    """Makes a table with a key and BLOBs as Paimon 2.0 does: rows hold descriptors of blobs in a pack.
+    """Make a table with a key and BLOBs as Paimon 2.0 does: rows hold descriptors of blobs in a pack.
 
     Returns: the table, and the pack, which is old and which no manifest names.
     """
@@ -61,7 +61,7 @@ def with_packed_blobs(folder: Path) -> tuple[morrow.Table, Path]:
 
 
 def made_once(name: str, folder: Path, make: Callable[[Path], morrow.Table]) -> morrow.Table:
-    """Makes the table ``db.t`` in a folder; what was made under this name in this process before is copied."""
+    """Make the table ``db.t`` in a folder; what was made under this name in this process before is copied."""
     template = Path(_templates().name) / name
     if not template.exists():
         with disable_fsync():
@@ -76,11 +76,11 @@ def _templates() -> TemporaryDirectory[str]:
 
 
 def rows(table: morrow.Table, **scan: Any) -> list[tuple[Any, ...]]:
-    """Reads all rows, sorted."""
+    """Read all rows, sorted."""
     frame: pl.DataFrame = table.scan(**scan).to_polars()
     return sorted(frame.rows(), key=lambda row: tuple((value is None, value) for value in row))
 
 
 def data_files(folder: Path) -> set[Path]:
-    """Lists all files of a table but those of its schema."""
+    """List all files of a table but those of its schema."""
     return {path for path in folder.rglob("*") if path.is_file() and path.parent.name != "schema"}

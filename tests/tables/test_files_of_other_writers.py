@@ -28,7 +28,7 @@ Write = Callable[[pa.Table, Path], None]
 
 
 def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, fields: Any, rows: pa.Table) -> morrow.Table:
-    """Returns a table of one data file, which `write` has written."""
+    """Return a table of one data file, which `write` has written."""
     monkeypatch.setitem(FORMATS, "parquet", lambda table, _fields, path, _size: write(table, path))
     factory = TableFactory(folder / "t", fields)
     factory.write_file(rows, value_stats=False)
@@ -37,7 +37,7 @@ def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, field
 
 
 def write_shredded(table: pa.Table, path: Path) -> None:
-    """Adds the member that a variant has where numbers of its member ``n`` lie apart."""
+    """Add the member that a variant has where numbers of its member ``n`` lie apart."""
     rows = [variant | {"typed_value": {"n": {"value": None, "typed_value": 5}}} for variant in table["v"].to_pylist()]
     kind = pa.struct([*table.schema.field("v").type, ("typed_value", pa.struct([("n", SHREDDED)]))])
     pq.write_table(table.set_column(1, pa.field("v", kind), pa.array(rows, kind)), path)
@@ -63,7 +63,7 @@ def write_encrypted(table: pa.Table, path: Path, plain_footer: bool = False) -> 
 
 
 def write_bytes_as_text(table: pa.Table, path: Path) -> None:
-    """Writes the text ``\\xff``, as Spark casts bytes."""
+    """Write the text ``\\xff``, as Spark casts bytes."""
     buffers = [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
     pq.write_table(table.set_column(1, "v", pa.Array.from_buffers(pa.string(), 1, buffers)), path)
 
@@ -118,7 +118,7 @@ def test_vectors_are_lists_where_java_writes_them(tmp_path: Path, monkeypatch: p
 
 
 def test_counts_of_nulls_that_are_not_those_of_the_blobs(golden_root: Path, tmp_path: Path) -> None:
-    """pypaimon streams blobs, and writes a count that is not theirs."""
+    """pypaimon streams blobs, and write a count that is not theirs."""
     folder = shutil.copytree(golden_root / "public/blob/warehouse/db.db/t", tmp_path / "t")
     nulls = morrow.open(folder).count("pic IS NULL")
 

@@ -52,7 +52,7 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def make(catalog: morrow.Catalog, server: RestServer, tmp_path: Path) -> Make:
-    """Makes ``db.t`` of a kind in an empty folder, which is returned."""
+    """Make ``db.t`` of a kind in an empty folder, which is returned."""
 
     def made(kind: str = "format-table", format_: str = "parquet", columns: str = COLUMNS, keys: Any = KEYS) -> Path:
         catalog.create_table("db.t", schema=columns, partition_keys=keys)

@@ -23,7 +23,7 @@ FIELDS = [
 
 
 def commented(schema: Path, column: str, comment: str) -> None:
-    """Gives a column of a schema file a comment."""
+    """Give a column of a schema file a comment."""
     content = json.loads(schema.read_text())
     (field,) = (f for f in content["fields"] if f["name"] == column)
     field["description"] = comment

@@ -152,7 +152,7 @@ def test_the_same_history(case: str, golden_root: Path, tmp_path: Path, historie
 
 
 def run_and_compare_rows(replay: GoldenReplay) -> None:
-    """Compares rows and changes after each operation; snapshots may be numbered otherwise than Java's."""
+    """Compare rows and changes after each operation; snapshots may be numbered otherwise than Java's."""
     snapshots = {snapshot["id"]: snapshot for snapshot in replay.case["snapshots"]}
     steps = {step["snapshot"]: step["file"] for step in replay.case.get("stream", ())}
     table = morrow.open(replay.of_morrow.root)
@@ -177,7 +177,7 @@ def run_and_compare_rows(replay: GoldenReplay) -> None:
 
 
 def _took_the_same(snapshots: tuple[dict[str, Any], dict[str, Any]]) -> bool:
-    """Tells whether a compaction replaced the same files; true of any other snapshot."""
+    """Tell whether a compaction replaced the same files; true of any other snapshot."""
     of_java, of_morrow = snapshots
     if of_java["commit_kind"] != "COMPACT" or of_morrow["commit_kind"] != "COMPACT":
         return of_java["commit_kind"] == of_morrow["commit_kind"]
@@ -190,7 +190,7 @@ def _inputs(snapshot: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def test_few_histories_part(histories: Histories) -> None:
-    """Runs last, on what was replayed in this session."""
+    """Run last, on what was replayed in this session."""
     parted = [case for case, whole in histories.whole.items() if not whole]
 
     assert len(parted) <= MOST_PARTED * max(len(histories.whole), 20), parted

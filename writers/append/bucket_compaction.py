@@ -30,7 +30,7 @@ LEAST_FULL_FILES = 3
 
 
 def compute_small_size(options: WriteOptions) -> int:
-    """Returns the bytes below which files are compacted: a compacted file may be a little below the target size."""
+    """Return the bytes below which files are compacted: a compacted file may be a little below the target size."""
     return int(options.target_file_size * options.small_file_ratio)
 
 
@@ -43,7 +43,7 @@ class FilePick:
 
 
 def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> FilePick:
-    """Returns the first window of adjacent files to compact. `waiting` is in the order of sequence numbers."""
+    """Return the first window of adjacent files to compact. `waiting` is in the order of sequence numbers."""
     window: list[DataFileMeta] = []
     size = 0
     for taken, file in enumerate(waiting, start=1):
@@ -59,7 +59,7 @@ def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> FileP
 def pick_full(
     waiting: Sequence[DataFileMeta], options: WriteOptions, vectors: DeletionMaintainer | None
 ) -> tuple[DataFileMeta, ...]:
-    """Returns the files of a requested compaction; none when it is not worthwhile. `waiting` is as in `pick_window`."""
+    """Return the files of a requested compaction; none when it is not worthwhile. `waiting` is as in `pick_window`."""
     files = list(waiting)
     if options.force_rewrite_all:
         return tuple(files)
@@ -105,24 +105,24 @@ class BucketCompaction:
         self._after: list[DataFileMeta] = []
 
     def add(self, files: Sequence[DataFileMeta]) -> None:
-        """Adds new files of the bucket."""
+        """Add new files of the bucket."""
         self._waiting += files
 
     def step(self) -> None:
-        """Compacts one window of files, if there is one to compact."""
+        """Compact one window of files, if there is one to compact."""
         picked = pick_window(self._in_order(), self._target.write)
         self._waiting = list(picked.waiting)
         self._compact(picked.files)
 
     def full(self) -> None:
-        """Compacts all files of a requested compaction."""
+        """Compact all files of a requested compaction."""
         picked = pick_full(self._in_order(), self._target.write, self._vectors)
         if picked or len(self._waiting) >= LEAST_FULL_FILES:
             self._waiting = []
         self._compact(picked)
 
     def take(self) -> CompactionResult:
-        """Returns the result since the last call; writes the index files."""
+        """Return the result since the last call; write the index files."""
         changes = self._vectors.write() if self._vectors is not None else None
         done = CompactionResult(
             tuple(self._before),
@@ -134,7 +134,7 @@ class BucketCompaction:
         return done
 
     def close(self) -> None:
-        """Removes the files that were not taken."""
+        """Remove the files that were not taken."""
         delete_files(self._target, self._place, self._after)
         self._before, self._after = [], []
 
@@ -168,7 +168,7 @@ class AppendFiles(StoredFiles):
         return self.target.schema.fields
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """Yields the live rows of all files in their order, with one batch in memory at a time.
+        """Yield the live rows of all files in their order, with one batch in memory at a time.
 
         Raises:
             CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
@@ -192,7 +192,7 @@ def rewrite_files(
     files: Sequence[DataFileMeta],
     vectors: DeletionMaintainer | None = None,
 ) -> list[DataFileMeta]:
-    """Writes the live rows of these files to new files; their sequence numbers begin with those of the first file.
+    """Write the live rows of these files to new files; their sequence numbers begin with those of the first file.
 
     Raises:
         CorruptFile, FileMissing: a file that cannot be read. StorageError: nothing new stays.
@@ -205,7 +205,7 @@ def rewrite_files(
 
 
 def check_rewritable(target: WriteTarget) -> None:
-    """Refuses tables whose rows have ids, which rewritten files would have to carry along.
+    """Refuse tables whose rows have ids, which rewritten files would have to carry along.
 
     Raises:
         Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.

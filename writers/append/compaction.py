@@ -46,7 +46,7 @@ def compact_append(
     partitions: Sequence[bytes] | None = None,
     buckets: Sequence[range] | None = None,
 ) -> list[CommitMessage]:
-    """Compacts the small files of an append table, whatever ``write-only`` says.
+    """Compact the small files of an append table, whatever ``write-only`` says.
 
     Args:
         snapshot: the state to compact.
@@ -75,7 +75,7 @@ def compact_append(
 
 
 def enable_compaction(target: WriteTarget) -> WriteTarget:
-    """Returns the table as if not ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
+    """Return the table as if not ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
     check_rewritable(target)
     if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
@@ -85,7 +85,7 @@ def enable_compaction(target: WriteTarget) -> WriteTarget:
 def compact_append_buckets(
     target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
 ) -> Iterator[CommitMessage]:
-    """Runs a requested compaction in each of these fixed buckets; `target` as `enable_compaction` returns it."""
+    """Run a requested compaction in each of these fixed buckets; `target` as `enable_compaction` returns it."""
     for place, state in states:
         writer = AppendWriter(target, place, state)
         try:
@@ -109,7 +109,7 @@ def _compact_partitions(
 def load_vectors(
     target: WriteTarget, place: Placement, index_files: Iterable[IndexFileMeta]
 ) -> DeletionMaintainer | None:
-    """Returns the deletion vectors of a partition of a table without buckets, None where the table has none."""
+    """Return the deletion vectors of a partition of a table without buckets, None where the table has none."""
     if not target.write.deletion_vectors:
         return None
     return DeletionMaintainer(target, place.partition, place.bucket, index_files, rolling=True)
@@ -118,7 +118,7 @@ def load_vectors(
 def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
-    """Rewrites one pack. `vectors` has those of these files, and all others of the index files that hold them."""
+    """Rewrite one pack. `vectors` has those of these files, and all others of the index files that hold them."""
     written = rewrite_files(target, place, files, vectors)
     changes = IndexChanges()
     try:
@@ -169,7 +169,7 @@ class _Bin:
 def pick_packs(
     target: WriteTarget, state: BucketState, vectors: DeletionMaintainer | None, full: bool
 ) -> list[tuple[DataFileMeta, ...]]:
-    """Returns the files of each rewrite of one partition of a table without buckets; no two share an index file."""
+    """Return the files of each rewrite of one partition of a table without buckets; no two share an index file."""
     options = target.write
     cost = options.open_file_cost
     everything = full and options.force_rewrite_all
@@ -199,7 +199,7 @@ def _is_worth_it(file: DataFileMeta, options: WriteOptions, vectors: DeletionMai
 
 
 def _index_file_of(index_files: Iterable[IndexFileMeta]) -> dict[str, str]:
-    """Returns the index file that holds the deletion vector of each data file that has one."""
+    """Return the index file that holds the deletion vector of each data file that has one."""
     vectors = (file for file in index_files if file.index_type == INDEX_TYPE)
     return {entry.data_file: file.file_name for file in vectors for entry in file.deletion_ranges or ()}
 

@@ -51,7 +51,7 @@ Assign = Callable[[pl.DataFrame], pl.DataFrame]
 def delete_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, tell: Callable[[int], None] = lambda _rows: None
 ) -> list[CommitMessage]:
-    """Deletes the rows for which the filter is true, and tells how many there are of each batch.
+    """Delete the rows for which the filter is true, and tells how many there are of each batch.
 
     Returns: messages to commit, none when no row matches. All new files are durable.
 
@@ -68,7 +68,7 @@ def delete_where(
 
 
 def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter) -> list[CommitMessage]:
-    """Replaces the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`."""
+    """Replace the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`."""
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter, tuple(target.schema.by_name)):
             changes.delete(found)
@@ -105,7 +105,7 @@ class RowChanges:
         return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
 
     def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[MatchingRows]:
-        """Yields the live rows for which the filter is true, file by file in batches; skips files without a match."""
+        """Yield the live rows for which the filter is true, file by file in batches; skips files without a match."""
         target = self._target
         request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
         with self._reading():
@@ -117,7 +117,7 @@ class RowChanges:
                     yield MatchingRows(*known[_name(file)], rows)
 
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
-        """Deletes rows by their positions in files, which are named by their paths and in the plan of the filter.
+        """Delete rows by their positions in files, which are named by their paths and in the plan of the filter.
 
         A position may be given several times. Raises `InvalidArgument`: a file that is not in the plan.
         """
@@ -133,12 +133,12 @@ class RowChanges:
             self._dead[place].setdefault(file.file_name, []).append(np.unique(dead))
 
     def delete(self, rows: MatchingRows) -> None:
-        """Deletes these rows. A row may be deleted once."""
+        """Delete these rows. A row may be deleted once."""
         if rows.rows.height:
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 
     def append(self, rows: pl.DataFrame) -> None:
-        """Adds rows: frames of the table's columns, as `writers.ingest.conversion` returns them."""
+        """Add rows: frames of the table's columns, as `writers.ingest.conversion` returns them."""
         with self._reading():
             for place, part in self._router.route(rows):
                 self._check_buckets(place)
@@ -146,7 +146,7 @@ class RowChanges:
         self._bound_memory()
 
     def messages(self) -> list[CommitMessage]:
-        """Returns the changes as messages, durable; only `close` may follow."""
+        """Return the changes as messages, durable; only `close` may follow."""
         with self._reading():
             return self._messages()
 
@@ -167,7 +167,7 @@ class RowChanges:
         return messages
 
     def close(self) -> None:
-        """Removes files that no message names."""
+        """Remove files that no message names."""
         for writer in self._writers.values():
             with suppress(MorrowError):  # an undeletable file becomes an orphan, the error at hand counts more
                 writer.close()
@@ -179,7 +179,7 @@ class RowChanges:
         return guard_read(self._target.metadata, self._snapshot)
 
     def _restored(self, plan: ScanPlan) -> dict[str, tuple[Placement, DataFileMeta]]:
-        """Returns the metadata of the files of a plan by their name."""
+        """Return the metadata of the files of a plan by their name."""
         stored = list(dict.fromkeys(section.partition_row for section in plan.sections))
         self._states |= restore_partitions(self._target, self._snapshot, stored)
         return {file.file_name: (place, file) for place, state in self._states.items() for file in state.files}
@@ -190,7 +190,7 @@ class RowChanges:
         return self._writers[place]
 
     def _check_buckets(self, place: Placement) -> None:
-        """Checks that the partition has the table's number of buckets: rows cannot be routed otherwise."""
+        """Check that the partition has the table's number of buckets: rows cannot be routed otherwise."""
         known, wanted = self._state(place).total_buckets, self._target.options.bucket
         if known not in (None, wanted):
             raise InvalidArgument(
@@ -211,7 +211,7 @@ class RowChanges:
             max(self._writers.values(), key=lambda writer: writer.buffered_bytes).spill()
 
     def _keep_others(self, place: Placement, dead: dict[str, list[Positions]]) -> None:
-        """Writes the surviving rows of these files to new files."""
+        """Write the surviving rows of these files to new files."""
         files = tuple(file for file in self._state(place).files if file.file_name in dead)
         gone = DeletionMaintainer(self._target, place.partition, place.bucket)
         for name, positions in dead.items():
@@ -257,7 +257,7 @@ class MatchingRows:
     rows: pl.DataFrame
 
     def where(self, chosen: pl.Series | pl.Expr) -> MatchingRows:
-        """Returns the rows for which a boolean is true."""
+        """Return the rows for which a boolean is true."""
         return replace(self, rows=self.rows.filter(chosen))
 
     @property
@@ -269,7 +269,7 @@ class MatchingRows:
 def find_matching_rows(
     plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
-    """Yields the live rows that match, file by file: the columns of the plan, then `POSITION`."""
+    """Yield the live rows that match, file by file: the columns of the plan, then `POSITION`."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frames = [_build_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
     with translate_file_errors(plan, [section], read, store):
@@ -292,7 +292,7 @@ def _build_matching_frame(
 
 
 def _group_files(files: Sequence[DataFile]) -> Iterator[list[int]]:
-    """Yields the indexes of neighbouring files: small files are read together, large ones alone."""
+    """Yield the indexes of neighbouring files: small files are read together, large ones alone."""
     group: list[int] = []
     rows = 0
     for number, file in enumerate(files):
@@ -308,7 +308,7 @@ def _group_files(files: Sequence[DataFile]) -> Iterator[list[int]]:
 def _collect_rows(
     group: Sequence[int], frames: Sequence[pl.LazyFrame], files: Sequence[DataFile]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yields the rows of these files; those of a large file in batches."""
+    """Yield the rows of these files; those of a large file in batches."""
     if len(group) > 1 or files[group[0]].row_count <= MAX_SEARCH_ROWS:
         yield from zip(group, pl.collect_all([frames[number] for number in group]))
         return

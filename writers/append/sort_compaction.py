@@ -64,7 +64,7 @@ CHUNK_ROWS = 1 << 13
 
 
 def check_sortable(fields: Sequence[t.DataField], where: str) -> None:
-    """Refuses columns whose values have no order. Raises `Unsupported`."""
+    """Refuse columns whose values have no order. Raises `Unsupported`."""
     for field in fields:
         if type(field.type) not in KINDS:
             raise Unsupported(f"sorting by the column {field.name!r} of type {field.type}", where=where)
@@ -73,14 +73,14 @@ def check_sortable(fields: Sequence[t.DataField], where: str) -> None:
 def compute_z_order(
     columns: Sequence[pl.Series], types: Sequence[t.DataType], text_bytes: int = TEXT_BYTES
 ) -> pl.Series:
-    """Returns the position of each row on the z-order curve, as Binary that compares byte by byte."""
+    """Return the position of each row on the z-order curve, as Binary that compares byte by byte."""
     return _compute_in_chunks(
         lambda parts: interleave_bits([_to_ordered_bytes(p, k, text_bytes) for p, k in zip(parts, types)]), columns
     )
 
 
 def compute_hilbert_order(columns: Sequence[pl.Series], types: Sequence[t.DataType]) -> pl.Series:
-    """Returns the position of each row on the Hilbert curve, as Binary that compares byte by byte."""
+    """Return the position of each row on the Hilbert curve, as Binary that compares byte by byte."""
 
     def places(parts: Sequence[pl.Series]) -> U8:
         words = [
@@ -101,7 +101,7 @@ CURVES: Mapping[str, Callable[[Sequence[pl.Series], Sequence[t.DataType], int], 
 
 
 def interleave_bits(columns: Sequence[U8]) -> U8:
-    """Interleaves the bits of matrices with a row of bytes each: all first bits, then all second bits and so on."""
+    """Interleave the bits of matrices with a row of bytes each: all first bits, then all second bits and so on."""
     unpacked = [np.unpackbits(column, axis=1) for column in columns]
     if len({column.shape[1] for column in columns}) == 1:
         return np.packbits(np.stack(unpacked, axis=2).reshape(len(columns[0]), -1), axis=1)
@@ -113,7 +113,7 @@ def interleave_bits(columns: Sequence[U8]) -> U8:
 
 
 def transpose_axes(axes: Sequence[U64]) -> list[U64]:
-    """Returns Skilling's transform of coordinates: the bits of the Hilbert index are those of the results in turns."""
+    """Return Skilling's transform of coordinates: the bits of the Hilbert index are those of the results in turns."""
     x = [axis.copy() for axis in axes]
     for bit in range(WORD_BITS - 1, 0, -1):
         x[0] ^= _mask_bits_below(x[0], bit)
@@ -131,7 +131,7 @@ def transpose_axes(axes: Sequence[U64]) -> list[U64]:
 
 
 def _mask_bits_below(words: U64, bit: int) -> U64:
-    """Returns all bits below `bit` where it is set in a word, else none."""
+    """Return all bits below `bit` where it is set in a word, else none."""
     is_set = words >> np.uint64(bit) & np.uint64(1)
     mask: U64 = (np.uint64(0) - is_set) & np.uint64((1 << bit) - 1)
     return mask
@@ -152,7 +152,7 @@ def _to_binary(matrix: U8) -> pl.Series:
 
 
 def _to_ordered_bytes(column: pl.Series, kind: t.DataType, text_bytes: int) -> U8:
-    """Returns the values as a row of bytes each."""
+    """Return the values as a row of bytes each."""
     if isinstance(kind, t.DecimalType) and kind.precision > MAX_LONG_DECIMAL:
         column, kind = column.cast(pl.Float64), t.DoubleType()
     keys = to_column_keys(column, kind)
@@ -192,7 +192,7 @@ def sort_compact(
     *,
     partitions: Sequence[bytes] | None = None,
 ) -> list[CommitMessage]:
-    """Sorts the rows of whole partitions.
+    """Sort the rows of whole partitions.
 
     Args:
         order_by: columns, none of them a partition key.
@@ -255,7 +255,7 @@ class Sorter:
         return cls(fields, strategy, max(text_bytes, 1), by_size)
 
     def key(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Returns the columns that rows are compared by."""
+        """Return the columns that rows are compared by."""
         columns = [rows[field.name] for field in self.fields]
         if self.strategy == ORDER:
             return pl.DataFrame(columns)
@@ -264,25 +264,25 @@ class Sorter:
         return places.rename(CURVE).to_frame()
 
     def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Returns the rows sorted, stably."""
+        """Return the rows sorted, stably."""
         order = pl.Series(_order(self.key(rows)))
         return rows.select(pl.all().gather(order))
 
 
 def _order(key: pl.DataFrame) -> Numbers:
-    """Returns the row numbers in the order of the keys; the sort is stable."""
+    """Return the row numbers in the order of the keys; the sort is stable."""
     order = key.select(pl.arg_sort_by(cols(key.columns), maintain_order=True)).to_series()
     return order.cast(pl.Int64).to_numpy()
 
 
 def sort_partition(target: WriteTarget, place: Placement, state: BucketState, sorter: Sorter) -> CommitMessage:
-    """Sorts the rows of one partition. Raises as `sort_compact`."""
+    """Sort the rows of one partition. Raises as `sort_compact`."""
     stored = open_partition_rows(target, place, state)
     return build_sorted_message(target, place, state, write_sorted(target, place, _sort_in_memory(stored, sorter)))
 
 
 def open_partition_rows(target: WriteTarget, place: Placement, state: BucketState) -> AppendFiles:
-    """Returns a reader of the rows of a partition."""
+    """Return a reader of the rows of a partition."""
     vectors = None
     if target.write.deletion_vectors:
         vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
@@ -290,14 +290,14 @@ def open_partition_rows(target: WriteTarget, place: Placement, state: BucketStat
 
 
 def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Writes files of these rows, which arrive sorted."""
+    """Write files of these rows, which arrive sorted."""
     return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
 
 
 def build_sorted_message(
     target: WriteTarget, place: Placement, state: BucketState, written: Iterable[DataFileMeta]
 ) -> CommitMessage:
-    """Returns the message that replaces all files of the partition by these."""
+    """Return the message that replaces all files of the partition by these."""
     dead = tuple(file for file in state.index_files if file.index_type == INDEX_TYPE)
     return CommitMessage(
         partition=place.partition,
@@ -310,7 +310,7 @@ def build_sorted_message(
 
 
 def _sort_in_memory(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
-    """Yields all live rows, sorted, in frames that are sorted one after another."""
+    """Yield all live rows, sorted, in frames that are sorted one after another."""
     bounds = choose_range_bounds(stored, sorter)
     if bounds is None:
         frames = list(stored.frames())
@@ -321,7 +321,7 @@ def _sort_in_memory(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFram
 
 
 def choose_range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
-    """Returns the keys between adjacent ranges, each of which fits into memory; None: all rows fit."""
+    """Return the keys between adjacent ranges, each of which fits into memory; None: all rows fit."""
     rows = sum(file.row_count for file in stored.files)
     sample = _sample(stored)
     bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
@@ -331,7 +331,7 @@ def choose_range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | N
 
 
 def _sample(stored: AppendFiles) -> pl.DataFrame:
-    """Returns rows from positions spread over the files."""
+    """Return rows from positions spread over the files."""
     total = sum(file.row_count for file in stored.files)
     step = max(-(-total // MAX_SAMPLES), SAMPLE_ROWS)
     frames = []
@@ -345,7 +345,7 @@ def _sample(stored: AppendFiles) -> pl.DataFrame:
 
 
 def _pick_bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
-    """Returns the keys between adjacent ranges, ascending: one less than there are ranges."""
+    """Return the keys between adjacent ranges, ascending: one less than there are ranges."""
     key = sorter.key(sample)
     order = _order(key)
     weights = _estimate_row_bytes(sample) if sorter.by_size else np.ones(sample.height)
@@ -356,7 +356,7 @@ def _pick_bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFr
 
 
 def _estimate_row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
-    """Returns the approximate size of each row in bytes: texts by their length."""
+    """Return the approximate size of each row in bytes: texts by their length."""
     texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
     others = 8 * (rows.width - len(texts)) + 1
     if not texts:
@@ -371,7 +371,7 @@ def _estimate_row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
 
 
 def _sort_by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yields the rows range by range, each sorted, by way of temporary files."""
+    """Yield the rows range by range, each sorted, by way of temporary files."""
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
@@ -389,7 +389,7 @@ def _sort_by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) ->
 
 
 def split_by_range(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yields the rows of each range: those up to the first bound, those after it up to the second, and so on."""
+    """Yield the rows of each range: those up to the first bound, those after it up to the second, and so on."""
     if not rows.height:
         return
     key = sorter.key(rows)

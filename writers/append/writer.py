@@ -69,7 +69,7 @@ class AppendWriter:
         return self._place.partition
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Takes rows of the table's columns, in their order.
+        """Take rows of the table's columns, in their order.
 
         Raises:
             StorageError, InvalidArgument, Unsupported: rows taken so far could not be written.
@@ -81,21 +81,21 @@ class AppendWriter:
         self._buffer.spill()
 
     def few_rows(self) -> pl.DataFrame | None:
-        """Returns the few rows of the next flush, see `RowBuffer.few_rows`."""
+        """Return the few rows of the next flush, see `RowBuffer.few_rows`."""
         return self._buffer.few_rows()
 
     def prepare(self, prepared: PreparedRows) -> None:
-        """Sets how few rows are flushed, see `RowBuffer.prepare`."""
+        """Set how few rows are flushed, see `RowBuffer.prepare`."""
         self._buffer.prepare(prepared)
 
     def compact(self, full: bool) -> None:
-        """Writes buffered rows and compacts: all that is worthwhile, or one step. Without buckets, does nothing."""
+        """Write buffered rows and compacts: all that is worthwhile, or one step. Without buckets, does nothing."""
         self._flush()
         if self._compaction is not None:
             self._compaction.full() if full else self._compaction.step()
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002  # compaction runs here
-        """Returns the files written and compacted since the last call."""
+        """Return the files written and compacted since the last call."""
         self._flush()
         compacted = self._compacted()
         message = CommitMessage(
@@ -112,7 +112,7 @@ class AppendWriter:
         return message
 
     def close(self) -> None:
-        """Drops buffered rows, and removes the files that no message names."""
+        """Drop buffered rows, and remove the files that no message names."""
         self._buffer.close()
         delete_files(self._target, self._place, self._new)
         self._new = []
@@ -120,7 +120,7 @@ class AppendWriter:
             self._compaction.close()
 
     def _compacted(self) -> CompactionResult:
-        """Compacts one step; nothing where files of the bucket have gone, which others have compacted and expired."""
+        """Compact one step; nothing where files of the bucket have gone, which others have compacted and expired."""
         compaction = self._compaction
         if compaction is None:
             return CompactionResult()
@@ -149,7 +149,7 @@ class AppendWriter:
 
 
 def _is_numbered(target: WriteTarget) -> bool:
-    """Returns whether sequence numbers continue from those in the bucket."""
+    """Return whether sequence numbers continue from those in the bucket."""
     if target.options.bucket == UNAWARE:
         return False
     return target.write.bucket_append_ordered or not target.write.write_only
@@ -195,11 +195,11 @@ class RowBuffer:
         return self._waiting_bytes
 
     def begin(self, first_sequence: int) -> None:
-        """Sets the sequence number of the first row after a `flush`."""
+        """Set the sequence number of the first row after a `flush`."""
         self._first_sequence = first_sequence
 
     def put(self, rows: pl.DataFrame) -> None:
-        """Takes rows.
+        """Take rows.
 
         Raises:
             StorageError, InvalidArgument, Unsupported: these or earlier rows could not be written.
@@ -217,7 +217,7 @@ class RowBuffer:
             self._hand_over(self._stream)
 
     def spill(self) -> None:
-        """Moves the rows in memory into a temporary file."""
+        """Move the rows in memory into a temporary file."""
         if not self._waiting:
             return
         if self._folder is None:
@@ -229,7 +229,7 @@ class RowBuffer:
         self._forget()
 
     def few_rows(self) -> pl.DataFrame | None:
-        """Returns the rows of the next flush if they are few and in memory; None otherwise or without rows."""
+        """Return the rows of the next flush if they are few and in memory; None otherwise or without rows."""
         if not self._waiting or self._stream is not None or self._spilled:
             return None
         if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
@@ -237,11 +237,11 @@ class RowBuffer:
         return pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
 
     def prepare(self, prepared: PreparedRows) -> None:
-        """Sets how `few_rows` are flushed, unless more rows arrive."""
+        """Set how `few_rows` are flushed, unless more rows arrive."""
         self._prepared = prepared
 
     def flush(self) -> list[DataFileMeta]:
-        """Writes all rows since the last flush to durable data files; returns none when there were no rows.
+        """Write all rows since the last flush to durable data files; return none when there were no rows.
 
         Raises: as `put`; the rows are lost then, and none of their files stays.
         """
@@ -257,7 +257,7 @@ class RowBuffer:
             self._reset()
 
     def close(self) -> None:
-        """Drops all rows, and removes unfinished files."""
+        """Drop all rows, and removes unfinished files."""
         if self._stream is not None:
             self._stream.abandon()
         self._reset()
@@ -328,7 +328,7 @@ class FrameStream(Generic[Result]):
         self._thread.start()
 
     def put(self, frame: pl.DataFrame | None) -> None:
-        """Hands over the next rows."""
+        """Hand over the next rows."""
         while self._thread.is_alive():
             with suppress(Full):
                 self._frames.put(frame, timeout=POLL_SECONDS)
@@ -336,7 +336,7 @@ class FrameStream(Generic[Result]):
         self._raise()
 
     def finish(self) -> Result:
-        """Returns the writer's result for all rows."""
+        """Return the writer's result for all rows."""
         with suppress(_Abandoned):
             self.put(None)
         self._thread.join()
@@ -344,7 +344,7 @@ class FrameStream(Generic[Result]):
         return self._result[0]
 
     def abandon(self) -> None:
-        """Makes the writer fail, and waits for it."""
+        """Make the writer fail, and waits for it."""
         self._abandoned.set()
         self._thread.join()
 

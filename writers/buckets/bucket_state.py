@@ -86,7 +86,7 @@ class _StoredState(BucketState):
 def restore_buckets(
     target: WriteTarget, snapshot: Snapshot | None, places: Sequence[Placement]
 ) -> dict[Placement, BucketState]:
-    """Returns the state of each of these buckets; an empty bucket still has its partition's number of buckets.
+    """Return the state of each of these buckets; an empty bucket still has its partition's number of buckets.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
@@ -106,7 +106,7 @@ def restore_buckets(
 
 
 def _filter_buckets(frame: pl.DataFrame, places: Sequence[Placement]) -> pl.DataFrame:
-    """Returns the entries of these buckets, among those of their partitions."""
+    """Return the entries of these buckets, among those of their partitions."""
     if len(places) == 1:
         return frame.filter(frame["_BUCKET"] == places[0].bucket)
     wanted = pl.DataFrame(
@@ -117,7 +117,7 @@ def _filter_buckets(frame: pl.DataFrame, places: Sequence[Placement]) -> pl.Data
 
 
 def count_buckets(target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes]) -> dict[bytes, int]:
-    """Returns the number of buckets of each of these partitions that has any. Raises as `restore_buckets`."""
+    """Return the number of buckets of each of these partitions that has any. Raises as `restore_buckets`."""
     return (
         {}
         if snapshot is None
@@ -128,7 +128,7 @@ def count_buckets(target: WriteTarget, snapshot: Snapshot | None, partitions: Se
 def restore_partitions(
     target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
 ) -> dict[Placement, BucketState]:
-    """Returns the state of every non-empty bucket of these partitions (None: of all).
+    """Return the state of every non-empty bucket of these partitions (None: of all).
 
     Raises: as `restore_buckets`.
     """
@@ -142,7 +142,7 @@ def restore_partitions(
 def filter_bucket_numbers(
     states: Mapping[Placement, BucketState], buckets: Sequence[range] | None
 ) -> Mapping[Placement, BucketState]:
-    """Returns the states of buckets with these numbers; None: all."""
+    """Return the states of buckets with these numbers; None: all."""
     if buckets is None:
         return states
     return {place: state for place, state in states.items() if any(place.bucket in numbers for numbers in buckets)}
@@ -188,6 +188,6 @@ def _read_index_files(
 
 
 def _count_partition_buckets(frame: pl.DataFrame) -> dict[bytes, int]:
-    """Returns the number of buckets of each partition: that of its newest file in a bucket, None for postponed ones."""
+    """Return the number of buckets of each partition: that of its newest file in a bucket, None for postponed ones."""
     counted = frame.filter(frame["_BUCKET"] != POSTPONE_BUCKET)
     return dict(zip(counted["_PARTITION"].to_list(), counted["_TOTAL_BUCKETS"].to_list(), strict=True))

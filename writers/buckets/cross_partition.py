@@ -59,7 +59,7 @@ class CrossPartitionRouter:
 
 
 def _number_keys(rows: pl.DataFrame, names: list[str]) -> tuple[Codes, pl.DataFrame]:
-    """Returns the number of each row's key, and the keys by number."""
+    """Return the number of each row's key, and the keys by number."""
     unique = rows.select(cols(names)).unique(maintain_order=True)
     numbered = unique.with_row_index(KEY_NUMBER)
     ids = rows.select(cols(names)).join(numbered, on=cols(names), how="left", maintain_order="left")[KEY_NUMBER]
@@ -87,7 +87,7 @@ class _Moved:
 
 
 def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
-    """Puts a ``-D`` before each row whose key was elsewhere: the new row with the old partition's columns."""
+    """Put a ``-D`` before each row whose key was elsewhere: the new row with the old partition's columns."""
     order = np.argsort(batch.ids, kind="stable")
     ids, partition = batch.ids[order], batch.partition[order]
     first = np.concatenate([np.ones(1, bool), ids[1:] != ids[:-1]])
@@ -115,7 +115,7 @@ def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
 
 
 def _settle_batch(batch: _Batch, places: KeyPlaces) -> tuple[Codes, Codes]:
-    """Returns partition and bucket of each key: the known place, else that of its first row."""
+    """Return partition and bucket of each key: the known place, else that of its first row."""
     _, first = np.unique(batch.ids, return_index=True)
     new = batch.old_partition == NOWHERE
     partition = np.where(new, batch.partition[first], batch.old_partition)
@@ -168,18 +168,18 @@ class KeyPlaces:
 
     @property
     def partitions(self) -> list[bytes]:
-        """Partitions in the order of their codes."""
+        """Partition in the order of their codes."""
         return list(self._codes)
 
     def partition_code(self, partition: bytes, rows: pl.DataFrame) -> int:
-        """Returns the code of a partition; `rows` are some of its rows."""
+        """Return the code of a partition; `rows` are some of its rows."""
         if partition not in self._codes:
             self._codes[partition] = len(self._values)
             self._values.append(rows[:1].select(cols(f.name for f in self._fields)))
         return self._codes[partition]
 
     def find(self, keys: pl.DataFrame) -> tuple[Codes, Codes]:
-        """Returns the partition code and bucket of each key, -1 for unknown keys."""
+        """Return the partition code and bucket of each key, -1 for unknown keys."""
         partition, bucket = np.full(keys.height, NOWHERE), np.full(keys.height, NOWHERE)
         for known in (self._settled, self._moved):
             if known.height:
@@ -192,7 +192,7 @@ class KeyPlaces:
         return partition, bucket
 
     def moved(self, keys: pl.DataFrame, numbers: Codes, partition: Codes, bucket: Codes) -> None:
-        """Records the new place of these keys (rows `numbers` of `keys`)."""
+        """Record the new place of these keys (rows `numbers` of `keys`)."""
         places = keys[numbers].with_columns(pl.Series(PARTITION, partition), pl.Series(BUCKET, bucket))
         self._moved = _replace_rows(self._moved, places, self.key_names)
         if self._moved.height * REBUILD_RATIO > self._settled.height:
@@ -200,7 +200,7 @@ class KeyPlaces:
             self._moved = self._moved.clear()
 
     def take_room(self, partition: Codes) -> Codes:
-        """Returns a bucket with room for each of these rows: the first that is not full, else a new one."""
+        """Return a bucket with room for each of these rows: the first that is not full, else a new one."""
         buckets = np.full(len(partition), NOWHERE)
         for code in np.unique(partition).tolist():
             rows = np.flatnonzero(partition == code)
@@ -215,7 +215,7 @@ class KeyPlaces:
             counts[number] = max(counts.get(number, 0) - rows, 0)
 
     def with_partition(self, rows: pl.DataFrame, partition: Codes) -> pl.DataFrame:
-        """Returns the rows with the partition columns of these partitions."""
+        """Return the rows with the partition columns of these partitions."""
         if not rows.height:
             return rows
         values = pl.concat(self._values)[partition]
@@ -233,7 +233,7 @@ class KeyPlaces:
             bucket += 1
 
     def _read(self, target: WriteTarget, snapshot: Snapshot | None) -> Iterator[pl.DataFrame]:
-        """Yields the keys of each bucket of the table, with their places."""
+        """Yield the keys of each bucket of the table, with their places."""
         if snapshot is None:
             return
         # Keys on level 0 count as well, which batch reads of some tables do not see. With deletion vectors, rows marked
@@ -254,7 +254,7 @@ class KeyPlaces:
             yield keys.with_columns(pl.lit(code, pl.Int64).alias(PARTITION), pl.lit(bucket, pl.Int64).alias(BUCKET))
 
     def _decoded(self, partition: bytes, where: str) -> pl.DataFrame:
-        """Returns the columns of a partition as one row."""
+        """Return the columns of a partition as one row."""
         columns = decode_columns([partition], [f.type for f in self._fields], where=where)
         return pl.DataFrame([c.cast(to_polars_dtype(f.type)).alias(f.name) for f, c in zip(self._fields, columns)])
 

@@ -52,7 +52,7 @@ class DynamicRouter:
                 yield Placement(place.partition, one[BUCKET][0]), one.drop(HASH, BUCKET)
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """Writes and returns new index files of the buckets that got new keys. They hold all keys of their bucket."""
+        """Write and return new index files of the buckets that got new keys. They hold all keys of their bucket."""
         made: dict[Placement, tuple[IndexFileMeta, IndexFileMeta | None]] = {}
         try:
             for partition, codes in self._partitions.items():
@@ -115,12 +115,12 @@ class _Partition:
         return {bucket: np.concatenate([codes.codes_of(bucket) for codes in self._codes]) for bucket in changed}
 
     def _owner(self, hashes: HashCodes) -> npt.NDArray[np.int64]:
-        """Returns the assigner of each hash code, by Java's rule."""
+        """Return the assigner of each hash code, by Java's rule."""
         return (self._start + np.abs(np.fmod(hashes.astype(np.int64), self._assigners))) % self._assigners
 
 
 def _hash_row(row: bytes) -> int:
-    """Returns Paimon's hash code of one row as metadata stores it."""
+    """Return Paimon's hash code of one row as metadata stores it."""
     words = np.frombuffer(row[ARITY_WIDTH:], "<i8")
     return int(EncodedRows(words, np.array([0, len(words)])).hash_codes()[0])
 
@@ -171,13 +171,13 @@ class HashCodeBuckets:
         self._changed: set[int] = set()
 
     def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
-        """Takes the codes of an index file; `mine` marks those that this assigner owns."""
+        """Take the codes of an index file; `mine` marks those that this assigner owns."""
         if bucket % self._step == self._first % self._step and len(hashes):
             self._count(bucket, len(hashes))
         self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
 
     def assign(self, hashes: HashCodes) -> Assigned:
-        """Returns the bucket of each code, assigning one to new codes."""
+        """Return the bucket of each code, assigning one to new codes."""
         # Each code once and in order: looking up a million codes at random misses the processor's cache each time.
         codes, first, row = np.unique(hashes, return_index=True, return_inverse=True)
         at = np.searchsorted(self._hashes, codes)
@@ -196,12 +196,12 @@ class HashCodeBuckets:
         return given
 
     def take_changed(self) -> dict[int, HashCodes]:
-        """Returns all codes of each bucket that got new ones since the last call."""
+        """Return all codes of each bucket that got new ones since the last call."""
         changed, self._changed = sorted(self._changed), set()
         return {bucket: self._hashes[self._buckets == bucket] for bucket in changed}
 
     def codes_of(self, bucket: int) -> HashCodes:
-        """Returns all codes of one bucket."""
+        """Return all codes of one bucket."""
         codes: HashCodes = self._hashes[self._buckets == bucket]
         return codes
 
@@ -212,7 +212,7 @@ class HashCodeBuckets:
         self._buckets = np.concatenate([self._buckets, buckets])[order]
 
     def _given(self, codes: HashCodes) -> Assigned:
-        """Returns buckets for new codes, in their order."""
+        """Return buckets for new codes, in their order."""
         count = len(codes)
         parts: list[Assigned] = []
         for bucket in sorted(self._counts):

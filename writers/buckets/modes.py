@@ -36,7 +36,7 @@ class BucketMode(StrEnum):
 
 
 def determine_bucket_mode(target: WriteTarget) -> BucketMode:
-    """Returns the mode of a table.
+    """Return the mode of a table.
 
     Raises:
         InvalidArgument: a value of the option ``bucket`` that no mode has.
@@ -55,7 +55,7 @@ def determine_bucket_mode(target: WriteTarget) -> BucketMode:
 
 
 def make_router(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool = False) -> Router:
-    """Returns the router of a table.
+    """Return the router of a table.
 
     Args:
         snapshot: the state that rows are added to, whose keys may already have buckets.

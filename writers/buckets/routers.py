@@ -39,11 +39,11 @@ class Router(Protocol):
     """Splits incoming rows by partition and bucket. Frames are those of `writers.ingest.conversion`."""
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
-        """Yields the rows of each bucket, in their order."""
+        """Yield the rows of each bucket, in their order."""
         ...
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """Writes and returns new index files since the last call, each with the one it replaces."""
+        """Write and return new index files since the last call, each with the one it replaces."""
         ...
 
 
@@ -54,7 +54,7 @@ class StatelessRouter:
         self._partition_fields = tuple(partition_fields)
 
     def buckets(self, rows: pl.DataFrame) -> Buckets | int:
-        """Returns the bucket of each row, or one bucket for all."""
+        """Return the bucket of each row, or one bucket for all."""
         raise NotImplementedError
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
@@ -65,7 +65,7 @@ class StatelessRouter:
 
 
 def split(rows: pl.DataFrame, partition_fields: Sequence[DataField], buckets: Buckets | int) -> Iterator[Routed]:
-    """Yields the rows of each partition and bucket, in their order, the buckets in order of their first row."""
+    """Yield the rows of each partition and bucket, in their order, the buckets in order of their first row."""
     if isinstance(buckets, int):
         if not partition_fields:
             yield Placement(encode_partition_row(rows[:1], ()), buckets), rows
@@ -82,7 +82,7 @@ def split(rows: pl.DataFrame, partition_fields: Sequence[DataField], buckets: Bu
 def _split_by_partition(
     rows: pl.DataFrame, partition_fields: Sequence[DataField], bucket: str | None
 ) -> list[pl.DataFrame]:
-    """Splits rows by the bytes of their partition, and by a column of buckets."""
+    """Split rows by the bytes of their partition, and by a column of buckets."""
     names = [*(f.name for f in partition_fields), *([] if bucket is None else [bucket])]
     dtypes = rows.schema
     if not any(dtypes[name].is_float() for name in names):
@@ -94,7 +94,7 @@ def _split_by_partition(
 
 
 def _to_bits(column: pl.Series) -> pl.Series:
-    """Returns floats as integers of the same bits, null for null; other columns as they are."""
+    """Return floats as integers of the same bits, null for null; other columns as they are."""
     if not column.dtype.is_float():
         return column
     values = column.fill_null(0.0).to_numpy()
@@ -103,7 +103,7 @@ def _to_bits(column: pl.Series) -> pl.Series:
 
 
 def _encode_partitions(parts: Sequence[pl.DataFrame], partition_fields: Sequence[DataField]) -> list[bytes]:
-    """Returns the partition of each of these frames, as metadata stores them (BinaryRow, arity first)."""
+    """Return the partition of each of these frames, as metadata stores them (BinaryRow, arity first)."""
     if not partition_fields or not parts:
         return [encode_partition_row(part[:1], ()) for part in parts]
     firsts = pl.concat([part[:1] for part in parts])
@@ -111,14 +111,14 @@ def _encode_partitions(parts: Sequence[pl.DataFrame], partition_fields: Sequence
 
 
 def encode_partition_row(first: pl.DataFrame, partition_fields: Sequence[DataField]) -> bytes:
-    """Returns the partition of a frame of one row."""
+    """Return the partition of a frame of one row."""
     if not partition_fields:
         return struct.pack(">i", 0) + bytes(compute_fixed_width(0))
     return encode_rows(first, partition_fields)[0]
 
 
 def encode_rows(rows: pl.DataFrame, fields: Sequence[DataField]) -> list[bytes]:
-    """Returns the BinaryRows (arity first) of a few rows."""
+    """Return the BinaryRows (arity first) of a few rows."""
     encoded = encode_columns([get_series(rows, f.name) for f in fields], [f.type for f in fields])
     arity = struct.pack(">i", len(fields))
     return [arity + encoded.row(i) for i in range(rows.height)]
@@ -186,7 +186,7 @@ class PartitionBucketsRouter:
                 yield Placement(place.partition, one[BUCKET][0]), one.drop(BUCKET)
 
     def total_buckets(self, partition: bytes) -> int:
-        """Returns the number of buckets of a partition."""
+        """Return the number of buckets of a partition."""
         self._learn([partition])
         return self._counts[partition]
 
@@ -204,10 +204,10 @@ class PartitionBucketsRouter:
 
 
 def set_bucket_count(target: WriteTarget, count: int) -> WriteTarget:
-    """Returns the table with this number of buckets."""
+    """Return the table with this number of buckets."""
     return replace(target, options=replace(target.options, bucket=count))
 
 
 def postpone_rows(target: WriteTarget) -> WriteTarget:
-    """Returns the table for a stream of commits, whose rows are postponed where ``bucket`` is -2."""
+    """Return the table for a stream of commits, whose rows are postponed where ``bucket`` is -2."""
     return replace(target, write=replace(target.write, postpone_fixed=False))

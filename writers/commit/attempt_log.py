@@ -36,11 +36,11 @@ class AttemptLog:
         self.folder = f"{root}/{LOG_PREFIX}{uuid.uuid4()}"
 
     def begin(self) -> None:
-        """Allows attempts to write."""
+        """Allow attempts to write."""
         self._store.write(f"{self.folder}/{OPEN}", b"")
 
     def close(self, taken: Collection[str]) -> int:
-        """Ends the job: removes the files of attempts other than those `taken`. Returns the number of files logged.
+        """End the job: removes the files of attempts other than those `taken`. Returns the number of files logged.
 
         Files that cannot be removed stay as orphans, which is not an error.
         """
@@ -95,7 +95,7 @@ class AttemptLogStore:
         self._check_open(entry, path)
 
     def local_target(self, _path: str) -> None:
-        """Returns None: the end of a file written by native code goes unnoticed, so the file could not be removed."""
+        """Return None: the end of a file written by native code goes unnoticed, so the file could not be removed."""
 
     def _record(self, path: str) -> str:
         if not self._store.exists(f"{self._folder}/{OPEN}"):
@@ -105,14 +105,14 @@ class AttemptLogStore:
         return entry
 
     def _check_open(self, entry: str, path: str) -> None:
-        """Checks that the job is running: the driver may have read the log entry before the file existed."""
+        """Check that the job is running: the driver may have read the log entry before the file existed."""
         if not self._store.exists(f"{self._folder}/{OPEN}"):
             self._store.discard([path, entry])
             raise _make_ended_error()
 
 
 def log_attempt_files(store: FileStore, folder: str, attempt: str) -> FileStore:
-    """Returns the store for one attempt of a task, which logs its files in the attempt log of this folder."""
+    """Return the store for one attempt of a task, which logs its files in the attempt log of this folder."""
     return cast("FileStore", AttemptLogStore(store, folder, attempt))
 
 

@@ -52,7 +52,7 @@ _NO_ENTRIES = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMN
 def read_live_entries(
     metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, partitions: Set[bytes] | None
 ) -> pl.DataFrame:
-    """Returns the entries of live files in these partitions (BinaryRows; None: all), columns of `decode_manifest`.
+    """Return the entries of live files in these partitions (BinaryRows; None: all), columns of `decode_manifest`.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
@@ -70,7 +70,7 @@ def read_live_entries(
 
 
 def cancel_entries(entries: pl.DataFrame) -> pl.DataFrame:
-    """Drops pairs of entries that add a file and delete it again; the entries are in the order of commits.
+    """Drop pairs of entries that add a file and delete it again; the entries are in the order of commits.
 
     A DELETE whose ADD is not among them stays.
     """
@@ -94,7 +94,7 @@ def _filter_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> 
 def mark_relevant_manifests(
     metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]
 ) -> pl.Series:
-    """Returns for each manifest whether it may hold entries of these partitions, by its statistics."""
+    """Return for each manifest whether it may hold entries of these partitions, by its statistics."""
     if not schema.partition_keys or len(partitions) > MAX_PRUNED_PARTITIONS or not listed.height:
         return pl.repeat(True, listed.height, eager=True)
     return mask_manifests(
@@ -128,7 +128,7 @@ class BaseEntries:
         self._entries = _NO_ENTRIES
 
     def at(self, snapshot: Snapshot, partitions: Set[bytes]) -> pl.DataFrame:
-        """Returns the live entries of these partitions in this snapshot.
+        """Return the live entries of these partitions in this snapshot.
 
         Raises:
             CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
@@ -142,7 +142,7 @@ class BaseEntries:
         return _filter_partitions(self._entries, partitions)
 
     def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
-        """Applies the changes by which `snapshot` followed `before`, so that they need not be read again."""
+        """Apply the changes by which `snapshot` followed `before`, so that they need not be read again."""
         if self._partitions and self._snapshot == before:
             self._apply(snapshot, delta)
 
@@ -162,7 +162,7 @@ class BaseEntries:
         self._snapshot = snapshot
 
     def _steps(self, snapshot: Snapshot) -> list[tuple[Snapshot, pl.DataFrame]] | None:
-        """Returns the snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
+        """Return the snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
         known = self._snapshot
         if known is None or not self._partitions or known.id >= snapshot.id:
             return None

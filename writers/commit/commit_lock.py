@@ -37,7 +37,7 @@ _OF_THREAD = threading.local()
 
 @contextmanager
 def hold_commit_lock(metadata: TableMetadata) -> Iterator[None]:
-    """Holds the commit lock of the table within the block, or goes on without it after `MAX_WAIT_SECONDS`.
+    """Hold the commit lock of the table within the block, or goes on without it after `MAX_WAIT_SECONDS`.
 
     The lock of the table's catalog is held too, however long that takes.
     The lock is reentrant within a thread.
@@ -60,7 +60,7 @@ def hold_commit_lock(metadata: TableMetadata) -> Iterator[None]:
 
 
 def _find_held_folders() -> set[str]:
-    """Returns the snapshot folders whose lock this thread holds."""
+    """Return the snapshot folders whose lock this thread holds."""
     if not hasattr(_OF_THREAD, "folders"):
         _OF_THREAD.folders = set()
     folders: set[str] = _OF_THREAD.folders
@@ -68,7 +68,7 @@ def _find_held_folders() -> set[str]:
 
 
 def _open_folder(metadata: TableMetadata) -> int | None:
-    """Returns a descriptor of the snapshot folder, None where there is none to lock."""
+    """Return a descriptor of the snapshot folder, None where there is none to lock."""
     if fcntl is None or not metadata.store.is_local:
         return None
     try:
@@ -104,7 +104,7 @@ def retry_on_conflict(
     most: int | None = None,
     after: type[CommitConflict] = CommitConflict,
 ) -> Done:
-    """Calls `attempt` again as long as it meets conflicts.
+    """Call `attempt` again as long as it meets conflicts.
 
     Args:
         locks: hold the commit lock from the second try on.

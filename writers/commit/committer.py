@@ -59,7 +59,7 @@ class Committer:
         self.found = False
 
     def create(self, request: SnapshotRequest) -> Snapshot:
-        """Creates the snapshot, with as many tries as ``commit.max-retries`` and ``commit.timeout`` allow.
+        """Create the snapshot, with as many tries as ``commit.max-retries`` and ``commit.timeout`` allow.
 
         Afterwards `found` is true if another process had already made the same commit.
 
@@ -122,7 +122,7 @@ class _Tries:
         self.found = False
 
     def ahead(self) -> None:
-        """Does the slow work that depends little on which snapshot is the newest, while others may commit.
+        """Do the slow work that depends little on which snapshot is the newest, while others may commit.
 
         On a local disk that is also to write the manifests of changes that are the same on top of any snapshot.
         """
@@ -137,12 +137,12 @@ class _Tries:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether nothing about the newest snapshot changes or stops the delta, and the store is near."""
+        """Whether nothing about the newest snapshot changes or stop the delta, and the store is near."""
         committer = self._committer
         return committer.preparer.lasting and not self._request.check and committer.target.store.is_local
 
     def once(self) -> Snapshot | None:
-        """Makes one try on top of the newest snapshot; returns None when another committer took the next id.
+        """Make one try on top of the newest snapshot; return None when another committer took the next id.
 
         The first one prepares its snapshot on top of the newest that is known, while it looks whether that is still
         the newest; if it is not, what was prepared is made anew.
@@ -176,7 +176,7 @@ class _Tries:
         return snapshot
 
     def discard(self) -> None:
-        """Removes the files written for all tries."""
+        """Remove the files written for all tries."""
         self._committer.manifests.discard(self._lasting)
         self._lasting = []
 
@@ -193,7 +193,7 @@ class _Tries:
         return self._delta
 
     def _added(self, snapshot: Snapshot, written: list[str]) -> bool:
-        """Creates the snapshot. Its metadata files are removed only when it certainly does not exist."""
+        """Create the snapshot. Its metadata files are removed only when it certainly does not exist."""
         lasting, self._lasting = self._lasting, []
         try:
             added = self._committer.log.add(snapshot)
@@ -208,7 +208,7 @@ class _Tries:
         return added
 
     def _done_by_other(self, latest: Snapshot) -> Snapshot | None:
-        """Returns the snapshot of the same user, identifier and kind: the same commit, made by another process."""
+        """Return the snapshot of the same user, identifier and kind: the same commit, made by another process."""
         if self._request.identifier == BATCH_COMMIT_IDENTIFIER:  # no identity: every batch commit has it
             return None
         own = (self._committer.target.commit_user, self._request.identifier, self._request.kind)
@@ -233,15 +233,15 @@ class SnapshotLog:
         self._hinting: Callable[[], None] | None = None
 
     def go_on_from(self, snapshot: Snapshot | None) -> None:
-        """Has the search for the newest snapshot begin here, where none is known yet."""
+        """Have the search for the newest snapshot begin here, where none is known yet."""
         self.newest = self.newest or snapshot
 
     def known(self) -> Snapshot | None:
-        """Returns the newest snapshot that is known, which others may have followed; asks for it the first time."""
+        """Return the newest snapshot that is known, which others may have followed; asks for it the first time."""
         return self.newest or self.latest()
 
     def begin(self) -> tuple[Snapshot | None, Callable[[], Snapshot | None] | None]:
-        """Returns the newest snapshot, and None; or the newest that is known, and what waits for `latest`.
+        """Return the newest snapshot, and None; or the newest that is known, and what waits for `latest`.
 
         The latter in a store far away: what is written for a snapshot is written while the question is under way.
         """
@@ -250,7 +250,7 @@ class SnapshotLog:
         return self.newest, start_request(self._metadata.store, self.latest)
 
     def latest(self) -> Snapshot | None:
-        """Returns the newest snapshot, None when there is none yet.
+        """Return the newest snapshot, None when there is none yet.
 
         The search goes up id by id from the newest known one: ids have no gaps above a snapshot that exists.
         """
@@ -280,14 +280,14 @@ class SnapshotLog:
         return self._metadata.store.exists(self._metadata.paths.snapshot(snapshot_id))
 
     def _still_there(self, snapshot: Snapshot) -> bool:
-        """Returns whether the snapshot is unchanged: it may have expired, or have been rolled back."""
+        """Return whether the snapshot is unchanged: it may have expired, or have been rolled back."""
         try:
             return self._metadata.snapshot(snapshot.id) == snapshot
         except NotFound:
             return False
 
     def between(self, after: Snapshot | None, until: Snapshot) -> Iterator[Snapshot]:
-        """Yields the snapshots after `after` up to `until`, without those that have expired."""
+        """Yield the snapshots after `after` up to `until`, without those that have expired."""
         for snapshot_id in range(after.id + 1 if after else FIRST_SNAPSHOT_ID, until.id):
             try:
                 yield self._metadata.snapshot(snapshot_id)
@@ -297,7 +297,7 @@ class SnapshotLog:
             yield until
 
     def latest_of(self, user: str) -> Snapshot | None:
-        """Returns the newest snapshot of this commit user; None when there is none, or all have expired."""
+        """Return the newest snapshot of this commit user; None when there is none, or all have expired."""
         newest = self.latest()
         for snapshot_id in range(newest.id if newest else 0, 0, -1):
             try:
@@ -309,7 +309,7 @@ class SnapshotLog:
         return None
 
     def add(self, snapshot: Snapshot) -> bool:
-        """Creates the snapshot file; returns False when another snapshot has this id. True means it is durable.
+        """Create the snapshot file; return False when another snapshot has this id. True means it is durable.
 
         Where the catalog owns snapshots, it commits: on top of the one that `latest` returned.
 
@@ -350,7 +350,7 @@ class SnapshotLog:
         return True
 
     def _was_added(self, snapshot: Snapshot) -> bool:
-        """Returns whether an earlier try with an unclear outcome is the commit. Raises `UnclearOutcome` as `add`."""
+        """Return whether an earlier try with an unclear outcome is the commit. Raises `UnclearOutcome` as `add`."""
         there = self._metadata.snapshot_or_none(snapshot.id)
         if there is None:
             latest = self._metadata.latest_snapshot()
@@ -360,7 +360,7 @@ class SnapshotLog:
         return there is not None and is_same_commit(there, snapshot)
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
-        """Returns whether an earlier try with an unclear outcome created the existing file."""
+        """Return whether an earlier try with an unclear outcome created the existing file."""
         try:
             own = self._metadata.store.read(path) == data
         except FileMissing:
@@ -374,7 +374,7 @@ class SnapshotLog:
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Writes the LATEST hint, in a store far away while `settle` has not been called.
+        """Write the LATEST hint, in a store far away while `settle` has not been called.
 
         Without it readers list the folder, so a failure is ignored.
         A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
@@ -386,7 +386,7 @@ class SnapshotLog:
         self._hinting = start_request(self._metadata.store, partial(write, snapshot))
 
     def settle(self) -> None:
-        """Waits until the last hint is written."""
+        """Wait until the last hint is written."""
         hinting, self._hinting = self._hinting, None
         if hinting is not None:
             hinting()
@@ -397,7 +397,7 @@ class SnapshotLog:
                 self._write_hint(snapshot)
 
     def _hint_and_look(self, snapshot: Snapshot) -> None:
-        """Writes the hint and looks at the same time; a hint that should not be there is removed."""
+        """Write the hint and looks at the same time; a hint that should not be there is removed."""
         with suppress(StorageError):
             is_there, _ = call_both(
                 self._metadata.store, partial(self._exists, snapshot.id), partial(self._write_hint, snapshot)
@@ -421,7 +421,7 @@ def _make_unclear_error(path: str, error: StorageError) -> UnclearOutcome:
 
 
 def compact_manifests(target: WriteTarget) -> Snapshot | None:
-    """Merges the small manifests, and those that delete files, of the newest snapshot, in a COMPACT snapshot.
+    """Merge the small manifests, and those that delete files, of the newest snapshot, in a COMPACT snapshot.
 
     Returns: the snapshot, None where no manifest is worth merging. No maintenance follows.
 
@@ -441,5 +441,5 @@ def compact_manifests(target: WriteTarget) -> Snapshot | None:
 
 
 def _force_manifest_merges(target: WriteTarget) -> WriteTarget:
-    """Returns the table with thresholds that merge whatever manifests can be merged."""
+    """Return the table with thresholds that merge whatever manifests can be merged."""
     return replace(target, write=replace(target.write, manifest_merge_count=1, manifest_full_compaction=1))

@@ -66,7 +66,7 @@ def check_conflicts(
     base_index: pl.DataFrame | None,
     delta_index: pl.DataFrame | None,
 ) -> None:
-    """Raises `CommitConflict` when `delta` cannot follow `base`, `AlreadyCommitted` when `base` contains it.
+    """Raise `CommitConflict` when `delta` cannot follow `base`, `AlreadyCommitted` when `base` contains it.
 
     Args:
         base: live entries (`SIMPLE_COLUMNS`) of the changed partitions in the newest snapshot.
@@ -88,7 +88,7 @@ def check_conflicts(
 
 
 def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookupFiles]) -> None:
-    """Checks that the compaction looked up keys in all current files above level 0.
+    """Check that the compaction looked up keys in all current files above level 0.
 
     Otherwise a key may be in a file that the lookup missed: it would be read twice, or its changelog would be wrong.
 
@@ -109,7 +109,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 
 
 def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[FirstSequenceNumber]) -> None:
-    """Checks that postponed rows, numbered by a compaction, are newer than all rows in their bucket.
+    """Check that postponed rows, numbered by a compaction, are newer than all rows in their bucket.
 
     Raises:
         CommitConflict: another commit wrote to the bucket meanwhile.
@@ -123,7 +123,7 @@ def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequen
 
 
 def check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Raises `CommitConflict` when a partition would have files with different numbers of buckets."""
+    """Raise `CommitConflict` when a partition would have files with different numbers of buckets."""
     columns = ["_PARTITION", "_TOTAL_BUCKETS"]
     totals = pl.concat([frame.select(columns).unique(maintain_order=True) for frame in (base, delta)])
     totals = totals.filter(totals["_TOTAL_BUCKETS"] > 0).unique(maintain_order=True)
@@ -137,7 +137,7 @@ def check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) 
 
 
 def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Checks that deleted files are in the base and added files are not."""
+    """Check that deleted files are in the base and added files are not."""
     identity = [*IDENTITY, VECTOR]
     changes = delta.group_by(identity, maintain_order=True).agg(
         (pl.col("_KIND") == ADD).sum().cast(pl.Int32).alias(ADDS),
@@ -173,7 +173,7 @@ def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -
 
 
 def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Checks that files of a level above 0 do not overlap; only levels that get a file need a check."""
+    """Check that files of a level above 0 do not overlap; only levels that get a file need a check."""
     columns = [*LEVEL, "_FILE_NAME", "_MIN_KEY", "_MAX_KEY"]
     added = delta.filter((delta["_KIND"] == ADD) & (delta["_LEVEL"] > 0)).select(columns)
     if not added.height:
@@ -209,7 +209,7 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
 
 
 def _join_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
-    """Returns the live files, each with the index file that holds its vector."""
+    """Return the live files, each with the index file that holds its vector."""
     if index is None:
         return base.with_columns(pl.lit(None, pl.String).alias(VECTOR))
     vectors = list_vector_files(index).select(
@@ -221,7 +221,7 @@ def _join_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFram
 def _join_delta_vectors(
     target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, index: pl.DataFrame
 ) -> pl.DataFrame:
-    """Returns the changes of files together with their vectors.
+    """Return the changes of files together with their vectors.
 
     A deleted file loses its vector with it; one that is added again, with other metadata, keeps it. For a file that
     stays and gets another vector, the pair of the file and its old vector (or none) is deleted and that of the file
@@ -240,14 +240,14 @@ def _join_delta_vectors(
 
 
 def _add_kept_vectors(base: pl.DataFrame, delta: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """Returns `own` and the vectors of the files that are deleted and added again."""
+    """Return `own` and the vectors of the files that are deleted and added again."""
     again = delta.group_by("_FILE_NAME").agg(pl.col("_KIND").n_unique().alias(ADDS)).filter(pl.col(ADDS) > 1)
     kept = base.select("_FILE_NAME", VECTOR).drop_nulls(VECTOR).join(again, on="_FILE_NAME", how="semi")
     return pl.concat([own, kept.join(own, on="_FILE_NAME", how="anti")])
 
 
 def _find_changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
-    """Returns the entries for files that stay and whose vectors change."""
+    """Return the entries for files that stay and whose vectors change."""
     changes = vectors.select(
         pl.col("data_file").alias("_FILE_NAME"),
         pl.col("index_file").alias(CHANGED),
@@ -279,7 +279,7 @@ NAME = ["_INDEX_TYPE", "_FILE_NAME"]
 
 
 def combine_index_files(previous: pl.DataFrame | None, changes: Sequence[IndexEntry], *, unaware: bool) -> pl.DataFrame:
-    """Returns the index files after these changes, columns of `decode_index_manifest`.
+    """Return the index files after these changes, columns of `decode_index_manifest`.
 
     Args:
         previous: the index files before, None for none.
@@ -340,7 +340,7 @@ def _check_vectors(previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFr
 
 
 def list_vector_files(index: pl.DataFrame) -> pl.DataFrame:
-    """Returns a row per deletion vector: ``data_file``, ``index_file`` and ``kind`` of its entry."""
+    """Return a row per deletion vector: ``data_file``, ``index_file`` and ``kind`` of its entry."""
     return (
         index.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
         .select(

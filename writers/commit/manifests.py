@@ -58,7 +58,7 @@ class ManifestWriter:
         """Files whose bytes are durable, and whose names are not yet."""
 
     def settle(self) -> None:
-        """Waits until all files that were begun are durable.
+        """Wait until all files that were begun are durable.
 
         In a store far away they are on their way together; on a local disk their folder is synced once.
 
@@ -80,7 +80,7 @@ class ManifestWriter:
             self._target.store.sync(unsynced)
 
     def sync_files(self) -> None:
-        """Makes the bytes of files on a local disk durable, before the base list is written; `settle` their names."""
+        """Make the bytes of files on a local disk durable, before the base list is written; `settle` their names."""
         for path in self._unsynced:
             with translate_system_errors(path):
                 sync_file(Path(path))
@@ -88,7 +88,7 @@ class ManifestWriter:
         self._unsynced = []
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-        """Writes entries (columns of `decode_manifest`) into manifests of the target size.
+        """Write entries (columns of `decode_manifest`) into manifests of the target size.
 
         Returns:
             A row per manifest, columns of `decode_manifest_list`. The names are added to `written` before the files are
@@ -108,7 +108,7 @@ class ManifestWriter:
         return pl.DataFrame([{"_VERSION": MANIFEST_LIST_VERSION, **row} for row in rows], schema=MANIFEST_LIST_COLUMNS)
 
     def manifest_list(self, manifests: pl.DataFrame, written: list[str]) -> tuple[str, int]:
-        """Writes a manifest list; returns its name and size."""
+        """Write a manifest list; return its name and size."""
         manifests = manifests.rechunk()
         data = self._encoded(encode_manifest_list, manifests)
         name = self._write("manifest-list", data, written)
@@ -116,13 +116,13 @@ class ManifestWriter:
         return name, len(data)
 
     def index_manifest(self, frame: pl.DataFrame, written: list[str]) -> str:
-        """Writes an index manifest (columns of `decode_index_manifest`); returns its name."""
+        """Write an index manifest (columns of `decode_index_manifest`); return its name."""
         name = self._write("index-manifest", self._encoded(encode_index_manifest, frame), written)
         cache_manifest(self._target.metadata, name, None, frame)
         return name
 
     def discard(self, names: Sequence[str]) -> None:
-        """Removes metadata files that no snapshot names. Files that cannot be removed stay as orphans."""
+        """Remove metadata files that no snapshot names. Files that cannot be removed stay as orphans."""
         if self._under_way:
             with suppress(MorrowError):
                 self.settle()
@@ -148,7 +148,7 @@ class ManifestWriter:
         return name
 
     def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:
-        """Returns the statistics of a manifest that its manifest list holds."""
+        """Return the statistics of a manifest that its manifest list holds."""
         added = int((entries["_KIND"] == ADD).sum())
         first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
         tracked = not first.null_count()
@@ -183,7 +183,7 @@ class ManifestWriter:
 
 
 def _sort_as_java(column: pl.Series) -> pl.Series:
-    """Returns the values in Java's order, where -0.0 is less than 0.0 (and NaN the greatest)."""
+    """Return the values in Java's order, where -0.0 is less than 0.0 (and NaN the greatest)."""
     if not column.dtype.is_float():
         return column.sort()
     positive = pl.Series(~np.signbit(column.to_numpy()))
@@ -191,13 +191,13 @@ def _sort_as_java(column: pl.Series) -> pl.Series:
 
 
 def _encode_row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
-    """Returns the BinaryRow (arity first) of columns of one value each, null where a column is empty."""
+    """Return the BinaryRow (arity first) of columns of one value each, null where a column is empty."""
     columns = [column if len(column) else column.extend_constant(None, 1) for column in values]
     return ARITY.pack(len(types)) + encode_columns(columns, types).row(0)
 
 
 def _split_frame(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.DataFrame]:
-    """Splits a frame of `size` encoded bytes into consecutive parts, each of about the target size."""
+    """Split a frame of `size` encoded bytes into consecutive parts, each of about the target size."""
     checks = math.ceil(frame.height * target_size / size / ROLLING_CHECK_ENTRIES)
     return list(frame.iter_slices(max(checks, 1) * ROLLING_CHECK_ENTRIES))
 
@@ -205,7 +205,7 @@ def _split_frame(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.Da
 def merge_manifests(
     target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
 ) -> pl.DataFrame:
-    """Returns the base list (columns of `decode_manifest_list`) that replaces the manifests `listed`.
+    """Return the base list (columns of `decode_manifest_list`) that replaces the manifests `listed`.
 
     Names of new manifests are added to `written`.
 
@@ -219,7 +219,7 @@ def merge_manifests(
 
 
 def _merge_small(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-    """Merges manifests in list order whenever they reach the target size, and the remaining ones if they are many."""
+    """Merge manifests in list order whenever they reach the target size, and the remaining ones if they are many."""
     parts: list[pl.DataFrame] = []
     begin = size = 0
     for end, file_size in enumerate(listed["_FILE_SIZE"].to_list(), start=1):
@@ -246,7 +246,7 @@ def _join_manifests(
 def _merge_all(
     target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
 ) -> pl.DataFrame | None:
-    """Returns the base list after a full merge, None where there is too little to rewrite."""
+    """Return the base list after a full merge, None where there is too little to rewrite."""
     changing = (listed["_NUM_DELETED_FILES"] > 0) | (listed["_FILE_SIZE"] < target.write.manifest_target_size)
     if listed["_FILE_SIZE"].filter(changing).sum() < target.write.manifest_full_compaction:
         return None
@@ -273,7 +273,7 @@ def _merge_all(
 
 
 def _find_deleted(target: WriteTarget, listed: pl.DataFrame) -> pl.DataFrame:
-    """Returns the identity of every file that some manifest deletes."""
+    """Return the identity of every file that some manifest deletes."""
     frames = read_manifest_entries(target.metadata, listed.filter(listed["_NUM_DELETED_FILES"] > 0))
     parts = [frame.filter(frame["_KIND"] == DELETE).select(IDENTITY) for frame in frames]
     return pl.concat(parts) if parts else _make_empty_identity(target, listed)

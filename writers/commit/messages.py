@@ -88,7 +88,7 @@ class LookupFiles:
 
     @classmethod
     def by(cls, message: CommitMessage) -> LookupFiles | None:
-        """Returns the lookup of a message's compaction, None if it looked up nothing."""
+        """Return the lookup of a message's compaction, None if it looked up nothing."""
         if message.compact_seen is None:
             return None
         removed = frozenset(file.file_name for file in message.compact_before)
@@ -139,7 +139,7 @@ class Changes:
 
 
 def make_append_changes(messages: Iterable[CommitMessage]) -> Changes:
-    """Returns the written files and changelog, for the APPEND snapshot."""
+    """Return the written files and changelog, for the APPEND snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -153,7 +153,7 @@ def make_append_changes(messages: Iterable[CommitMessage]) -> Changes:
 
 
 def make_compact_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """Returns the compacted files and changelog, for the COMPACT snapshot."""
+    """Return the compacted files and changelog, for the COMPACT snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -174,7 +174,7 @@ def make_compact_changes(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def combine_changes(written: Changes, compaction: Changes) -> Changes:
-    """Combines written files and their compaction into the entries of one snapshot, without changelogs."""
+    """Combine written files and their compaction into the entries of one snapshot, without changelogs."""
     replaced = {_place(entry) for entry in compaction.files if entry.kind == EntryKind.DELETE}
     replaced_indexes = {entry.file.file_name for entry in compaction.index if entry.kind == EntryKind.DELETE}
     new = {_place(entry) for entry in written.files}
@@ -211,7 +211,7 @@ Partitions: TypeAlias = "Literal['all'] | Sequence[bytes] | Sequence[Mapping[str
 def make_overwrite_changes(
     target: WriteTarget, new: Changes, partitions: Partitions
 ) -> Callable[[Snapshot | None], Changes]:
-    """Returns the changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
+    """Return the changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
 
     Raises:
         InvalidArgument: a new file outside of the partitions, or a column that is no partition key.
@@ -279,7 +279,7 @@ def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chos
 def _delete_live_files(
     target: WriteTarget, latest: Snapshot, partitions: Partitions, chosen: Chosen
 ) -> list[ManifestEntry]:
-    """Returns DELETE entries for the live files; those of the postponed bucket only in tables with ``bucket = -2``."""
+    """Return DELETE entries for the live files; those of the postponed bucket only in tables with ``bucket = -2``."""
     named = partitions != "all" and all(isinstance(row, bytes) for row in partitions)
     exact = {row for row in partitions if isinstance(row, bytes)} if named else None
     frame = read_live_entries(target.metadata, latest, target.schema, exact)
@@ -295,7 +295,7 @@ def _delete_live_files(
 
 
 def upgrade_levels(target: WriteTarget, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """Moves new level-0 files of an overwritten keyed table to the bottom level where those of a bucket do not overlap.
+    """Move new level-0 files of an overwritten keyed table to the bottom level where those of a bucket do not overlap.
 
     They then need no compaction (``overwrite-upgrade``).
     """

@@ -47,7 +47,7 @@ class Premise:
     filter: Filter = NO_FILTER
 
     def check(self, target: WriteTarget, latest: Snapshot | None) -> None:
-        """Raises `CommitConflict` unless the premise still holds on `latest`."""
+        """Raise `CommitConflict` unless the premise still holds on `latest`."""
         read, metadata = self.read, target.metadata
         if latest == read:
             return
@@ -83,7 +83,7 @@ class Premise:
         return bool((entries["_KIND"] == DELETE).any()) or self._matches(target, snapshot, entries)
 
     def _may_match(self, target: WriteTarget, entries: pl.DataFrame) -> pl.DataFrame:
-        """Returns the entries of partitions in which the filter may be true."""
+        """Return the entries of partitions in which the filter may be true."""
         keys = target.schema.partition_keys
         part = project_predicate(self.filter.predicate, frozenset(keys))
         if not keys or part == ALWAYS or not entries.height:
@@ -91,7 +91,7 @@ class Premise:
         return entries.filter(mask_partitions(entries, target.schema, part, target.where))
 
     def _changes_keys(self, target: WriteTarget, snapshot: Snapshot, entries: pl.DataFrame) -> pl.DataFrame:
-        """Returns the entries that may change a read of these keys. A compaction makes hidden rows visible."""
+        """Return the entries that may change a read of these keys. A compaction makes hidden rows visible."""
         if snapshot.commit_kind == COMPACT:
             hidden = entries["_BUCKET"] == POSTPONE_BUCKET
             if target.hides_level_zero:
@@ -109,7 +109,7 @@ class Premise:
         return pl.concat([entries.filter(waiting), known])
 
     def _changes_vectors(self, target: WriteTarget, snapshot: Snapshot, previous: Snapshot | None) -> bool:
-        """Returns whether deletion vectors of these partitions were added or removed."""
+        """Return whether deletion vectors of these partitions were added or removed."""
         before = None if previous is None else previous.index_manifest
         if snapshot.index_manifest == before:
             return False
@@ -124,7 +124,7 @@ class Premise:
         return self._may_match(target, changed.filter(~changed["_FILE_NAME"].is_duplicated())).height > 0
 
     def _matches(self, target: WriteTarget, snapshot: Snapshot, entries: pl.DataFrame) -> bool:
-        """Returns whether the filter is true for any appended row."""
+        """Return whether the filter is true for any appended row."""
         names = set(entries["_FILE_NAME"].filter(entries["_KIND"] == ADD))
         plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, snapshot, (), self.filter))
         sections = (
@@ -146,7 +146,7 @@ class Misplaced(CommitConflict):
 
 
 def identify_version(snapshot: Snapshot | None) -> str:
-    """Returns an identity of a snapshot, different even from that of a rolled back snapshot with the same id."""
+    """Return an identity of a snapshot, different even from that of a rolled back snapshot with the same id."""
     return NO_VERSION if snapshot is None else snapshot.delta_manifest_list
 
 
@@ -162,7 +162,7 @@ class Routes:
         self._seen: dict[str, Snapshot] = {}
 
     def check(self, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
-        """Raises `Misplaced` when another commit may have changed the places of keys."""
+        """Raise `Misplaced` when another commit may have changed the places of keys."""
         if not self._changing:
             return
         for version in {message.routed_on for message in messages if message.routed_on is not None}:
@@ -176,7 +176,7 @@ class Routes:
             self._seen[version] = latest
 
     def _since(self, version: str, latest: Snapshot) -> Iterator[Snapshot]:
-        """Yields the snapshots since this version that were not checked yet, the newest first."""
+        """Yield the snapshots since this version that were not checked yet, the newest first."""
         seen = self._seen.get(version)
         known = {version} if seen is None else {version, identify_version(seen)}
         snapshot, metadata = latest, self._target.metadata
@@ -197,12 +197,12 @@ class Routes:
 
 
 def is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Returns whether the snapshot exists and is not expiring: its file is removed after the files that it names."""
+    """Return whether the snapshot exists and is not expiring: its file is removed after the files that it names."""
     return is_living_version(metadata, snapshot.id, identify_version(snapshot))
 
 
 def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -> bool:
-    """Returns `is_living` of the snapshot with this id and version (`routes.version_of`)."""
+    """Return `is_living` of the snapshot with this id and version (`routes.version_of`)."""
     earliest = metadata.earliest_snapshot_id()
     there = metadata.snapshot_or_none(snapshot_id)
     return there is not None and identify_version(there) == version and earliest is not None and earliest <= snapshot_id
@@ -210,7 +210,7 @@ def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -
 
 @contextmanager
 def guard_compaction(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
-    """Turns a file missing from `base` into a conflict, for a block that compacts the files of `base`.
+    """Turn a file missing from `base` into a conflict, for a block that compacts the files of `base`.
 
     Raises:
         CommitConflict: a file is missing because the snapshot has expired.
@@ -221,7 +221,7 @@ def guard_compaction(metadata: TableMetadata, base: Snapshot | None) -> Iterator
 
 @contextmanager
 def guard_read(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
-    """Turns a file missing from `base` into a conflict, for a block that reads rows of `base` and commits nothing.
+    """Turn a file missing from `base` into a conflict, for a block that reads rows of `base` and commits nothing.
 
     A block that commits as well might have committed before the error, and must not be repeated.
 

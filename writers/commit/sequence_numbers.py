@@ -62,7 +62,7 @@ class SequenceNumbering:
         self._changes = make_append_changes(self.messages)
 
     def __call__(self, latest: Snapshot | None) -> Changes:
-        """Returns the changes on top of `latest`, renumbered where its buckets have greater sequence numbers.
+        """Return the changes on top of `latest`, renumbered where its buckets have greater sequence numbers.
 
         Raises:
             AlreadyCommitted: a file of the messages is in the table.
@@ -74,7 +74,7 @@ class SequenceNumbering:
         return self._changes
 
     def ahead(self, latest: Snapshot | None) -> None:
-        """Renumbers large files before this committer takes the commit lock. Raises as a call."""
+        """Renumber large files before this committer takes the commit lock. Raises as a call."""
         if sum(file.file_size for message in self.messages for file in message.new_files) > MAX_LOCKED_BYTES:
             self._follow(latest, MIN_NUMBER_GAP * 16 ** (self._rounds + 1))
 
@@ -93,7 +93,7 @@ class SequenceNumbering:
         ]
 
     def undo(self) -> None:
-        """Removes the rewritten files after a failed commit."""
+        """Remove the rewritten files after a failed commit."""
         for old, new in zip(self.given, self.messages, strict=True):
             if old is not new:
                 self._discard(old, new)
@@ -126,7 +126,7 @@ class SequenceNumbering:
             raise AlreadyCommitted(self.target.where, found[0])
 
     def _moved(self, newest: dict[Placement, tuple[int, object]], gap: int) -> dict[Placement, int]:
-        """Returns by how much the numbers (postponed rows: the times, in milliseconds) of each bucket have to grow."""
+        """Return by how much the numbers (postponed rows: the times, in milliseconds) of each bucket have to grow."""
         first: dict[Placement, int] = {}
         for message in self.messages:
             place = Placement.of(message)
@@ -172,7 +172,7 @@ class SequenceNumbering:
             self._discard(old, message)
 
     def _discard(self, old: CommitMessage, new: CommitMessage) -> None:
-        """Removes the files of `new` that are not of `old`."""
+        """Remove the files of `new` that are not of `old`."""
         if _is_postponed(new):
             return
         kept = {file.file_name for file in (*old.new_files, *old.changelog_files)}
@@ -182,14 +182,14 @@ class SequenceNumbering:
 
 
 def _is_based_on(message: CommitMessage, latest: Snapshot) -> bool:
-    """Returns whether the writer continued the numbers of this very snapshot, or assigned none."""
+    """Return whether the writer continued the numbers of this very snapshot, or assigned none."""
     if not message.new_files:
         return True
     return message.based_on is not None and message.based_on == identify_version(latest)
 
 
 def _find_rewritten_files(message: CommitMessage) -> list[DataFileMeta]:
-    """Returns the files that compaction wrote, without those it only moved to another level."""
+    """Return the files that compaction wrote, without those it only moved to another level."""
     before = {file.file_name for file in message.compact_before}
     return [file for file in message.compact_after if file.file_name not in before]
 
@@ -205,7 +205,7 @@ def _to_millis(created: object) -> int:
 def renumber_files(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], by: int, *, changelog: bool = False
 ) -> list[DataFileMeta]:
-    """Writes the rows of these files to new ones, every sequence number greater by `by`. Rows are streamed.
+    """Write the rows of these files to new ones, every sequence number greater by `by`. Rows are streamed.
 
     Args:
         files: files of the bucket that no snapshot names yet; they stay unchanged.
@@ -235,7 +235,7 @@ def renumber_files(
 
 
 def restore_written_schema(target: WriteTarget, schema_id: int) -> WriteTarget:
-    """Returns the table at the schema that files were written with, without columns added since."""
+    """Return the table at the schema that files were written with, without columns added since."""
     if schema_id == target.schema.id:
         return target
     metadata = target.metadata

@@ -99,7 +99,7 @@ class Preparer:
         return not self._target.options.row_tracking
 
     def check(self, request: SnapshotRequest, changes: Changes, latest: Snapshot | None) -> None:
-        """Raises `CommitConflict` when the changes cannot follow `latest`."""
+        """Raise `CommitConflict` when the changes cannot follow `latest`."""
         if request.premise is not None:
             request.premise.check(self._target, latest)
         if latest is None or not request.check:
@@ -117,7 +117,7 @@ class Preparer:
         check_numbers(self._target, self._base.at(latest, changes.partitions), changes.numbered_from)
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
-        """Writes the manifests and manifest lists of the changes."""
+        """Write the manifests and manifest lists of the changes."""
         entries, next_row_id = changes.entries, _read_next_row_id(latest)
         if self._target.options.row_tracking:
             snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
@@ -131,7 +131,7 @@ class Preparer:
         return Delta(changes, entries, delta_list, changelog_list, next_row_id)
 
     def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
-        """Writes the other metadata files of the snapshot after `latest`; returns the snapshot, not yet created.
+        """Write the other metadata files of the snapshot after `latest`; return the snapshot, not yet created.
 
         Raises `NothingMerged` for a request of `only_manifests`.
         """
@@ -173,7 +173,7 @@ class Preparer:
         )
 
     def _records(self, latest: Snapshot | None) -> int:
-        """Returns the rows of the files of `latest`, also where its writer did not count them."""
+        """Return the rows of the files of `latest`, also where its writer did not count them."""
         if latest is None:
             return 0
         if latest.total_record_count is not None:
@@ -195,7 +195,7 @@ class Preparer:
         return not self._target.keyed and self._target.options.bucket == -1
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:
-        """Returns the statistics file of `latest`, None after a change of the schema."""
+        """Return the statistics file of `latest`, None after a change of the schema."""
         if latest is None or latest.statistics is None:
             return None
         path = self._target.metadata.paths.statistics(latest.statistics)
@@ -216,7 +216,7 @@ def _count_added_rows(entries: pl.DataFrame) -> int:
 
 
 def _find_operation(request: SnapshotRequest) -> Tally | None:
-    """Returns the operation that the snapshot records; a compaction after its rows is none of it."""
+    """Return the operation that the snapshot records; a compaction after its rows is none of it."""
     return None if request.kind == COMPACT else find_running_tally()
 
 
@@ -242,7 +242,7 @@ BLOB_SUFFIX = ".blob"
 def assign_row_ids(
     entries: Sequence[ManifestEntry], snapshot_id: int, next_row_id: int
 ) -> tuple[tuple[ManifestEntry, ...], int]:
-    """Returns the entries with their row ids, and the next free row id.
+    """Return the entries with their row ids, and the next free row id.
 
     Files without sequence numbers take the id of the snapshot. Appended files get the next row ids in their order,
     unless they carry ids; a blob file shares those of the data file before it, each blob column from its first row.

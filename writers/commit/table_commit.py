@@ -53,15 +53,15 @@ class TableCommit:
         self.uncompacted: list[Placement] = []
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Returns the newest snapshot of the table, by two small reads once one is known."""
+        """Return the newest snapshot of the table, by two small reads once one is known."""
         return self._committer.log.latest()
 
     def known_snapshot(self) -> Snapshot | None:
-        """Returns the newest snapshot that is known, at the cost of a request when none is."""
+        """Return the newest snapshot that is known, at the cost of a request when none is."""
         return self._committer.log.known()
 
     def go_on_from(self, snapshot: Snapshot | None) -> None:
-        """Has the first commit look at what follows this snapshot."""
+        """Have the first commit look at what follows this snapshot."""
         self._committer.log.go_on_from(snapshot)
 
     def commit(
@@ -75,7 +75,7 @@ class TableCommit:
         keep_empty: bool | None = None,
         premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Commits the written files (an APPEND snapshot), then the compacted ones (a COMPACT snapshot).
+        """Commit the written files (an APPEND snapshot), then the compacted ones (a COMPACT snapshot).
 
         Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead.
         In keyed tables the rows are newer than all rows committed before: where others added rows to a bucket since its
@@ -133,7 +133,7 @@ class TableCommit:
     def _create_numbered(
         self, kind: str, messages: Sequence[CommitMessage], common: CommonAttributes, *, check: bool
     ) -> tuple[Snapshot, Sequence[CommitMessage]]:
-        """Creates the snapshot of the written files; returns it and the messages after renumbering."""
+        """Create the snapshot of the written files; return it and the messages after renumbering."""
         changes = SequenceNumbering(self.target, self._committer.base, self._committer.routes, messages)
         try:
             created = self._committer.create(common.request(kind, changes, check=check))
@@ -162,7 +162,7 @@ class TableCommit:
         properties: Mapping[str, str] = NO_PROPERTIES,
         premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Replaces partitions by the written files, in an OVERWRITE snapshot (then COMPACT, as in `commit`).
+        """Replace partitions by the written files, in an OVERWRITE snapshot (then COMPACT, as in `commit`).
 
         Where batch reads see compacted files only, both are one snapshot (Java makes two, and shows neither the old
         nor the new rows in between). Changelog files of the messages are not committed.
@@ -200,19 +200,19 @@ class TableCommit:
         return self._done(last)
 
     def truncate(self, *, identifier: int = BATCH_COMMIT_IDENTIFIER) -> Snapshot | None:
-        """Removes all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""
+        """Remove all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""
         return self.overwrite((), partitions="all", identifier=identifier)
 
     def drop_partitions(
         self, partitions: Sequence[Mapping[str, Value]], *, identifier: int = BATCH_COMMIT_IDENTIFIER
     ) -> Snapshot | None:
-        """Removes all rows of partitions with these values in (some of) their columns. Raises as `overwrite`."""
+        """Remove all rows of partitions with these values in (some of) their columns. Raises as `overwrite`."""
         if not partitions or not all(partitions):
             raise InvalidArgument(f"{self.target.where}: name the partitions to drop, or truncate the table")
         return self.overwrite((), partitions=partitions, identifier=identifier)
 
     def analyze(self, statistics: TableStatistics) -> Snapshot:
-        """Commits statistics of the table, in an ANALYZE snapshot of the same rows.
+        """Commit statistics of the table, in an ANALYZE snapshot of the same rows.
 
         Raises:
             CommitConflict, UnclearOutcome: as `commit`; no file stays after the former.
@@ -240,7 +240,7 @@ class TableCommit:
         check_append_files: bool = True,
         premise: Premise | None = None,
     ) -> int:
-        """Commits the batches, by identifier, that this commit user has not committed yet; returns their number.
+        """Commit the batches, by identifier, that this commit user has not committed yet; return their number.
 
         Identifiers of a user grow, so every batch up to the identifier of its newest snapshot is committed.
 
@@ -261,11 +261,11 @@ class TableCommit:
         return len(waiting)
 
     def check_first(self, messages: Sequence[CommitMessage]) -> None:
-        """Raises `FileMissing` where the files of messages are gone, by the first of them."""
+        """Raise `FileMissing` where the files of messages are gone, by the first of them."""
         self._files.check_first(messages)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
+        """Remove the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
         self._files.abort(messages)
 
     def _keeps_empty(self, compaction: Changes, identifier: int) -> bool:
@@ -324,7 +324,7 @@ class CommonAttributes:
     premise: Premise | None = None
 
     def request(self, kind: str, changes: AnyChanges, *, check: bool) -> SnapshotRequest:
-        """Returns the request for one of them. Only the first has the premise: the one after it is a compaction."""
+        """Return the request for one of them. Only the first has the premise: the one after it is a compaction."""
         return SnapshotRequest(
             kind,
             self.identifier,
@@ -342,13 +342,13 @@ class Maintenance(Protocol):
     """Maintenance of a table around its commits, by its options; see `writers.history.commit_maintenance`."""
 
     def wants_snapshot(self) -> bool:
-        """Returns whether a stream without changes should commit an empty snapshot all the same."""
+        """Return whether a stream without changes should commit an empty snapshot all the same."""
 
     def before_commit(self, newest: Snapshot | None) -> None:
-        """Takes a snapshot that was the newest a moment ago, if one is known."""
+        """Take a snapshot that was the newest a moment ago, if one is known."""
 
     def after_commit(self, snapshot: Snapshot) -> None:
-        """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
+        """Take the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
 
 
 class NoMaintenance:
@@ -371,7 +371,7 @@ class MessageFiles:
         self._target = target
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
+        """Remove the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
         for message in messages:
             written = {file.file_name for file in message.new_files}
             # A file that compaction only moved to another level belongs to the table, unless it is new itself.
@@ -385,7 +385,7 @@ class MessageFiles:
             self._target.store.discard(self._new_extras(message))
 
     def remove_compacted(self, messages: Sequence[CommitMessage]) -> None:
-        """Removes the files that only the compactions of these messages made."""
+        """Remove the files that only the compactions of these messages made."""
         for message in messages:
             there = {file.file_name for file in (*message.compact_before, *message.new_files)}
             files = (*message.compact_after, *message.compact_changelog)
@@ -396,11 +396,11 @@ class MessageFiles:
             )
 
     def remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
-        """Removes these files of a message; those that cannot be removed stay as orphans."""
+        """Remove these files of a message; those that cannot be removed stay as orphans."""
         self._target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
 
     def _new_extras(self, message: CommitMessage) -> list[str]:
-        """Returns the paths of new files beside data files that belong to the table."""
+        """Return the paths of new files beside data files that belong to the table."""
         before = {file.file_name: file.extra_files for file in message.compact_before}
         folder = self._target.bucket_folder(message.partition, message.bucket)
         return [
@@ -411,7 +411,7 @@ class MessageFiles:
         ]
 
     def check_there(self, messages: Sequence[CommitMessage]) -> None:
-        """Raises `FileMissing` where a file that these messages add is gone."""
+        """Raise `FileMissing` where a file that these messages add is gone."""
         paths: list[str] = []
         for message in messages:
             files = (*message.new_files, *message.changelog_files, *message.compact_after)
@@ -424,7 +424,7 @@ class MessageFiles:
                 )
 
     def check_first(self, messages: Sequence[CommitMessage]) -> None:
-        """Raises `FileMissing` where the first file that these messages add is gone.
+        """Raise `FileMissing` where the first file that these messages add is gone.
 
         All of them are where the table was dropped: what another one made in its place would name files that it lacks.
         """

@@ -47,7 +47,7 @@ class Tally:
     began: float = field(default_factory=time.monotonic)
 
     def properties(self) -> dict[str, str]:
-        """Returns the properties of the operation's snapshots: counts of rows, and milliseconds up to now."""
+        """Return the properties of the operation's snapshots: counts of rows, and milliseconds up to now."""
         duration = round((time.monotonic() - self.began) * 1000)
         counts = {ROWS_INSERTED: self.inserted, ROWS_UPDATED: self.updated, ROWS_DELETED: self.deleted}
         return {DURATION: str(duration), **{name: str(rows) for name, rows in counts.items() if rows is not None}}
@@ -58,7 +58,7 @@ _current: ContextVar[Tally | None] = ContextVar("morrow_tally", default=None)
 
 @contextmanager
 def count_rows_of(operation: Operation | None = None) -> Iterator[Tally]:
-    """Counts the rows of the operations of a block, on this thread. The block of a caller that counts goes on."""
+    """Count the rows of the operations of a block, on this thread. The block of a caller that counts goes on."""
     outer = _current.get()
     if outer is not None:
         outer.operation = outer.operation or operation
@@ -73,7 +73,7 @@ def count_rows_of(operation: Operation | None = None) -> Iterator[Tally]:
 
 
 def record_operation(operation: Operation) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]:
-    """Makes a function an operation, which its snapshots record."""
+    """Make a function an operation, which its snapshots record."""
 
     def decorate(function: Callable[Args, Result]) -> Callable[Args, Result]:
         @functools.wraps(function)
@@ -87,18 +87,18 @@ def record_operation(operation: Operation) -> Callable[[Callable[Args, Result]],
 
 
 def find_running_tally() -> Tally | None:
-    """Returns the operation that runs on this thread, if one does."""
+    """Return the operation that runs on this thread, if one does."""
     return _current.get()
 
 
 def begin_tally() -> None:
-    """Forgets what an attempt has counted."""
+    """Forget what an attempt has counted."""
     if (tally := _current.get()) is not None:
         tally.inserted = tally.updated = tally.deleted = None
 
 
 def count(*, inserted: int | None = None, updated: int | None = None, deleted: int | None = None) -> None:
-    """Adds rows to the counts."""
+    """Add rows to the counts."""
     tally = _current.get()
     if tally is None:
         return

@@ -91,23 +91,23 @@ class StoredFiles:
         )
 
     def lazy(self, file: DataFileMeta) -> pl.LazyFrame:
-        """Returns all rows of a file, dead ones too, as a version frame."""
+        """Return all rows of a file, dead ones too, as a version frame."""
         data_file = self._by_name[file.file_name]
         frame = scan_files(self.plan, self.section, [data_file], self.fields, self.target.store, live=self._live(file))
         return frame.with_columns(pl.lit(file.level, pl.Int32).alias(RUN_LEVEL)) if self.leveled else frame
 
     def collect(self, frames: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
-        """Runs `pl.collect_all`, with errors that name the unreadable file."""
+        """Run `pl.collect_all`, with errors that name the unreadable file."""
         with translate_file_errors(self.plan, [self.section], self.fields, self.target.store):
             return pl.collect_all(frames)
 
     def whole(self, files: Sequence[DataFileMeta]) -> list[pl.DataFrame]:
-        """Returns the live rows of each file."""
+        """Return the live rows of each file."""
         frames = self.collect([self.lazy(file) for file in files])
         return [self._alive(file, frame, 0) for file, frame in zip(files, frames)]
 
     def batches(self, run: Iterable[DataFileMeta], rows: int) -> Iterator[pl.DataFrame]:
-        """Yields the live rows of a sorted run's files, about `rows` at a time."""
+        """Yield the live rows of a sorted run's files, about `rows` at a time."""
         for file in run:
             frame = self.lazy(file)
             step = self.step(file, rows)
@@ -115,12 +115,12 @@ class StoredFiles:
                 yield self._alive(file, self.collect([frame.slice(start, step)])[0], start)
 
     def step(self, file: DataFileMeta, rows: int) -> int:
-        """Returns how many rows of a file are read at once: `rows`, or all where they cannot be read apart."""
+        """Return how many rows of a file are read at once: `rows`, or all where they cannot be read apart."""
         data_file = self._by_name[file.file_name]
         return rows if is_scanned(data_file.format, data_file.path) else file.row_count
 
     def _alive(self, file: DataFileMeta, rows: pl.DataFrame, start: int) -> pl.DataFrame:
-        """Returns the live rows among rows of a file that begin at position `start`."""
+        """Return the live rows among rows of a file that begin at position `start`."""
         if start == 0 and rows.height > file.row_count:
             raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
         live = self._live(file)

@@ -67,7 +67,7 @@ class FileDescription:
     """As `value_stats`, of the key."""
 
     def without_body(self) -> FileDescription:
-        """Returns the part that is needed after the rows are in the file."""
+        """Return the part that is needed after the rows are in the file."""
         return replace(self, block=replace(self.block, body=b""))
 
 
@@ -88,7 +88,7 @@ class FileKind:
 
     @classmethod
     def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
-        """Returns the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
+        """Return the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
         write, where, layout = target.write, target.where, FileLayout.of(target)
         name = (changelog and write.changelog_format) or write.format_of(level)
         writer, format_ = find_file_writer(name, where), get_format(name, where)
@@ -109,7 +109,7 @@ class FileKind:
         )
 
     def describe(self, frame: pl.DataFrame) -> FileDescription:
-        """Encodes rows and collects their metadata.
+        """Encode rows and collect their metadata.
 
         Raises:
             InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
@@ -131,7 +131,7 @@ class FileKind:
         return replace(found, sequences=(low, high), retractions=retractions)
 
     def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], FileDescription]]:
-        """Returns `describe` of each of these frames, none of them empty, for a file each.
+        """Return `describe` of each of these frames, none of them empty, for a file each.
 
         The metadata of all frames comes from common queries, since with few rows a query costs more than its work. The
         returned functions only encode, which several threads may do.
@@ -156,7 +156,7 @@ class FileKind:
         return [partial(described, number) for number in range(len(frames))]
 
     def _keys_each(self, frame: pl.DataFrame, heights: Sequence[int], groups: stats.GroupStats) -> list[dict[str, Any]]:
-        """Returns the members of `FileDescription` about the keys of consecutive groups of rows."""
+        """Return the members of `FileDescription` about the keys of consecutive groups of rows."""
         keys = self.layout.keys
         if not keys:
             return [{"ends": (EMPTY_ROW, EMPTY_ROW)}] * len(heights)
@@ -177,11 +177,11 @@ class FileKind:
                 raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
 
     def index(self, blocks: Sequence[FileDescription]) -> bytes | None:
-        """Returns the container with the indexes of a file; None where the table has none."""
+        """Return the container with the indexes of a file; None where the table has none."""
         return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
 
     def metadata(self, blocks: Sequence[FileDescription], first_sequence: int) -> dict[str, Any]:
-        """Returns members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
+        """Return members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
         rows = sum(block.block.rows for block in blocks)
         value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
         common = {
@@ -246,7 +246,7 @@ def write_files(
     first_sequence: int = 0,
     prefix: str | None = None,
 ) -> list[DataFileMeta]:
-    """Writes rows to data files of a bucket, rolled at the target file size; no rows, no files.
+    """Write rows to data files of a bucket, rolled at the target file size; no rows, no files.
 
     Args:
         frames: keyed tables: version frames sorted by key over all frames, one row per key (changelogs may have more).
@@ -278,7 +278,7 @@ PreparedRows: TypeAlias = tuple[FileKind, Callable[[], FileDescription]]
 def write_prepared(
     target: WriteTarget, place: Placement, prepared: PreparedRows, source: FileSource, first_sequence: int = 0
 ) -> list[DataFileMeta]:
-    """Writes prepared rows to a data file of a bucket, as `write_files`."""
+    """Write prepared rows to a data file of a bucket, as `write_files`."""
     kind, describe = prepared
     return write_blocks(target, place, kind, (make() for make in (describe,)), source, first_sequence)
 
@@ -291,7 +291,7 @@ def write_blocks(
     source: FileSource,
     first_sequence: int,
 ) -> list[DataFileMeta]:
-    """Writes blocks that `kind` made of the rows, as `write_files`; errors from making them are raised here."""
+    """Write blocks that `kind` made of the rows, as `write_files`; errors from making them are raised here."""
     unique, numbers = uuid.uuid4(), count()
     files: list[DataFileMeta] = []
     try:
@@ -315,7 +315,7 @@ def _write_file(
     source: FileSource,
     first_sequence: int,
 ) -> DataFileMeta:
-    """Writes blocks to one file until it is large enough, and its index beside it if too large for metadata."""
+    """Write blocks to one file until it is large enough, and its index beside it if too large for metadata."""
     path, written, beside = build_file_path(target, place, name), list[FileDescription](), False
     try:
         with target.store.output(path) as stream:
@@ -354,7 +354,7 @@ def _write_file(
 
 
 def _read_local_clock() -> int:
-    """Returns the wall clock time of this machine in milliseconds, taken as UTC: so Java stores creation times."""
+    """Return the wall clock time of this machine in milliseconds, taken as UTC: so Java stores creation times."""
     return int(datetime.now().replace(tzinfo=UTC).timestamp() * 1000)
 
 
@@ -377,17 +377,17 @@ class Placement:
 
     @classmethod
     def of(cls, held: InBucket) -> Placement:
-        """Returns the bucket that `held` belongs to."""
+        """Return the bucket that `held` belongs to."""
         return cls(held.partition, held.bucket)
 
 
 def build_file_path(target: WriteTarget, place: Placement, name: str) -> str:
-    """Returns the path of a data file, or of a file that belongs to one, in its bucket's folder."""
+    """Return the path of a data file, or of a file that belongs to one, in its bucket's folder."""
     return f"{target.bucket_folder(place.partition, place.bucket)}/{name}"
 
 
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
-    """Removes data files that nothing names any more, with their extra files. Missing ones are no error.
+    """Remove data files that nothing names any more, with their extra files. Missing ones are no error.
 
     Raises:
         StorageError: the first error of those that could not be removed; all others are removed.

@@ -57,7 +57,7 @@ class DeletionMaintainer:
         self._adopt(file for file in index_files if file.index_type == INDEX_TYPE)
 
     def _adopt(self, files: Iterable[IndexFileMeta]) -> None:
-        """Sets the stored index files; vectors in memory stay there."""
+        """Set the stored index files; vectors in memory stay there."""
         self._stored = tuple(files)
         self._holder = {entry.data_file: file for file in self._stored for entry in file.deletion_ranges or ()}
         self._unread = {name: file for name, file in self._holder.items() if name not in self._vectors}
@@ -67,11 +67,11 @@ class DeletionMaintainer:
         return data_file in self._vectors or data_file in self._unread
 
     def __iter__(self) -> Iterator[str]:
-        """Yields the names of the data files with dead rows."""
+        """Yield the names of the data files with dead rows."""
         return iter(dict.fromkeys((*self._unread, *self._vectors)))
 
     def vector(self, data_file: str) -> DeletionVector | None:
-        """Returns the dead rows of a data file, None when there are none.
+        """Return the dead rows of a data file, None when there are none.
 
         Raises:
             FileMissing, CorruptFile, Unsupported: the index file cannot be read.
@@ -80,7 +80,7 @@ class DeletionMaintainer:
         return self._vectors.get(data_file)
 
     def dead_rows(self, data_file: str) -> int:
-        """Returns the number of dead rows of a data file, from metadata where it has the number."""
+        """Return the number of dead rows of a data file, from metadata where it has the number."""
         file = self._unread.get(data_file)
         for entry in () if file is None else file.deletion_ranges or ():
             if entry.data_file == data_file and entry.cardinality is not None:
@@ -89,11 +89,11 @@ class DeletionMaintainer:
         return 0 if vector is None else vector.cardinality
 
     def mark(self, data_file: str, positions: npt.NDArray[np.integer]) -> None:
-        """Marks rows of a data file as dead, by 0-based position in any order."""
+        """Mark rows of a data file as dead, by 0-based position in any order."""
         self.merge(data_file, DeletionVector.from_positions(positions))
 
     def merge(self, data_file: str, vector: DeletionVector) -> None:
-        """Marks the rows in `vector` as dead too."""
+        """Mark the rows in `vector` as dead too."""
         known = self.vector(data_file)
         merged = vector if known is None else known.union(vector)
         if merged.cardinality > (0 if known is None else known.cardinality):
@@ -101,7 +101,7 @@ class DeletionMaintainer:
             self._changed.add(data_file)
 
     def remove(self, data_file: str) -> None:
-        """Drops the vector of a data file that compaction has rewritten."""
+        """Drop the vector of a data file that compaction has rewritten."""
         if data_file in self:
             self._unread.pop(data_file, None)
             self._vectors.pop(data_file, None)
@@ -113,7 +113,7 @@ class DeletionMaintainer:
         return bool(self._changed)
 
     def write(self) -> IndexChanges:
-        """Writes the changes since the last call; nothing when there are none.
+        """Write the changes since the last call; nothing when there are none.
 
         A bucket whose last vector was removed gets an index file without vectors, as Paimon writes it.
         """
@@ -125,7 +125,7 @@ class DeletionMaintainer:
         return changes
 
     def discard(self, changes: IndexChanges) -> None:
-        """Removes index files that were written and will not be committed."""
+        """Remove index files that were written and will not be committed."""
         for file in changes.new:
             self._files.delete(file)
 
@@ -135,7 +135,7 @@ class DeletionMaintainer:
         return IndexChanges((self._files.write(self._vectors),), self._stored)
 
     def _touched(self) -> IndexChanges:
-        """Writes the index files of changed vectors: first their unchanged vectors, then the changed ones."""
+        """Write the index files of changed vectors: first their unchanged vectors, then the changed ones."""
         touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
         replaced = tuple(file for file in self._stored if file.file_name in touched)
         new: list[IndexFileMeta] = []
@@ -152,7 +152,7 @@ class DeletionMaintainer:
         return IndexChanges(tuple(new), replaced)
 
     def _read(self, data_file: str) -> None:
-        """Reads the vectors of the index file that holds this data file's."""
+        """Read the vectors of the index file that holds this data file's."""
         file = self._unread.get(data_file)
         if file is None:
             return
@@ -175,7 +175,7 @@ class IndexFiles:
     _names: Iterator[str] = field(default_factory=lambda: _generate_names(), repr=False, compare=False)
 
     def path(self, file: IndexFileMeta) -> str:
-        """Returns the path of an index file. Raises `UnsafePath` for one outside of the table."""
+        """Return the path of an index file. Raises `UnsafePath` for one outside of the table."""
         if file.external_path is not None:
             target = self.target
             roots = (target.store.url(target.metadata.root), *target.options.external_roots)
@@ -183,7 +183,7 @@ class IndexFiles:
         return self._path(file.file_name)
 
     def read(self, file: IndexFileMeta, only: frozenset[str] | None = None) -> dict[str, DeletionVector]:
-        """Returns the vectors in an index file by data file; only those of `only` when it is given.
+        """Return the vectors in an index file by data file; only those of `only` when it is given.
 
         Raises:
             FileMissing, CorruptFile, Unsupported: the file is missing, damaged, or of an unknown version.
@@ -205,7 +205,7 @@ class IndexFiles:
         }
 
     def write(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
-        """Writes one new index file with these vectors, durable on return. No vectors make a file without any.
+        """Write one new index file with these vectors, durable on return. No vectors make a file without any.
 
         Raises:
             InvalidArgument: a position that needs ``deletion-vectors.bitmap64``. StorageError: it cannot be written.
@@ -222,7 +222,7 @@ class IndexFiles:
         )
 
     def write_rolling(self, vectors: Mapping[str, DeletionVector]) -> tuple[IndexFileMeta, ...]:
-        """Writes new index files, closing each that exceeds ``deletion-vector.index-file.target-size``."""
+        """Write new index files, closing each that exceeds ``deletion-vector.index-file.target-size``."""
         files: list[IndexFileMeta] = []
         left = dict(vectors)
         with self.together(files):
@@ -234,7 +234,7 @@ class IndexFiles:
 
     @contextmanager
     def together(self, written: Sequence[IndexFileMeta]) -> Iterator[None]:
-        """Wraps the writing of several files, and removes all of them when one cannot be written."""
+        """Wrap the writing of several files, and remove all of them when one cannot be written."""
         try:
             yield
         except BaseException:
@@ -244,11 +244,11 @@ class IndexFiles:
             raise
 
     def delete(self, file: IndexFileMeta) -> None:
-        """Removes an index file that no snapshot will name."""
+        """Remove an index file that no snapshot will name."""
         self.target.store.delete(self.path(file))
 
     def _one_file(self, vectors: Mapping[str, DeletionVector]) -> Mapping[str, DeletionVector]:
-        """Returns the first vectors, up to the one that makes their file larger than the target size."""
+        """Return the first vectors, up to the one that makes their file larger than the target size."""
         _, ranges = write_index_file(vectors, bitmap64=self.target.write.bitmap64)
         most = self.target.write.deletion_file_size
         kept = sum(1 for entry in ranges if entry.offset <= most)
@@ -261,6 +261,6 @@ class IndexFiles:
 
 
 def _generate_names() -> Iterator[str]:
-    """Yields ``index-<uuid>-<n>``: each writer numbers its files."""
+    """Yield ``index-<uuid>-<n>``: each writer numbers its files."""
     writer = uuid.uuid4()
     return (f"{INDEX_PREFIX}{writer}-{number}" for number in itertools.count())

@@ -67,7 +67,7 @@ class FileLayout:
         return (*self.key_fields, *system, *self.columns)
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Returns the columns of the file from a version frame (keyed) or a plain frame."""
+        """Return the columns of the file from a version frame (keyed) or a plain frame."""
         if not self.keys and frame.columns == [field.name for field in self.columns]:
             return frame
         copies = () if self.thin else (col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
@@ -94,7 +94,7 @@ class Encoder(Protocol):
     head: bytes
 
     def block(self, frame: pl.DataFrame) -> Block:
-        """Encodes rows: the columns of the layout, in its order.
+        """Encode rows: the columns of the layout, in its order.
 
         Raises:
             InvalidArgument: a value that the format cannot hold.
@@ -102,14 +102,14 @@ class Encoder(Protocol):
         ...
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
-        """Returns encoders of the consecutive blocks in `frame`, of these heights; several threads may call them.
+        """Return encoders of the consecutive blocks in `frame`, of these heights; several threads may call them.
 
         Raises: as `block`, here or when they are called.
         """
         ...
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        """Returns the bytes that follow the head and these blocks."""
+        """Return the bytes that follow the head and these blocks."""
         ...
 
 
@@ -123,7 +123,7 @@ class EncoderOptions:
 
 
 def encode_one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
-    """Returns `Encoder.blocks` of formats that gain nothing from encoding many blocks at once."""
+    """Return `Encoder.blocks` of formats that gain nothing from encoding many blocks at once."""
     starts = accumulate(heights, initial=0)
     return [partial(encoder.block, frame[start : start + height]) for start, height in zip(starts, heights)]
 
@@ -148,7 +148,7 @@ BUILT_IN = ("parquet", "orc", "avro")
 
 
 def find_file_writer(format_: str, where: str) -> FileWriter:
-    """Returns the writer of a format, built in or of another package. Raises `Unsupported`: there is none."""
+    """Return the writer of a format, built in or of another package. Raises `Unsupported`: there is none."""
     found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_WRITERS, format_, FileWriter)
     if found is None:
         hint = f"choose one of {', '.join(BUILT_IN)}"
@@ -163,7 +163,7 @@ def _load_built_in(format_: str) -> FileWriter:
 
 
 def make_encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
-    """Returns the encoder of a format.
+    """Return the encoder of a format.
 
     Raises:
         Unsupported: a format, codec or column type that Morrow does not write.
@@ -183,7 +183,7 @@ T = TypeVar("T")
 
 
 def cut_blocks(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.DataFrame]:
-    """Yields the same rows in frames that make a block each; small ones wait for more."""
+    """Yield the same rows in frames that make a block each; small ones wait for more."""
     waiting: list[pl.DataFrame] = []
     rows = 0
     waiting_bytes: float = 0
@@ -208,7 +208,7 @@ def cut_blocks(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.
 
 
 def encode_in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Generator[T]:
-    """Yields encoded pieces in their order, several at a time; a single one without any thread."""
+    """Yield encoded pieces in their order, several at a time; a single one without any thread."""
     start = list(islice(pieces, 2))
     if len(start) < 2:
         yield from map(encode, start)
@@ -247,7 +247,7 @@ class FieldPlace:
         return replace(self, depth=self.depth + 1, nested=True)
 
     def member(self, field_id: int) -> FieldPlace:
-        """Returns the place of a ROW's member, where depths start anew."""
+        """Return the place of a ROW's member, where depths start anew."""
         return FieldPlace(field_id, self.where, nested=True)
 
     @property

@@ -69,7 +69,7 @@ class GroupStats:
 
 
 def count_nulls(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> dict[str, int]:
-    """Returns the number of nulls in each of these columns."""
+    """Return the number of nulls in each of these columns."""
     return {f.name: frame[f.name].null_count() for f in fields}
 
 
@@ -80,7 +80,7 @@ def collect(
     format_: FileFormat,
     known: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> CollectedStats:
-    """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds.
+    """Return the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds.
 
     `known` has the least and the greatest value of text columns that need not be looked for.
     """
@@ -98,7 +98,7 @@ def collect(
 
 
 def _find_ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Returns the least and the greatest value as columns of one, which keep no other value in memory."""
+    """Return the least and the greatest value as columns of one, which keep no other value in memory."""
     # Which zero is the least, the first of them does not tell; and text has no fast search for places.
     if column.dtype.is_float() or column.dtype == pl.String:
         return _to_columns(column, column.min(), column.max())
@@ -109,7 +109,7 @@ def _find_ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _to_columns(column: pl.Series, low: object, high: object) -> tuple[pl.Series, pl.Series]:
-    """Returns two values of a column as columns of one."""
+    """Return two values of a column as columns of one."""
     return pl.Series(column.name, [low], column.dtype), pl.Series(column.name, [high], column.dtype)
 
 
@@ -120,7 +120,7 @@ def collect_each(
     bounded: AbstractSet[str],
     format_: FileFormat,
 ) -> GroupStats:
-    """Returns `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
+    """Return `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
     named = {f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)}
     dtypes = frame.schema
     floats = {name for name in named if dtypes[name].is_float() and format_.orders_nan}
@@ -143,7 +143,7 @@ def collect_each(
 
 
 def combine(parts: Sequence[CollectedStats], format_: FileFormat) -> CollectedStats:
-    """Returns the statistics of several groups of rows together."""
+    """Return the statistics of several groups of rows together."""
     if len(parts) == 1:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
@@ -157,7 +157,7 @@ def combine(parts: Sequence[CollectedStats], format_: FileFormat) -> CollectedSt
 
 
 def _find_extreme(column: pl.Series, rank: int, format_: FileFormat) -> pl.Series:
-    """Returns the first or last value, as a column of one of the same name."""
+    """Return the first or last value, as a column of one of the same name."""
     values = clear_pattern_name(column)
     if column.dtype.is_float() and format_.orders_nan:
         return _find_at_rank(values, rank).alias(column.name)
@@ -165,7 +165,7 @@ def _find_extreme(column: pl.Series, rank: int, format_: FileFormat) -> pl.Serie
 
 
 def has_bounds(type_: t.DataType, format_: FileFormat) -> bool:
-    """Returns whether Java has bounds of a column of this type."""
+    """Return whether Java has bounds of a column of this type."""
     return isinstance(type_, ORDERED) and not format_.unbounded(type_)
 
 
@@ -177,7 +177,7 @@ def encode_stats(
     *,
     dense: bool,
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Returns statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
+    """Return statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
 
     With `dense`, columns without statistics are left out, otherwise their values are null.
     """
@@ -191,7 +191,7 @@ def encode_stats(
 def encode_each_stats(
     groups: GroupStats, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: FileFormat, *, dense: bool
 ) -> tuple[list[SimpleStats], tuple[str, ...] | None]:
-    """Returns `encode_stats` of each group."""
+    """Return `encode_stats` of each group."""
     known = [(f, m) for f, m in zip(fields, modes, strict=True) if not dense or _is_known(f.type, m, format_)]
     bounds = [_find_bounds(groups, field, mode, format_) for field, mode in known]
     nothing: Sequence[int | None] = [None] * groups.count
@@ -203,12 +203,12 @@ def encode_each_stats(
 
 
 def encode_key(row: pl.DataFrame, fields: Sequence[t.DataField]) -> bytes:
-    """Returns the key of a frame of one row as metadata stores it (arity first)."""
+    """Return the key of a frame of one row as metadata stores it (arity first)."""
     return encode_value_row([row[field.name] for field in fields], [field.type for field in fields])
 
 
 def encode_keys(rows: pl.DataFrame, fields: Sequence[t.DataField]) -> list[bytes]:
-    """Returns `encode_key` of each row of a frame."""
+    """Return `encode_key` of each row of a frame."""
     kinds = [field.type for field in fields]
     encoded = encode_columns([rows[field.name].to_arrow() for field in fields], kinds)
     arity = struct.pack(">i", len(kinds))
@@ -216,7 +216,7 @@ def encode_keys(rows: pl.DataFrame, fields: Sequence[t.DataField]) -> list[bytes
 
 
 def _is_known(type_: t.DataType, mode: StatsMode, format_: FileFormat) -> bool:
-    """Returns whether the format has statistics of a column."""
+    """Return whether the format has statistics of a column."""
     return mode.counts and (format_.counts_nested or not isinstance(type_, NESTED))
 
 
@@ -249,7 +249,7 @@ def _omit_long(text: str | None, most_bytes: int) -> str | None:
 
 
 def _round_up_text(text: str, length: int) -> str | None:
-    """Returns the least text of `length` characters that is not below `text`; None if there is none."""
+    """Return the least text of `length` characters that is not below `text`; None if there is none."""
     if len(text) <= length:
         return text
     for end in range(length, 0, -1):
@@ -264,7 +264,7 @@ def _round_up_text(text: str, length: int) -> str | None:
 def _encode_bounds(
     bounds: Sequence[tuple[pl.Series, pl.Series]], kinds: Sequence[t.DataType], count: int
 ) -> list[tuple[bytes, bytes]]:
-    """Returns both bounds of columns as rows."""
+    """Return both bounds of columns as rows."""
     if not bounds:
         return [(EMPTY_ROW, EMPTY_ROW)] * count
     if count == 1:
@@ -280,7 +280,7 @@ def _encode_bounds(
 
 
 def _find_float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Returns bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
+    """Return bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
     # A sum is NaN where a value is, and seldom else.
     if math.isnan(column.sum()):
         return _find_lowest(column), _find_highest(column)
@@ -297,7 +297,7 @@ def _find_highest(column: pl.Series) -> pl.Series:
 
 
 def _find_at_rank(column: pl.Series, rank: int) -> pl.Series:
-    """Returns the first or last value in Java's order, as a column of one."""
+    """Return the first or last value in Java's order, as a column of one."""
     values = clear_pattern_name(column).drop_nulls()
     if not len(values):
         return column.clear(1)
@@ -307,21 +307,21 @@ def _find_at_rank(column: pl.Series, rank: int) -> pl.Series:
 
 
 def _to_ordered(values: pl.Series) -> pl.Series:
-    """Returns floats as integers in Java's order, of the same name; null for null."""
+    """Return floats as integers in Java's order, of the same name; null for null."""
     bits = values.fill_null(0.0).to_numpy().view("<i4" if values.dtype == pl.Float32 else "<i8")
     ordered = pl.Series(values.name, np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
     return _copy_nulls(ordered, values)
 
 
 def _from_ordered(ordered: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Returns the floats of `_to_ordered`; null for null."""
+    """Return the floats of `_to_ordered`; null for null."""
     bits = ordered.fill_null(0).to_numpy()
     floats = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits).view("<f4" if dtype == pl.Float32 else "<f8")
     return _copy_nulls(pl.Series(ordered.name, floats), ordered)
 
 
 def _copy_nulls(values: pl.Series, others: pl.Series) -> pl.Series:
-    """Returns the values, null where the others are."""
+    """Return the values, null where the others are."""
     if not others.null_count():
         return values
     return values.zip_with(others.is_not_null(), pl.Series([None], dtype=values.dtype))
@@ -348,7 +348,7 @@ NAMED = {"none": NONE, "counts": COUNTS, "full": FULL}
 
 
 def parse_mode(text: str, where: str) -> StatsMode:
-    """Parses ``none``, ``counts``, ``full`` or ``truncate(n)``. Raises `InvalidArgument`."""
+    """Parse ``none``, ``counts``, ``full`` or ``truncate(n)``. Raises `InvalidArgument`."""
     name = text.strip().lower()
     if name in NAMED:
         return NAMED[name]
@@ -361,7 +361,7 @@ def parse_mode(text: str, where: str) -> StatsMode:
 def choose_stats_modes(
     layout: FileLayout, write: WriteOptions, mode: str, *, cuts_system_columns: bool, where: str
 ) -> tuple[StatsMode, ...]:
-    """Returns the mode of each column of the file, in the order of `layout.fields`.
+    """Return the mode of each column of the file, in the order of `layout.fields`.
 
     Args:
         mode: the mode of columns without a rule of higher precedence.

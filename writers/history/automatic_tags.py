@@ -49,7 +49,7 @@ AfterCommit: TypeAlias = Callable[[Snapshot], object]
 
 
 def find_tag_actions(target: WriteTarget, *, clock: Clock = read_utc_clock) -> list[AfterCommit]:
-    """Returns the tag maintenance of a writer after its commits, by the options of the table; each action takes the
+    """Return the tag maintenance of a writer after its commits, by the options of the table; each action takes the
     last snapshot.
 
     The actions raise the errors of storage and of damaged tags; the commit itself is durable by then.
@@ -69,7 +69,7 @@ def find_tag_actions(target: WriteTarget, *, clock: Clock = read_utc_clock) -> l
 
 
 def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -> list[Tag]:
-    """Creates the tags of the periods that have ended; returns the tags created.
+    """Create the tags of the periods that have ended; return the tags created.
 
     Where tags go by process time and nothing was committed since a period ended, an empty snapshot is committed to
     carry its tag, as Java's streaming jobs do; missing tags that are to be completed get one each. Where tags go by
@@ -97,7 +97,7 @@ def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -
 
 
 def needs_empty_snapshot(target: WriteTarget, *, clock: Clock = read_utc_clock) -> bool:
-    """Returns whether a stream without changes should commit an empty snapshot, so that a period can be tagged.
+    """Return whether a stream without changes should commit an empty snapshot, so that a period can be tagged.
 
     Raises as `find_tag_actions`, and the errors of storage and of damaged tags.
     """
@@ -130,7 +130,7 @@ class PeriodTags:
         self._period = TagPeriod.of(self.options)
 
     def run(self, newest: Snapshot) -> list[Tag]:
-        """Tags the snapshots that are due, up to the newest; returns the tags created.
+        """Tags the snapshots that are due, up to the newest; return the tags created.
 
         Times and watermarks grow with the ids of snapshots. So nothing is read when the newest is not due, and the
         first that is due is found by bisection.
@@ -152,7 +152,7 @@ class PeriodTags:
         return made
 
     def tag(self, snapshot: Snapshot, time: WallTime | None) -> list[Tag]:
-        """Tags a snapshot of this time if it is due; returns the tag, or no tag when it existed already."""
+        """Tags a snapshot of this time if it is due; return the tag, or no tag when it existed already."""
         if time is None or not self._is_due(time):
             return []
         begin = self._period.last_ended(time)
@@ -170,23 +170,23 @@ class PeriodTags:
         return [] if made is None else [made]
 
     def ended(self) -> bool:
-        """Returns whether a period has ended by the clock and is not tagged yet."""
+        """Return whether a period has ended by the clock and is not tagged yet."""
         self._begin()
         return self._is_due(self.now())
 
     def is_idle(self) -> bool:
-        """Returns whether the watermark has not moved for ``snapshot.watermark-idle-timeout``."""
+        """Return whether the watermark has not moved for ``snapshot.watermark-idle-timeout``."""
         newest = self.metadata.latest_snapshot() if self.options.watermark_idle is not None else None
         if newest is None or newest.watermark is None or self.options.watermark_idle is None:
             return False
         return to_millis(self.clock() - self.options.watermark_idle) >= newest.watermark
 
     def now(self) -> WallTime | None:
-        """Returns the local time in the zone of process time."""
+        """Return the local time in the zone of process time."""
         return to_wall_time(to_millis(self.clock()), self.options.process_zone)
 
     def _begin(self) -> int:
-        """Returns the id of the snapshot to continue with: after the newest one with an automatic tag."""
+        """Return the id of the snapshot to continue with: after the newest one with an automatic tag."""
         if self._following is not None:
             return self._following
         tagged = self._automatic()
@@ -205,7 +205,7 @@ class PeriodTags:
         return self._due is None or time - self.options.delay // MICRO >= self._period.next(self._due)
 
     def _time(self, snapshot: Snapshot) -> WallTime | None:
-        """Returns the time of a snapshot that decides on its tag; None when it has none, or one in no calendar."""
+        """Return the time of a snapshot that decides on its tag; None when it has none, or one in no calendar."""
         if self.options.creation is TagCreation.PROCESS_TIME:
             return to_wall_time(snapshot.time_millis, self.options.process_zone)
         if snapshot.watermark is None or snapshot.watermark == NO_WATERMARK:
@@ -213,7 +213,7 @@ class PeriodTags:
         return to_wall_time(snapshot.watermark, self.options.watermark_zone)
 
     def _first_due(self, following: int, newest: Snapshot) -> Snapshot:
-        """Returns the first snapshot that is due, up to the newest, which is due."""
+        """Return the first snapshot that is due, up to the newest, which is due."""
         ids = [i for i in self.metadata.living_snapshot_ids() if following <= i < newest.id]
 
         def due(snapshot_id: int) -> bool:
@@ -225,11 +225,11 @@ class PeriodTags:
         return found or newest
 
     def _automatic(self) -> list[TagFile]:
-        """Returns the automatic tags, by the ids of their snapshots."""
+        """Return the automatic tags, by the ids of their snapshots."""
         return [file for file in list_tag_files(self.metadata) if self._period.is_automatic(file.tag.name)]
 
     def _delete_oldest(self, most: int) -> None:
-        """Deletes the oldest automatic tags, but for those of `most` snapshots; other tags do not count and stay."""
+        """Delete the oldest automatic tags, but for those of `most` snapshots; other tags do not count and stay."""
         tagged = self._automatic()
         snapshots = sorted({file.tag.snapshot.id for file in tagged})
         old = set(snapshots[: max(len(snapshots) - most, 0)])
@@ -276,7 +276,7 @@ class BatchTags:
         return None if time is None else f"{BATCH_PREFIX}{BATCH_DAYS.name(time)}"
 
     def _oldest(self, most: int) -> list[str]:
-        """Returns the names of the oldest tags beyond the limit. All tags of the table count, as in Java: those of the
+        """Return the names of the oldest tags beyond the limit. All tags of the table count, as in Java: those of the
         oldest snapshots go, and among the tags of one snapshot those written first."""
         files = sorted(list_tag_files(self.metadata), key=lambda file: (file.tag.snapshot.id, file.modified_millis))
         return [file.tag.name for file in files[: max(len(files) - most, 0)]]
@@ -291,7 +291,7 @@ def _delete(metadata: TableMetadata, names: list[str]) -> None:
 def expire_tags(
     metadata: TableMetadata, *, older_than: dt.datetime | None = None, clock: Clock = read_utc_clock
 ) -> list[str]:
-    """Deletes tags whose retention has passed; returns their names.
+    """Delete tags whose retention has passed; return their names.
 
     Args:
         older_than: delete tags created before this time (with its zone) as well. Tags without a retention are as old

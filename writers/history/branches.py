@@ -86,7 +86,7 @@ def create_branch(
     snapshot: int | Snapshot | None = None,
     ignore_if_exists: bool = False,
 ) -> None:
-    """Creates a branch of the branch that `metadata` is on.
+    """Create a branch of the branch that `metadata` is on.
 
     Args:
         tag: the branch begins with the state of this tag, and has the tag too.
@@ -134,7 +134,7 @@ def _find_source(metadata: TableMetadata, tag: str | None, snapshot: int | Snaps
 
 
 def _build_contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) -> Mapping[str, bytes]:
-    """Returns the files of the branch by their path in it, in the order in which to write them."""
+    """Return the files of the branch by their path in it, in the order in which to write them."""
     last = metadata.latest_schema().id if begin is None else begin.schema_id
     files = {
         f"schema/schema-{i}": metadata.store.read(metadata.paths.schema(i)) for i in metadata.schema_ids() if i <= last
@@ -147,7 +147,7 @@ def _build_contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | 
 
 
 def _write_branch(metadata: TableMetadata, name: str, files: Mapping[str, bytes]) -> bool:
-    """Writes the branch; returns False when another process created one of this name meanwhile."""
+    """Write the branch; return False when another process created one of this name meanwhile."""
     store, folder = metadata.store, TablePaths(metadata.root, name).branch_root
     if not store.is_local:
         first, *others = files
@@ -171,7 +171,7 @@ def _write_branch(metadata: TableMetadata, name: str, files: Mapping[str, bytes]
 
 
 def delete_branch(metadata: TableMetadata, name: str) -> None:
-    """Removes a branch with the files that only it needs.
+    """Remove a branch with the files that only it needs.
 
     Raises:
         BranchNotFound: there is none of this name.
@@ -194,14 +194,14 @@ def delete_branch(metadata: TableMetadata, name: str) -> None:
 
 
 def _empty_branch(branch: TableMetadata) -> None:
-    """Removes all snapshots, tags and changelogs of a branch with the files that only they need."""
+    """Remove all snapshots, tags and changelogs of a branch with the files that only they need."""
     for path, _ in list_root_files(branch):
         retire_file(branch, path)
     finish_removals(branch)
 
 
 def rename_branch(metadata: TableMetadata, name: str, new_name: str) -> None:
-    """Renames a branch.
+    """Rename a branch.
 
     Raises:
         BranchNotFound: there is none of this name. AlreadyExists: there is one of the new name.
@@ -227,7 +227,7 @@ def rename_branch(metadata: TableMetadata, name: str, new_name: str) -> None:
 
 
 def _copy_folder(metadata: TableMetadata, source: str, target: str) -> None:
-    """Copies the folder of a branch: schemas before the files that need them."""
+    """Copy the folder of a branch: schemas before the files that need them."""
     found = [pair for piece in metadata.store.walk(source) for pair in piece]
     inner = [path.removeprefix(source) for path, status in found if not status.is_dir]
     for path in sorted(inner, key=lambda path: (not path.startswith("/schema/"), path)):
@@ -238,7 +238,7 @@ BRANCH_OWNED = Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS
 
 
 def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
-    """Replaces the branch that `metadata` is on by the branch `name`, which stays.
+    """Replace the branch that `metadata` is on by the branch `name`, which stays.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -270,7 +270,7 @@ def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
 
 
 def _rewind_to_first(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Makes the first snapshot of the branch the newest one, and retires schemas that differ."""
+    """Make the first snapshot of the branch the newest one, and retires schemas that differ."""
     common = min(_find_differing_schemas(metadata, branch), default=None)
     if common is not None and common <= min(branch.schema_ids()):
         raise InvalidArgument(f"{branch.where}: the branch has no schema in common with {metadata.where}")
@@ -294,7 +294,7 @@ def _rewind_to_first(metadata: TableMetadata, branch: TableMetadata, first: Snap
 
 
 def _is_base_of(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snapshot) -> bool:
-    """Returns whether the last of these snapshots has the live files on top of which `snapshot` was committed."""
+    """Return whether the last of these snapshots has the live files on top of which `snapshot` was committed."""
     before = metadata.snapshot_or_none(earlier[-1]) if earlier and earlier[-1] == snapshot.id - 1 else None
     if before is None:
         return False
@@ -306,7 +306,7 @@ def _is_base_of(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snaps
 
 
 def _find_differing_schemas(metadata: TableMetadata, branch: TableMetadata) -> list[int]:
-    """Returns the ids of schemas that only one of the two has, or that differ between them; ascending."""
+    """Return the ids of schemas that only one of the two has, or that differ between them; ascending."""
     ours, theirs = set(metadata.schema_ids()), set(branch.schema_ids())
     return sorted((ours ^ theirs) | {i for i in ours & theirs if metadata.schema(i) != branch.schema(i)})
 
@@ -322,7 +322,7 @@ def _copy_schemas(metadata: TableMetadata, branch: TableMetadata) -> None:
 
 
 def _copy_tags(metadata: TableMetadata, branch: TableMetadata) -> None:
-    """Copies the tags of the branch, replacing others of their names."""
+    """Copy the tags of the branch, replacing others of their names."""
     ours = {tag.name: tag for tag in metadata.tags()}
     for tag in branch.tags():
         path = metadata.paths.tag(tag.name)
@@ -340,7 +340,7 @@ def _put(metadata: TableMetadata, path: str, data: bytes) -> None:
 
 
 def _give_up_expired(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Retires copies of snapshots before the oldest one that the branch has now: their files may be gone."""
+    """Retire copies of snapshots before the oldest one that the branch has now: their files may be gone."""
     earliest = branch.earliest_snapshot_id()
     if earliest is None:
         raise CommitConflict(f"{branch.where}: the branch was removed while it was copied")
@@ -352,7 +352,7 @@ def _give_up_expired(metadata: TableMetadata, branch: TableMetadata, first: Snap
 
 
 def merge_branch(metadata: TableMetadata, name: str) -> Snapshot | None:
-    """Merges the branch `name` into the branch that `metadata` is on; see `Branches.merge`."""
+    """Merge the branch `name` into the branch that `metadata` is on; see `Branches.merge`."""
     if name != MAIN_BRANCH:
         find_branch_folder(metadata, name)
     if name == metadata.branch:
@@ -371,7 +371,7 @@ def merge_branch(metadata: TableMetadata, name: str) -> Snapshot | None:
 
 
 def _check_source(target: WriteTarget) -> Snapshot:
-    """Returns the newest snapshot of a branch to which rows were only appended, since its first snapshot."""
+    """Return the newest snapshot of a branch to which rows were only appended, since its first snapshot."""
     if target.keyed:
         raise Unsupported("merging branches of a table with a primary key", where=target.where, hint="fast-forward")
     if target.options.data_evolution:
@@ -419,7 +419,7 @@ def _make_message(entry: ManifestEntry, tracked: bool) -> CommitMessage:
 
 
 def check_new_branch(name: str) -> None:
-    """Checks the name of a new branch: refuses names that Java refuses, and those that are no name of one folder.
+    """Check the name of a new branch: refuses names that Java refuses, and those that are no name of one folder.
 
     Raises:
         InvalidArgument
@@ -432,7 +432,7 @@ def check_new_branch(name: str) -> None:
 
 
 def build_branch_folder(metadata: TableMetadata, name: str) -> str:
-    """Returns the folder of the branch `name`, whether it exists or not.
+    """Return the folder of the branch `name`, whether it exists or not.
 
     Raises:
         InvalidArgument: the main branch, or an invalid name of a branch.
@@ -446,7 +446,7 @@ def build_branch_folder(metadata: TableMetadata, name: str) -> str:
 
 
 def find_branch_folder(metadata: TableMetadata, name: str) -> str:
-    """Returns the folder of an existing branch. Raises `BranchNotFound`, `InvalidArgument`."""
+    """Return the folder of an existing branch. Raises `BranchNotFound`, `InvalidArgument`."""
     folder = build_branch_folder(metadata, name)
     if not metadata.store.is_dir(folder):
         names = metadata.branch_names()
@@ -456,7 +456,7 @@ def find_branch_folder(metadata: TableMetadata, name: str) -> str:
 
 
 def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
-    """Raises `InvalidArgument` for a branch that options of this table refer to."""
+    """Raise `InvalidArgument` for a branch that options of this table refer to."""
     main = metadata.on_branch(MAIN_BRANCH)
     for options in (main.latest_schema().options, metadata.latest_schema().options):
         for key in OTHER_BRANCHES:

@@ -38,7 +38,7 @@ log = get_logger(__name__)
 
 
 def commit_with_maintenance(target: WriteTarget) -> TableCommit:
-    """Returns commits to a table with the maintenance that its options ask for."""
+    """Return commits to a table with the maintenance that its options ask for."""
     return TableCommit(target, AutomaticMaintenance(target))
 
 
@@ -54,7 +54,7 @@ class AutomaticMaintenance:
         return find_maintenance_actions(self._target)
 
     def wants_snapshot(self) -> bool:
-        """Returns whether a tag is due that needs a snapshot of its own."""
+        """Return whether a tag is due that needs a snapshot of its own."""
         try:
             return needs_empty_snapshot(self._target)
         except MorrowError as error:
@@ -62,7 +62,7 @@ class AutomaticMaintenance:
             return False
 
     def before_commit(self, newest: Snapshot | None) -> None:
-        """Begins to ask a store far away what the actions will need to know."""
+        """Begin to ask a store far away what the actions will need to know."""
         if newest is None or self._target.store.is_local:
             return
         for action in self.actions:
@@ -70,13 +70,13 @@ class AutomaticMaintenance:
                 action.action.begin(newest)
 
     def after_commit(self, snapshot: Snapshot) -> None:
-        """Runs the actions in their order."""
+        """Run the actions in their order."""
         for action in self.actions:
             action(snapshot)
 
 
 def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
-    """Returns the actions to call with the last snapshot of each commit, in order; none for ``write-only`` tables.
+    """Return the actions to call with the last snapshot of each commit, in order; none for ``write-only`` tables.
 
     None of them raises a `MorrowError`: it is logged as a warning.
     """
@@ -86,7 +86,7 @@ def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
 
 
 def _find_actions(find: Callable[[WriteTarget], Iterable[Action]], target: WriteTarget) -> list[Action]:
-    """Returns the actions of one kind of maintenance; a wrong option of it does not stop the other kinds."""
+    """Return the actions of one kind of maintenance; a wrong option of it does not stop the other kinds."""
     try:
         return list(find(target))
     except MorrowError as error:
@@ -182,7 +182,7 @@ class _Expiry:
         self._looking: Callable[[], Snapshot | None] | None = None
 
     def begin(self, newest: Snapshot) -> None:
-        """Looks for the earliest root, with what else a commit asks a store far away."""
+        """Look for the earliest root, with what else a commit asks a store far away."""
         if self._earliest is None and self._looking is None and self._may_be_due(newest.id + 1):
             self._looking = start_request(self._roots.metadata.store, self._roots.earliest)
 
@@ -197,7 +197,7 @@ class _Expiry:
             self._earliest = None
 
     def _may_be_due(self, newest_id: int) -> bool:
-        """Returns whether there may be more snapshots than are kept in any case: their ids begin at 1."""
+        """Return whether there may be more snapshots than are kept in any case: their ids begin at 1."""
         return newest_id > min(self._retention.least, self._retention.most)
 
     def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
@@ -207,7 +207,7 @@ class _Expiry:
 
 
 def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None = None) -> list[str]:
-    """Removes the consumers of a branch whose file was last written before a moment.
+    """Remove the consumers of a branch whose file was last written before a moment.
 
     Args:
         older_than_millis: the moment in epoch milliseconds; None: now minus ``consumer.expiration-time`` of the newest
@@ -236,5 +236,5 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
 
 
 def parse_consumer_expiration(raw: Mapping[str, str], *, where: str) -> timedelta | None:
-    """Returns how long a consumer may be inactive; None: for ever. Raises `InvalidArgument` for any other text."""
+    """Return how long a consumer may be inactive; None: for ever. Raises `InvalidArgument` for any other text."""
     return Options(raw, where).get(CONSUMER_EXPIRATION_TIME)

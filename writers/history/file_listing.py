@@ -70,7 +70,7 @@ class Place:
     folders: str | None
 
     def walk(self, store: FileStore, before_millis: int, below: str | None = None) -> Iterator[pl.DataFrame]:
-        """Yields all entries of this folder, or of the folder `below`, in pieces as `to_piece` returns them."""
+        """Yield all entries of this folder, or of the folder `below`, in pieces as `to_piece` returns them."""
         for piece in store.walk(self.root if below is None else below):
             yield to_piece(piece, before_millis)
 
@@ -91,13 +91,13 @@ class Place:
 
 
 def to_piece(found: Iterable[tuple[str, FileStatus]], before_millis: int) -> pl.DataFrame:
-    """Returns entries as a frame: columns path, name, size, modified, folder, and old (last changed before)."""
+    """Return entries as a frame: columns path, name, size, modified, folder, and old (last changed before)."""
     rows = [(path, status.name, status.size, status.modified_millis, status.is_dir) for path, status in found]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(old=pl.col(MODIFIED) < before_millis)
 
 
 def find_places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]]:
-    """Returns the table's own folder, and the external paths in options of its branches that the caller named as well.
+    """Return the table's own folder, and the external paths in options of its branches that the caller named as well.
 
     Returns: the places, and the external paths that are not examined: they may belong to others, or to another store.
 
@@ -138,7 +138,7 @@ def _build_pattern(root: str, patterns: Iterable[str]) -> str:
 
 
 def _find_named_root(table: TableMetadata, path: str) -> str | None:
-    """Returns an external path within the table's store, None unless it is below a root that the caller named."""
+    """Return an external path within the table's store, None unless it is below a root that the caller named."""
     root = to_store_path(table.store, path)
     if root is None or not is_inside(table.store, f"{root}/.", table.removable_roots):
         log.warning("%s: orphan files below %s are not looked for: it is not below allowed_roots", table.where, path)
@@ -162,10 +162,10 @@ class Listing(Protocol):
     """A listing of the old files in some places."""
 
     def listed(self) -> ListedFiles:
-        """Returns the old files, strays and empty folders. Raises `StorageError`."""
+        """Return the old files, strays and empty folders. Raises `StorageError`."""
 
     def paths(self, hashes: pl.Series) -> pl.DataFrame:
-        """Returns the old files whose names have these hashes, columns `COLUMNS`. Raises `StorageError`."""
+        """Return the old files whose names have these hashes, columns `COLUMNS`. Raises `StorageError`."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class FolderListing:
 
 
 def list_old_files(place: Place, pieces: Iterable[pl.DataFrame], before_millis: int) -> ListedFiles:
-    """Collects the old files in the pieces of a walk. A folder is empty when none of the pieces has an entry in it."""
+    """Collect the old files in the pieces of a walk. A folder is empty when none of the pieces has an entry in it."""
     hashes, strays, folders = [pl.Series(dtype=pl.UInt64)], [pl.DataFrame(schema=COLUMNS)], []
     parents = pl.Series(dtype=pl.String)
     for piece in pieces:
@@ -210,7 +210,7 @@ def list_old_files(place: Place, pieces: Iterable[pl.DataFrame], before_millis: 
 
 
 def combine_listings(parts: Iterable[ListedFiles]) -> ListedFiles:
-    """Combines the listings of several parts of the folders."""
+    """Combine the listings of several parts of the folders."""
     found = list(parts)
     hashes = [pl.Series(dtype=pl.UInt64), *(part.hashes for part in found)]
     strays = [pl.DataFrame(schema=COLUMNS), *(part.strays for part in found)]
@@ -218,6 +218,6 @@ def combine_listings(parts: Iterable[ListedFiles]) -> ListedFiles:
 
 
 def find_listed_files(place: Place, piece: pl.DataFrame, hashes: pl.Series) -> pl.DataFrame:
-    """Returns the old files in a piece of a walk whose names have these hashes, columns `COLUMNS`."""
+    """Return the old files in a piece of a walk whose names have these hashes, columns `COLUMNS`."""
     old = piece.filter("old", place.is_file)
     return old.filter(pl.col(NAME).hash().is_in(hashes.implode())).select(COLUMNS.keys())

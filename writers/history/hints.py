@@ -32,7 +32,7 @@ class RepairedHint:
 
 
 def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
-    """Rewrites wrong hints of the branch; on the main branch, those of all branches.
+    """Rewrite wrong hints of the branch; on the main branch, those of all branches.
 
     Do not call it during expiry of snapshots: an EARLIEST that expiry sets at the same moment may be lost.
 
@@ -51,7 +51,7 @@ def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
 
 
 def find_wrong_hints(metadata: TableMetadata) -> list[RepairedHint]:
-    """Returns what `repair_hints` would change."""
+    """Return what `repair_hints` would change."""
     return [hint for one in _list_branches(metadata) for folder in FOLDERS for hint in _find_wrong(one, folder)]
 
 
@@ -63,7 +63,7 @@ def _list_branches(metadata: TableMetadata) -> list[TableMetadata]:
 
 
 def repair_earliest_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:
-    """Sets the hint EARLIEST to the oldest snapshot after a gap; returns the id of the oldest snapshot before.
+    """Set the hint EARLIEST to the oldest snapshot after a gap; return the id of the oldest snapshot before.
 
     A gap is what is left when snapshot files are lost or were removed by hand. The snapshots before it stay as files:
     the next expiry removes them.

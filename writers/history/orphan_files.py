@@ -107,7 +107,7 @@ def remove_orphan_files(
     dry_run: bool = True,
     listing: MakeListing = FolderListing,
 ) -> OrphanFiles:
-    """Finds the files of the table, with all its branches, that nothing names, and removes them.
+    """Find the files of the table, with all its branches, that nothing names, and remove them.
 
     Folders of buckets and partitions that are empty then are removed too, and those that have been empty for as long.
 
@@ -135,7 +135,7 @@ def remove_orphan_files(
 
 
 def compute_cutoff_millis(older_than_millis: int | None) -> int:
-    """Returns the moment from which on files are kept. Raises `InvalidArgument` for one that is not past."""
+    """Return the moment from which on files are kept. Raises `InvalidArgument` for one that is not past."""
     now = time.time_ns() // 1_000_000
     if older_than_millis is None:
         return now - DEFAULT_AGE_MILLIS
@@ -174,7 +174,7 @@ class _Cleaning:
         )
 
     def _unused(self, files: pl.DataFrame) -> pl.DataFrame:
-        """Drops the rows (column hash, of names) that a root not seen before names; returns the others."""
+        """Drop the rows (column hash, of names) that a root not seen before names; return the others."""
         for _ in range(MAX_READ_TRIES):
             roots = list_roots(self.table)
             try:
@@ -190,7 +190,7 @@ class _Cleaning:
         raise CommitConflict(f"{self.table.where}: snapshots go faster than they are read; clean at a quieter time")
 
     def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
-        """Removes the files that no root created since names; returns them."""
+        """Remove the files that no root created since names; return them."""
         left = orphans.with_columns(pl.col(NAME).hash().alias(HASH))
         if self.dry_run:
             return self._unused(left) if left.height else left
@@ -206,7 +206,7 @@ class _Cleaning:
         return pl.concat(removed) if removed else left
 
     def _remove_folders(self, folders: Iterable[str]) -> None:
-        """Removes empty folders of buckets, then those of partitions that become empty."""
+        """Remove empty folders of buckets, then those of partitions that become empty."""
         own = self.places[0]
         left = set(folders)
         while left:
@@ -223,7 +223,7 @@ def _to_entries(attempt_logs: Mapping[str, Sequence[FileStatus]]) -> pl.DataFram
 
 
 def _find_abandoned_attempt_logs(table: TableMetadata, before_millis: int) -> Iterator[tuple[str, list[FileStatus]]]:
-    """Yields the folders of attempt logs last added to before this moment (epoch milliseconds), with their files.
+    """Yield the folders of attempt logs last added to before this moment (epoch milliseconds), with their files.
 
     A running job adds to its log with every file that it writes, and stops when the log is gone: a log is kept as long
     as one of its entries is young. Files that it names and no commit does are orphans like others.
@@ -253,7 +253,7 @@ class Purged:
 
 
 def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None) -> Purged:
-    """Removes all rows and their history: branches, tags, consumers, changelogs, all snapshots but a new, empty one.
+    """Remove all rows and their history: branches, tags, consumers, changelogs, all snapshots but a new, empty one.
 
     Schemas and options stay. The next call completes an interrupted one. The rows cannot be restored.
 
@@ -284,7 +284,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
 
 
 def _check_purge(metadata: TableMetadata, branches: Sequence[str], older_than_millis: int | None) -> WriteTarget:
-    """Returns the target through which to empty the table. Raises errors that would interrupt a purge beforehand."""
+    """Return the target through which to empty the table. Raises errors that would interrupt a purge beforehand."""
     if metadata.branch != MAIN_BRANCH:
         raise InvalidArgument(f"{metadata.where}: a purge removes all branches; call it on the main branch")
     for branch in branches:
@@ -329,7 +329,7 @@ class RootNames:
 
 
 def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
-    """Returns the main branch and all others, by name.
+    """Return the main branch and all others, by name.
 
     Raises:
         Unsupported: a branch without schema, so that the places of its files are unknown.
@@ -358,12 +358,12 @@ class Roots:
     earliest: Mapping[tuple[str, RootKind], int]
 
     def besides(self, seen: frozenset[RootFile]) -> Roots:
-        """Returns the roots that are not in `seen`."""
+        """Return the roots that are not in `seen`."""
         return replace(self, files=self.files - seen)
 
 
 def list_roots(metadata: TableMetadata) -> Roots:
-    """Returns the current roots. Raises as `list_all_branches`."""
+    """Return the current roots. Raises as `list_all_branches`."""
     tables = list_all_branches(metadata)
     files = frozenset(
         RootFile(table.branch, kind, f"{folder}/{status.name}", status.size, status.modified_millis)
@@ -382,7 +382,7 @@ def _is_root(kind: RootKind, name: str) -> bool:
 
 
 def read_root_names(roots: Roots) -> Iterator[RootNames]:
-    """Yields the names in these roots. Roots that are gone meanwhile are left out.
+    """Yield the names in these roots. Roots that are gone meanwhile are left out.
 
     Raises:
         CorruptFile, Unsupported: a root that cannot be read.
@@ -411,7 +411,7 @@ def _list_manifest_lists(snapshot: Snapshot) -> Iterator[Stored]:
 
 
 def _read_earliest(table: TableMetadata, kind: RootKind) -> int:
-    """Returns the id below which roots of a branch are being removed."""
+    """Return the id below which roots of a branch are being removed."""
     folder = f"{table.paths.branch_root}/{kind}"
     hint = read_hint(table.store, f"{folder}/{EARLIEST}") or 0
     return hint if table.store.exists(f"{folder}/{kind}-{hint}") else 0
@@ -423,7 +423,7 @@ MANIFEST_COLUMNS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETE
 
 
 def read_used_names(roots: Roots) -> Iterator[pl.Series]:
-    """Yields the names of the files that these roots need, in pieces (String), some of them several times.
+    """Yield the names of the files that these roots need, in pieces (String), some of them several times.
 
     Memory holds the names of all manifests, and the entries of some at a time.
 
@@ -464,7 +464,7 @@ def _decode_indexes(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
 
 
 def _list_manifests(table: TableMetadata, found: Sequence[RootNames]) -> pl.DataFrame:
-    """Returns all manifests once, columns `MANIFEST_COLUMNS` and __needed: whether some root needs them."""
+    """Return all manifests once, columns `MANIFEST_COLUMNS` and __needed: whether some root needs them."""
     needed = {stored for one in found for stored in one.needed}
     others = {stored for one in found for stored in one.optional} - needed
     known = pl.DataFrame(
@@ -487,7 +487,7 @@ def _read_entries(table: TableMetadata, piece: pl.DataFrame) -> Iterable[pl.Data
 def _read(
     table: TableMetadata, names: Set[Stored], decode: Decode, *, missing_ok: bool
 ) -> Iterator[Sequence[pl.DataFrame]]:
-    """Yields the frames of files of the folder ``manifest``, up to `MAX_FILES_AT_ONCE` of them at a time."""
+    """Yield the frames of files of the folder ``manifest``, up to `MAX_FILES_AT_ONCE` of them at a time."""
     # In an order of its own, so that of several damaged files always the same one is named.
     files = [(table.paths.manifest(name), size) for name, size in sorted(names, key=lambda one: (one[0], one[1] or 0))]
     for start in range(0, len(files), MAX_FILES_AT_ONCE):

@@ -88,7 +88,7 @@ def expire_partitions(
     batch_size: int | None = None,
     now: dt.datetime | None = None,
 ) -> ExpiredPartitions:
-    """Drops expired partitions, the first `max_expires` of them by their values; None: all.
+    """Drop expired partitions, the first `max_expires` of them by their values; None: all.
 
     Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
     ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
@@ -132,7 +132,7 @@ class PartitionExpiry:
     """The expiry of one table's partitions, which a writer runs after a commit when it is due."""
 
     def __init__(self, target: WriteTarget, options: PartitionExpiryOptions) -> None:
-        """Gives the expiry a commit user of its own: a writer must notice that buckets it knows are empty now."""
+        """Give the expiry a commit user of its own: a writer must notice that buckets it knows are empty now."""
         self._target = WriteTarget(target.metadata, target.schema, target.options, target.write)
         self._options = options
         # As if it had run a random time ago: otherwise jobs shorter than the interval would never expire any.
@@ -141,7 +141,7 @@ class PartitionExpiry:
 
     @classmethod
     def of(cls, target: WriteTarget) -> PartitionExpiry | None:
-        """Returns the expiry of the table's options; None when partitions do not expire.
+        """Return the expiry of the table's options; None when partitions do not expire.
 
         Raises:
             InvalidArgument, Unsupported: as `parse_partition_expiry`.
@@ -150,13 +150,13 @@ class PartitionExpiry:
         return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
 
     def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:
-        """Returns whether to run now (local time without zone), after the commit of this identifier."""
+        """Return whether to run now (local time without zone), after the commit of this identifier."""
         interval = self._options.check_interval
         at_end = self._options.at_end_of_input and identifier == BATCH_COMMIT_IDENTIFIER
         return not interval or at_end or (now or dt.datetime.now()) - self._checked > interval
 
     def run(self, now: dt.datetime | None = None) -> ExpiredPartitions:
-        """Drops expired partitions; returns and raises as `expire_partitions`."""
+        """Drop expired partitions; return and raise as `expire_partitions`."""
         self._checked = now or dt.datetime.now()
         snapshot = self._target.metadata.latest_snapshot()
         if snapshot is None:
@@ -182,7 +182,7 @@ class PartitionExpiry:
         return "" if age is None else format_duration(age)
 
     def _warn(self, partitions: Sequence[Partition]) -> None:
-        """Warns of a partition whose values do not parse as a time."""
+        """Warn of a partition whose values do not parse as a time."""
         if self._options.strategy is not ExpireStrategy.VALUES_TIME:
             return
         fields = self._target.partition_fields
@@ -199,7 +199,7 @@ class PartitionExpiry:
             )
 
     def _drop(self, committer: Committer, batch: Sequence[Partition]) -> Sequence[Partition]:
-        """Drops those of a batch that are still expired in the snapshot that the commit follows."""
+        """Drop those of a batch that are still expired in the snapshot that the commit follows."""
         dropped: Sequence[Partition] = ()
 
         def changes(latest: Snapshot | None) -> Changes:
@@ -213,7 +213,7 @@ class PartitionExpiry:
         return dropped
 
     def _too_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
-        """Returns the expired partitions, in the order of their values as texts, as in Java."""
+        """Return the expired partitions, in the order of their values as texts, as in Java."""
         age = self._options.expiration_time
         try:
             before = now - (dt.timedelta.max if age is None else age)
@@ -227,7 +227,7 @@ class PartitionExpiry:
 
 
 def list_live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:
-    """Returns the partitions that hold files, unordered. Deleted files still named by manifests count as updates too.
+    """Return the partitions that hold files, unordered. Deleted files still named by manifests count as updates too.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
@@ -264,7 +264,7 @@ def _is_expired_by_update(_: WriteTarget, __: PartitionExpiryOptions, one: Parti
 
 
 def _to_instant(local: dt.datetime) -> float:
-    """Returns the seconds since the epoch of a local time."""
+    """Return the seconds since the epoch of a local time."""
     try:
         return local.timestamp()
     except (OverflowError, ValueError, OSError):  # this machine's calendar does not reach that far
@@ -272,7 +272,7 @@ def _to_instant(local: dt.datetime) -> float:
 
 
 def _join_texts(target: WriteTarget, one: Partition) -> str:
-    """Returns the values, joined by commas."""
+    """Return the values, joined by commas."""
     keys, default = target.schema.partition_keys, target.options.partition_default_name
     types = [field.type for field in target.partition_fields]
     folder = partition_path(one.values, types, keys, default_name=default)
@@ -302,7 +302,7 @@ MINUS_ZERO = re.compile("-0+(?![0-9])")
 def parse_partition_time(
     options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]
 ) -> int | None:
-    """Returns the nanoseconds from 1970-01-01 to the time of a partition, both on a clock without zone.
+    """Return the nanoseconds from 1970-01-01 to the time of a partition, both on a clock without zone.
 
     Args:
         fields: the partition columns.
@@ -326,7 +326,7 @@ def parse_partition_time(
 
 
 def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
-    """Returns the check that a writer calls with each new partition (BinaryRow).
+    """Return the check that a writer calls with each new partition (BinaryRow).
 
     With ``partition.timestamp-format.strict`` it raises `InvalidArgument` for a partition that
     ``partition.timestamp-pattern`` and ``-formatter`` do not parse; without either of these it checks nothing.
@@ -353,7 +353,7 @@ def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
 
 
 def parse_default_time(text: str) -> int | None:
-    """Parses a time in the default format into the nanoseconds of `parse_partition_time`; None for any other text."""
+    """Parse a time in the default format into the nanoseconds of `parse_partition_time`; None for any other text."""
     match = DEFAULT_FORMAT.fullmatch(text)
     if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
         return None

@@ -38,7 +38,7 @@ from morrow.writers.history.tombstones import finish_removals, make_tombstone_pa
 
 
 def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
-    """Makes `to`, or the snapshot that it selects, the newest one.
+    """Make `to`, or the snapshot that it selects, the newest one.
 
     First it becomes the newest (for the steps see `rewinding`), then files are removed. Another call completes a killed
     run; any maintenance removes its files.
@@ -69,7 +69,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
 
 
 def _find_goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
-    """Returns a snapshot that is alive, or kept by a tag: the file of one that is expiring may still exist."""
+    """Return a snapshot that is alive, or kept by a tag: the file of one that is expiring may still exist."""
     goal = to if isinstance(to, Snapshot) else resolve_travel(metadata, to)
     if goal is None or to == Travel():
         raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
@@ -81,7 +81,7 @@ def _find_goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
 
 
 def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[int], tags: Iterable[str]) -> None:
-    """Makes `goal` the newest snapshot, under the commit lock.
+    """Make `goal` the newest snapshot, under the commit lock.
 
     Files that only other states need stay until `finish_removals` removes them.
 
@@ -119,13 +119,13 @@ def _rewind_snapshots(metadata: TableMetadata, goal: Snapshot, stay: Collection[
 
 
 def _retire_snapshots(metadata: TableMetadata, ids: Iterable[int]) -> None:
-    """Retires snapshots, the newest first."""
+    """Retire snapshots, the newest first."""
     for snapshot_id in sorted(ids, reverse=True):
         retire_file(metadata, metadata.paths.snapshot(snapshot_id))
 
 
 def _put(metadata: TableMetadata, goal: Snapshot, *, replacing: bool) -> None:
-    """Writes the goal where there is no snapshot, or in place of another state with its id, which is retired."""
+    """Write the goal where there is no snapshot, or in place of another state with its id, which is retired."""
     path, data = metadata.paths.snapshot(goal.id), format_snapshot(goal)
     if replacing:
         metadata.store.write(make_tombstone_path(path), metadata.store.read(path))
@@ -135,13 +135,13 @@ def _put(metadata: TableMetadata, goal: Snapshot, *, replacing: bool) -> None:
 
 
 def _find_strays(metadata: TableMetadata, newest: int) -> list[int]:
-    """Returns the ids of snapshots after `newest` that are not consecutive to it."""
+    """Return the ids of snapshots after `newest` that are not consecutive to it."""
     later = [snapshot_id for snapshot_id in metadata.snapshot_ids() if snapshot_id > newest]
     return [snapshot_id for place, snapshot_id in enumerate(later, newest + 1) if snapshot_id != place]
 
 
 def retire_changelogs(metadata: TableMetadata, first: int) -> None:
-    """Retires the changelogs from an id on, the newest first. If none is left, removes the hints: ids are reused."""
+    """Retire the changelogs from an id on, the newest first. If none is left, removes the hints: ids are reused."""
     folder = f"{metadata.paths.branch_root}/changelog"
     ids = list_changelog_ids(metadata)
     later = [changelog_id for changelog_id in ids if changelog_id >= first]
@@ -154,5 +154,5 @@ def retire_changelogs(metadata: TableMetadata, first: int) -> None:
 
 
 def write_hint(metadata: TableMetadata, name: str, snapshot_id: int) -> None:
-    """Writes LATEST or EARLIEST."""
+    """Write LATEST or EARLIEST."""
     metadata.store.write(f"{metadata.paths.snapshot_dir}/{name}", str(snapshot_id).encode())

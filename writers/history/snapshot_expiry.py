@@ -85,7 +85,7 @@ def expire_snapshots(
     max_deletes: int | None = None,
     dry_run: bool = False,
 ) -> Expired:
-    """Removes old snapshots of a branch. Retention that is not given is taken from the options of the table.
+    """Remove old snapshots of a branch. Retention that is not given is taken from the options of the table.
 
     Args:
         retain_max: how many stay at most, whatever their age.
@@ -129,7 +129,7 @@ def expire_snapshots(
 
 
 def override_retention(default: Retention, most: int | None, least: int | None, where: str) -> Retention:
-    """Returns `default` with these numbers in place of its own. Raises `InvalidArgument` for contradictory ones."""
+    """Return `default` with these numbers in place of its own. Raises `InvalidArgument` for contradictory ones."""
     given = Retention(
         most=default.most if most is None else most,
         least=default.least if least is None else least,
@@ -171,7 +171,7 @@ class _Due(NamedTuple):
 def _find_due(
     metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
 ) -> _Due | None:
-    """Returns what is due, None for a table without snapshots."""
+    """Return what is due, None for a table without snapshots."""
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
     if not ids or earliest is None:
         return None
@@ -185,7 +185,7 @@ def _find_due(
 
 
 def _expire(metadata: TableMetadata, options: ExpireOptions, due: _Due) -> Iterator[int]:
-    """Removes the snapshots that are due; yields how many were removed at a time."""
+    """Remove the snapshots that are due; yield how many were removed at a time."""
     earliest, end, gone = due.earliest, due.end, due.gone
     try:
         _set_earliest_hint(metadata, earliest, end)
@@ -214,7 +214,7 @@ def find_first_retained(
     latest: int,
     pinned: tuple[str, int] | None,
 ) -> tuple[int, str]:
-    """Returns the first id, from `earliest` on, that stays, and the reason why.
+    """Return the first id, from `earliest` on, that stays, and the reason why.
 
     Args:
         read: returns the snapshots with these ids, None for one that is gone.
@@ -246,7 +246,7 @@ def _format_moment(millis: int) -> str:
 
 
 def _set_earliest_hint(metadata: TableMetadata, earliest: int, end: int) -> None:
-    """Sets EARLIEST to `end`, which announces that the table begins there."""
+    """Set EARLIEST to `end`, which announces that the table begins there."""
     hint = f"{metadata.paths.snapshot_dir}/{EARLIEST}"
     with hold_commit_lock(metadata):  # so that a rollback to a snapshot before `end` comes before or after this
         _check_announced(metadata, earliest, end)
@@ -264,7 +264,7 @@ def _make_overtaken_error(metadata: TableMetadata) -> SnapshotExpired:
 
 
 def _retire_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
-    """Removes these snapshots where the disk has no room for a hint: each is renamed, which takes no room.
+    """Remove these snapshots where the disk has no room for a hint: each is renamed, which takes no room.
 
     Each is gone at once for all readers, from old to new, like those that a rollback removes, and the next maintenance
     completes a killed run. The hint is written when there is room.
@@ -279,7 +279,7 @@ def _retire_instead(metadata: TableMetadata, earliest: int, end: int, ids: Seque
 
 
 def _move_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
-    """Makes changelogs of these snapshots where the disk has no room for a hint or for copies: their files are moved.
+    """Make changelogs of these snapshots where the disk has no room for a hint or for copies: their files are moved.
 
     A killed run leaves files that nothing names, for `remove_orphan_files`. Hints are written when there is room.
     """
@@ -300,7 +300,7 @@ def _move_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequenc
 def _remove(
     metadata: TableMetadata, options: ExpireOptions, ids: Sequence[int], following: Root | None, there: Sequence[Line]
 ) -> int:
-    """Removes these snapshots, from old to new; returns how many of them still existed."""
+    """Remove these snapshots, from old to new; return how many of them still existed."""
     found = [snapshot for snapshot in metadata.each_snapshot(ids) if snapshot is not None]
     if not found:
         return 0
@@ -312,7 +312,7 @@ def _remove(
 
 
 def _add_changelogs(metadata: TableMetadata, snapshots: Sequence[Snapshot], there: Sequence[Line]) -> list[Line]:
-    """Makes changelogs of snapshots; returns the lines that include them."""
+    """Make changelogs of snapshots; return the lines that include them."""
     ids = [snapshot.id for snapshot in snapshots]
     for snapshot in snapshots:
         metadata.store.create(build_changelog_path(metadata, snapshot.id), format_snapshot(snapshot))
@@ -336,7 +336,7 @@ def expire_changelogs(
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
 ) -> Expired:
-    """Removes old changelogs of a branch. Retention that is not given is taken from the options of the table.
+    """Remove old changelogs of a branch. Retention that is not given is taken from the options of the table.
 
     Args, as those of `expire_snapshots`: changelogs are counted together with the snapshots after them.
 
@@ -365,7 +365,7 @@ def expire_changelogs(
 
 
 def expire_all_changelogs(metadata: TableMetadata) -> int:
-    """Removes all changelogs of a branch, whatever their age and their consumers; returns how many there were.
+    """Remove all changelogs of a branch, whatever their age and their consumers; return how many there were.
 
     Raises: as `expire_changelogs`.
     """
@@ -374,7 +374,7 @@ def expire_all_changelogs(metadata: TableMetadata) -> int:
 
 
 def _expire_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int], int], list[int]]) -> int:
-    """Removes the changelogs that `choose` returns for the live ones and the newest snapshot, and those that an
+    """Remove the changelogs that `choose` returns for the live ones and the newest snapshot, and those that an
     interrupted run left."""
     removed = 0
     for tries in range(1, MAX_TRIES + 1):
@@ -417,7 +417,7 @@ def _remove_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int],
 
 
 def _retire_changelogs_instead(metadata: TableMetadata, gone: Sequence[int], first: int) -> int:
-    """Removes these changelogs where the disk has no room for a hint: they are renamed, as expired snapshots are."""
+    """Remove these changelogs where the disk has no room for a hint: they are renamed, as expired snapshots are."""
     found = sum(retire_file(metadata, build_changelog_path(metadata, changelog_id)) for changelog_id in gone)
     finish_removals(metadata)
     with ignore_full_disk():

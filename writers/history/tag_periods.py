@@ -51,23 +51,23 @@ class TagPeriod:
 
     @classmethod
     def of(cls, options: TagOptions) -> TagPeriod:
-        """Returns the periods of the options."""
+        """Return the periods of the options."""
         pattern = PATTERNS[options.period, options.formatter]
         return cls(options.period_length // MICRO, pattern, options.period is Period.DAILY)
 
     def last_ended(self, time: WallTime) -> WallTime:
-        """Returns the beginning of the last period that has ended at `time`."""
+        """Return the beginning of the last period that has ended at `time`."""
         millis, length = time // MICROS_PER_MILLI, self.length // MICROS_PER_MILLI
         # Java's division rounds to zero: before 1970 that is upwards.
         whole = millis // length if millis >= 0 else -(-millis // length)
         return whole * length * MICROS_PER_MILLI - self.length
 
     def next(self, time: WallTime) -> WallTime:
-        """Returns the beginning of the period after the one that begins at `time`."""
+        """Return the beginning of the period after the one that begins at `time`."""
         return time + self.length
 
     def name(self, time: WallTime) -> str | None:
-        """Returns the tag name of the period that begins at `time`; None for a year that does not fit four digits."""
+        """Return the tag name of the period that begins at `time`; None for a year that does not fit four digits."""
         try:
             moment = WALL_EPOCH + time * MICRO
         except OverflowError:
@@ -78,7 +78,7 @@ class TagPeriod:
         return text
 
     def time(self, name: str) -> WallTime | None:
-        """Returns the beginning of the period whose tag has this name; None for a name that is not automatic."""
+        """Return the beginning of the period whose tag has this name; None for a name that is not automatic."""
         if self.ignores_text_after_blank:
             name = name.split(" ")[0]
         match = self._expression.fullmatch(name)
@@ -92,7 +92,7 @@ class TagPeriod:
             return None
 
     def is_automatic(self, name: str) -> bool:
-        """Returns whether this is a name of an automatic tag of this table."""
+        """Return whether this is a name of an automatic tag of this table."""
         return self.time(name) is not None
 
     @property
@@ -104,7 +104,7 @@ class TagPeriod:
 
 
 def to_wall_time(millis: int, zone: dt.tzinfo | None) -> WallTime | None:
-    """Returns the local time of a zone (None: this machine's) at epoch milliseconds; None for a time in no calendar."""
+    """Return the local time of a zone (None: this machine's) at epoch milliseconds; None for a time in no calendar."""
     try:
         moment = (INSTANT_EPOCH + dt.timedelta(milliseconds=millis)).astimezone(zone)
     except (OverflowError, ValueError, OSError):

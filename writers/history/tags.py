@@ -60,7 +60,7 @@ def read_utc_clock() -> dt.datetime:
 
 
 def read_tag_options(metadata: TableMetadata) -> TagOptions:
-    """Returns the table's options about tags. Raises as `parse_tag_options`."""
+    """Return the table's options about tags. Raises as `parse_tag_options`."""
     return parse_tag_options(metadata.latest_schema().options, where=metadata.where)
 
 
@@ -73,7 +73,7 @@ def create_tag(
     ignore_if_exists: bool = False,
     clock: Clock = read_utc_clock,
 ) -> Tag:
-    """Creates a tag, which keeps its snapshot.
+    """Create a tag, which keeps its snapshot.
 
     Args:
         snapshot: a snapshot, or its id; None for the newest. An expired one can get another tag while a tag keeps it.
@@ -103,7 +103,7 @@ def put_tag(
     time_retained: dt.timedelta | None,
     clock: Clock,
 ) -> Tag | None:
-    """Writes a new tag of any name; returns None when there is one of this name. Raises as `create_tag`."""
+    """Write a new tag of any name; return None when there is one of this name. Raises as `create_tag`."""
     check_single_automatic(metadata, options, name, snapshot)
     tag = make_tag(name, snapshot, time_retained, clock)
     path, owned = metadata.paths.tag(name), Owned.TAGS in metadata.owner.owns
@@ -125,7 +125,7 @@ def put_tag(
 
 
 def make_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, clock: Clock) -> Tag:
-    """Returns a tag created now. As in Java, only a tag with a retention has a creation time.
+    """Return a tag created now. As in Java, only a tag with a retention has a creation time.
 
     Raises:
         InvalidArgument: the tag would expire at once.
@@ -139,12 +139,12 @@ def make_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, 
 
 
 def read_local_time(clock: Clock) -> dt.datetime:
-    """Returns the local time of this machine without zone, as in tags."""
+    """Return the local time of this machine without zone, as in tags."""
     return clock().astimezone().replace(tzinfo=None)
 
 
 def find_taggable_snapshot(metadata: TableMetadata, snapshot: Snapshot | int | None) -> Snapshot:
-    """Returns the snapshot to tag: alive, or kept by a tag. Raises as `create_tag`."""
+    """Return the snapshot to tag: alive, or kept by a tag. Raises as `create_tag`."""
     if snapshot is None:
         found = metadata.latest_snapshot()
         if found is None:
@@ -164,7 +164,7 @@ def find_taggable_snapshot(metadata: TableMetadata, snapshot: Snapshot | int | N
 
 
 def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
-    """Returns the first snapshot that was committed at or after a time, alive or kept by a tag.
+    """Return the first snapshot that was committed at or after a time, alive or kept by a tag.
 
     Raises:
         SnapshotNotFound: all are older.
@@ -182,7 +182,7 @@ def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
 
 
 def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None = None) -> bool:
-    """Returns whether the files of a snapshot stay: it is alive, or kept by a tag of another name than `besides`."""
+    """Return whether the files of a snapshot stay: it is alive, or kept by a tag of another name than `besides`."""
     if is_alive(metadata, snapshot):
         return True
     return any(
@@ -191,7 +191,7 @@ def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None 
 
 
 def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Returns whether it is a snapshot of the table, and not announced as expired."""
+    """Return whether it is a snapshot of the table, and not announced as expired."""
     there = metadata.snapshot_or_none(snapshot.id)
     if there is None or not is_same_state(there, snapshot):
         return False
@@ -200,7 +200,7 @@ def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def drop_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
-    """Returns the snapshot, without its changelog if it has expired: tags keep rows, but expiry removed the changelog
+    """Return the snapshot, without its changelog if it has expired: tags keep rows, but expiry removed the changelog
     files."""
     if snapshot.changelog_manifest_list is None or is_alive(metadata, snapshot):
         return snapshot
@@ -213,7 +213,7 @@ def drop_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot
 
 
 def is_same_state(one: Snapshot, other: Snapshot) -> bool:
-    """Returns whether two snapshots are one commit. Other members may differ: Java drops unknown ones from tags."""
+    """Return whether two snapshots are one commit. Other members may differ: Java drops unknown ones from tags."""
     return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
         other.id,
         other.base_manifest_list,
@@ -222,7 +222,7 @@ def is_same_state(one: Snapshot, other: Snapshot) -> bool:
 
 
 def make_expired_error(metadata: TableMetadata, snapshot: Snapshot, name: str | None = None) -> SnapshotExpired:
-    """Returns the error for a snapshot that has expired and cannot be tagged."""
+    """Return the error for a snapshot that has expired and cannot be tagged."""
     meanwhile = "" if name is None else f" while the tag {name!r} was made"
     return SnapshotExpired(
         f"{metadata.where}: snapshot {snapshot.id} has expired{meanwhile}, and no tag keeps it; take a newer one"
@@ -230,7 +230,7 @@ def make_expired_error(metadata: TableMetadata, snapshot: Snapshot, name: str | 
 
 
 def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: str, snapshot: Snapshot) -> None:
-    """Checks that a snapshot gets one automatic tag at most, as in Java: automatic tags continue after the last one.
+    """Check that a snapshot gets one automatic tag at most, as in Java: automatic tags continue after the last one.
 
     Raises:
         InvalidArgument: `name` would be the second.
@@ -248,7 +248,7 @@ def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: s
 
 
 def _search_living_since(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """Searches like Java, probe by probe, so that it finds the same of several snapshots of one time."""
+    """Search like Java, probe by probe, so that it finds the same of several snapshots of one time."""
     ids = metadata.living_snapshot_ids()
     low, high, found = 0, len(ids) - 1, None
     if not ids or metadata.snapshot(ids[-1]).time_millis < millis:
@@ -266,7 +266,7 @@ def _search_living_since(metadata: TableMetadata, millis: int) -> Snapshot | Non
 
 
 def create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
-    """Creates a file; returns False when there is one. After an unclear outcome it reads back what exists."""
+    """Create a file; return False when there is one. After an unclear outcome it reads back what exists."""
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:
@@ -287,7 +287,7 @@ def _find_existing_tag(metadata: TableMetadata, name: str, ignore: bool) -> Tag:
 
 
 def check_tag_name(name: str, where: str) -> None:
-    """Raises `InvalidArgument` for an invalid name of a new tag of the table at `where`."""
+    """Raise `InvalidArgument` for an invalid name of a new tag of the table at `where`."""
     problem = _find_name_problem(name)
     if problem is not None:
         raise InvalidArgument(f"{where}: a tag cannot be called {name!r}: {problem}")
@@ -310,7 +310,7 @@ RENAMED_FROM = "renamedFrom"
 
 
 def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Clock = read_utc_clock) -> Tag:
-    """Renames a tag.
+    """Rename a tag.
 
     First a tag of the new name is created, which names the old one. A killed run leaves both names; another call
     completes it.
@@ -336,12 +336,12 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
 
 
 def _make_claim(tag: Tag) -> Tag:
-    """Returns the tag that holds the new name until the old one is moved there."""
+    """Return the tag that holds the new name until the old one is moved there."""
     return replace(tag, snapshot=replace(tag.snapshot, extra={**tag.snapshot.extra, RENAMED_FROM: tag.name}))
 
 
 def _is_claimed(metadata: TableMetadata, new_name: str, tag: Tag) -> bool:
-    """Returns whether the tag of the new name was left by a killed rename of this tag."""
+    """Return whether the tag of the new name was left by a killed rename of this tag."""
     try:
         there = metadata.tag(new_name).snapshot
     except TagNotFound:
@@ -357,7 +357,7 @@ def replace_tag(
     time_retained: dt.timedelta | None = None,
     clock: Clock = read_utc_clock,
 ) -> Tag:
-    """Moves a tag to another snapshot (None: the newest), or sets its retention (None: for ever, as in Java).
+    """Move a tag to another snapshot (None: the newest), or set its retention (None: for ever, as in Java).
 
     Files that only the old snapshot needs are removed.
 
@@ -388,7 +388,7 @@ def replace_tag(
 
 
 def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool = False) -> bool:
-    """Deletes a tag; returns False when there was none.
+    """Delete a tag; return False when there was none.
 
     Raises:
         TagNotFound: there is none, and `ignore_if_not_exists` is false. InvalidArgument: an invalid name for a tag.
@@ -403,7 +403,7 @@ def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool
 
 
 def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
-    """Deletes several tags, then together the files that only they need; returns the names of those that existed.
+    """Delete several tags, then together the files that only they need; return the names of those that existed.
 
     Raises:
         InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
@@ -440,7 +440,7 @@ class TagFile:
 
 
 def list_tag_files(metadata: TableMetadata) -> list[TagFile]:
-    """Returns all tags by the id of their snapshot, then by name, without those that are deleted during the call.
+    """Return all tags by the id of their snapshot, then by name, without those that are deleted during the call.
 
     A file with the size and time of one that was read before is taken for the same: read it again before deleting it.
 
@@ -484,13 +484,13 @@ MODIFIED = "modificationTime"
 
 
 def build_success_path(metadata: TableMetadata, name: str) -> str:
-    """Returns the path of the success file of this tag."""
+    """Return the path of the success file of this tag."""
     folder = f"{metadata.paths.tag_dir}/{TAG_PREFIX}{SUCCESS_FOLDER}"
     return f"{folder}/{check_segment(name + SUCCESS_SUFFIX, folder)}"
 
 
 def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
-    """Writes the success file of a tag with the time `millis`; an existing file keeps its creation time.
+    """Write the success file of a tag with the time `millis`; an existing file keeps its creation time.
 
     Raises:
         CorruptFile: the existing file is damaged. StorageError: it cannot be written.
@@ -499,13 +499,13 @@ def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
 
 
 def write_success_at(metadata: TableMetadata, path: str, millis: int) -> None:
-    """Writes a success file; arguments and errors as for `write_success`."""
+    """Write a success file; arguments and errors as for `write_success`."""
     created = _read_created(metadata, path)
     metadata.store.write(path, format_json({CREATED: millis if created is None else created, MODIFIED: millis}))
 
 
 def remove_success(metadata: TableMetadata, name: str) -> bool:
-    """Removes the success file of a tag; returns False when there was none."""
+    """Remove the success file of a tag; return False when there was none."""
     return metadata.store.delete(build_success_path(metadata, name))
 
 

@@ -44,7 +44,7 @@ FILES = (*ROOTS, "schema")
 
 
 def retire_file(metadata: TableMetadata, path: str) -> bool:
-    """Retires the snapshot, tag, changelog, schema or branch at `path`: it is gone when this returns.
+    """Retire the snapshot, tag, changelog, schema or branch at `path`: it is gone when this returns.
 
     Its bytes are kept until `finish_removals` has removed the files that only it needs.
 
@@ -65,13 +65,13 @@ def retire_file(metadata: TableMetadata, path: str) -> bool:
 
 
 def make_tombstone_path(path: str) -> str:
-    """Returns a new path under which to retire the file or folder at `path`, another one each time."""
+    """Return a new path under which to retire the file or folder at `path`, another one each time."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/retired-{name.partition('-')[0]}-{uuid.uuid4().hex}"
 
 
 def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | None = None) -> None:
-    """Removes files that only retired snapshots, tags and changelogs of this branch and retired branches need; then
+    """Remove files that only retired snapshots, tags and changelogs of this branch and retired branches need; then
     these themselves.
 
     It is called after retiring something, and first in all maintenance, which completes killed runs.
@@ -100,7 +100,7 @@ def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | N
 
 
 def _find_retired_files(metadata: TableMetadata) -> Iterator[tuple[str, str]]:
-    """Yields paths and kinds of the retired files of this branch."""
+    """Yield paths and kinds of the retired files of this branch."""
     for kind in FILES:
         folder = f"{metadata.paths.branch_root}/{kind}"
         for status in metadata.store.list(folder):
@@ -109,7 +109,7 @@ def _find_retired_files(metadata: TableMetadata) -> Iterator[tuple[str, str]]:
 
 
 def list_root_files(metadata: TableMetadata) -> list[tuple[str, str]]:
-    """Returns paths and kinds of all snapshots, tags and changelogs of a branch, the newest snapshots first."""
+    """Return paths and kinds of all snapshots, tags and changelogs of a branch, the newest snapshots first."""
     found: list[tuple[str, str]] = []
     for kind in ROOTS:
         folder = f"{metadata.paths.branch_root}/{kind}"
@@ -128,7 +128,7 @@ def _find_retired_branches(metadata: TableMetadata, listed: Iterable[FileStatus]
 
 
 def _find_abandoned(metadata: TableMetadata, listed: Iterable[FileStatus], before_millis: int) -> Iterator[str]:
-    """Yields the folders of abandoned unfinished branches."""
+    """Yield the folders of abandoned unfinished branches."""
     for status in listed:
         if status.name.startswith(CREATING) and status.is_dir and status.modified_millis < before_millis:
             yield f"{metadata.paths.branches_dir}/{status.name}"
@@ -140,7 +140,7 @@ def _parse_retired_kind(name: str) -> str | None:
 
 
 def _read_roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
-    """Yields the roots in these files, without those that another process has finished meanwhile."""
+    """Yield the roots in these files, without those that another process has finished meanwhile."""
     for path, kind in files:
         if kind in ROOTS:
             try:

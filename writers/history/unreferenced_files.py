@@ -80,7 +80,7 @@ class RemovedFiles:
 
 
 def remove_unreferenced(metadata: TableMetadata, gone: Sequence[Root]) -> RemovedFiles:
-    """Removes the files that only removed roots need: those of a rollback, of deleted tags and branches.
+    """Remove the files that only removed roots need: those of a rollback, of deleted tags and branches.
 
     Raises:
         CorruptFile, FileMissing: metadata of roots that stay cannot be read; nothing was removed.
@@ -111,7 +111,7 @@ def _remove_abandoned(metadata: TableMetadata, gone: Sequence[Root]) -> RemovedF
 def remove_expired(
     metadata: TableMetadata, gone: Sequence[Root], following: Root | None, there: Sequence[Line]
 ) -> RemovedFiles:
-    """Removes the files that only the oldest snapshots of a branch need: consecutive ones, given from old to new.
+    """Remove the files that only the oldest snapshots of a branch need: consecutive ones, given from old to new.
 
     A file that one of them needs and no later snapshot does was deleted by one of those after it, so that only the
     changes are read.
@@ -142,7 +142,7 @@ def remove_expired(
 
 
 def remove_expired_changelogs(metadata: TableMetadata, gone: Sequence[Root], there: Sequence[Line]) -> RemovedFiles:
-    """Removes the files that only the oldest changelogs of a branch need: consecutive ones, given from old to new.
+    """Remove the files that only the oldest changelogs of a branch need: consecutive ones, given from old to new.
 
     Raises: as `remove_expired`.
     """
@@ -168,7 +168,7 @@ def _split(metadata: TableMetadata, there: Sequence[Line]) -> tuple[Line, list[L
 
 
 def _read_deleted_names(roots: Sequence[Root], *, strict: Root | None = None) -> pl.DataFrame:
-    """Returns the data files that these roots, from old to new, deleted last; those of `strict` must be readable."""
+    """Return the data files that these roots, from old to new, deleted last; those of `strict` must be readable."""
     gone = [root for root in roots if root is not strict]
     parts = [*_read_delta_names(gone, deleting=True, gone=True)]
     parts += _read_delta_names([strict], deleting=True, gone=False) if strict else []
@@ -178,7 +178,7 @@ def _read_deleted_names(roots: Sequence[Root], *, strict: Root | None = None) ->
 
 
 def _read_delta_names(roots: Sequence[Root], *, deleting: bool, gone: bool) -> Iterable[pl.DataFrame]:
-    """Returns the changes of each root; with `deleting`, roots that deleted nothing are left out."""
+    """Return the changes of each root; with `deleting`, roots that deleted nothing are left out."""
     if not roots:
         return []
     frames = read_lists(roots, map(get_delta_list, roots), gone=gone)
@@ -188,7 +188,7 @@ def _read_delta_names(roots: Sequence[Root], *, deleting: bool, gone: bool) -> I
 
 
 def _find_unshared_names(gone: Sequence[Root], kept: Sequence[Root], own: Iterable[Line]) -> pl.DataFrame:
-    """Returns the data files that the gone roots of a branch need and those that stay do not certainly need."""
+    """Return the data files that the gone roots of a branch need and those that stay do not certainly need."""
     whole = [root.snapshot for root in kept if root.kind != RootKind.CHANGELOG]
     roots = [root for root in gone if root.keeps_data and not any(map(root.is_same_state, whole))]
     ids = {root.id for root in gone if root.kind == RootKind.SNAPSHOT}.union(*(line.snapshot_ids for line in own))
@@ -200,7 +200,7 @@ def _find_unshared_names(gone: Sequence[Root], kept: Sequence[Root], own: Iterab
 
 
 def _find_same_changelogs(gone: Sequence[Root], there: Iterable[Line]) -> list[Root]:
-    """Returns snapshots and changelogs that stay, of the same states as gone ones: they may need the same changelog
+    """Return snapshots and changelogs that stay, of the same states as gone ones: they may need the same changelog
     files."""
     states = {root.id: root for root in gone if root.kind != RootKind.TAG}
     found: list[Root] = []
@@ -211,7 +211,7 @@ def _find_same_changelogs(gone: Sequence[Root], there: Iterable[Line]) -> list[R
 
 
 def _find_older_changelogs(line: Line, gone: Sequence[Root]) -> list[Root]:
-    """Returns the changelogs that need data files and manifests, if the oldest one does."""
+    """Return the changelogs that need data files and manifests, if the oldest one does."""
     mine = {r.id for r in gone if r.kind != RootKind.TAG and r.metadata.branch == line.metadata.branch}
     oldest = [*line.changelogs([i for i in line.changelog_ids if i not in mine][:1])]
     return find_delta_changelogs(line) if any(root.keeps_data for root in oldest) else []
@@ -225,7 +225,7 @@ def _remove(
     files_of: Sequence[Root],
     data_of: Sequence[Root],
 ) -> RemovedFiles:
-    """Removes data files of `names` that no root of `data_of` needs, and other files that none of `files_of` needs."""
+    """Remove data files of `names` that no root of `data_of` needs, and other files that none of `files_of` needs."""
     kept = find_metadata_files(files_of)
     needed = find_metadata_files(gone, gone=True)
     changelogs = _find_unshared_changelogs(gone, files_of)
@@ -258,7 +258,7 @@ def _remove_metadata(metadata: TableMetadata, needed: ReferencedMetadata, kept: 
 
 
 def _find_unshared_changelogs(gone: Sequence[Root], kept: Sequence[Root]) -> pl.DataFrame:
-    """Returns the changelog files of the gone roots whose changelog list no other root has."""
+    """Return the changelog files of the gone roots whose changelog list no other root has."""
     shared = {root.snapshot.changelog_manifest_list for root in kept if root.kind != RootKind.TAG}
     adding = [r for r in gone if r.kind != RootKind.TAG and r.snapshot.changelog_manifest_list not in {None, *shared}]
     return list_changelog_files(adding, gone=True) if adding else make_empty_names()
@@ -267,7 +267,7 @@ def _find_unshared_changelogs(gone: Sequence[Root], kept: Sequence[Root]) -> pl.
 def find_data_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, names: pl.DataFrame
 ) -> list[str]:
-    """Returns the paths of data files, without those that are not removed."""
+    """Return the paths of data files, without those that are not removed."""
     if not names.height:
         return []
     check_segments(names["_FILE_NAME"], metadata.where)
@@ -275,7 +275,7 @@ def find_data_paths(
 
 
 def _filter_reachable(metadata: TableMetadata, names: pl.DataFrame) -> pl.DataFrame:
-    """Drops names of files outside of the table's folder, unless the caller named their root: these are not removed.
+    """Drop names of files outside of the table's folder, unless the caller named their root: these are not removed.
 
     Paths in the table's own options may hold files of others: they are used for reading only.
     """
@@ -300,7 +300,7 @@ def _is_below(path: str | None, roots: Sequence[str]) -> bool:
 def find_index_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, indexes: pl.DataFrame
 ) -> list[str]:
-    """Returns the paths of index files, without those that are not removed."""
+    """Return the paths of index files, without those that are not removed."""
     if not indexes.height:
         return []
     check_segments(indexes["_FILE_NAME"], metadata.where)
@@ -314,7 +314,7 @@ def find_index_paths(
 
 
 def remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) -> None:
-    """Removes the folders of removed files, and those above them, if they are empty; never the table's own.
+    """Remove the folders of removed files, and those above them, if they are empty; never the table's own.
 
     A writer that has just created such a folder creates it again when it writes a file there.
 

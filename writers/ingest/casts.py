@@ -35,7 +35,7 @@ class Misfit(Exception):
 def cast_lossless(
     array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: int, *, stored: bool = False
 ) -> pa.ChunkedArray:
-    """Returns the column as exactly ``field.type.arrow()``.
+    """Return the column as exactly ``field.type.arrow()``.
 
     Args:
         array: the values as given, of any Arrow type.
@@ -67,7 +67,7 @@ def cast_lossless(
 
 
 def _find_first_misfit(chunk: pa.Array, kind: t.DataType) -> int:
-    """Returns the row of the first value that does not fit, found by bisection."""
+    """Return the row of the first value that does not fit, found by bisection."""
     low, high = 0, len(chunk)
     while high - low > 1:
         middle = (low + high) // 2
@@ -89,7 +89,7 @@ def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _has_required_member(kind: t.DataType) -> bool:
-    """Returns whether a part of the type is NOT NULL, which Arrow's types state but its arrays do not enforce."""
+    """Return whether a part of the type is NOT NULL, which Arrow's types state but its arrays do not enforce."""
     match kind:
         case t.ArrayType() | t.VectorType():
             inside: tuple[t.DataType, ...] = (kind.element,)
@@ -103,7 +103,7 @@ def _has_required_member(kind: t.DataType) -> bool:
 
 
 def _make_cast(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callable[[pa.Array, t.DataType], pa.Array]:
-    """Returns Arrow's own checked cast, for these types."""
+    """Return Arrow's own checked cast, for these types."""
 
     def cast(array: pa.Array, kind: t.DataType) -> pa.Array:
         if not any(take(array.type) for take in takes):
@@ -180,7 +180,7 @@ def _cast_vector(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _cast_entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
-    """Casts maps, also as lists of (key, value) structs, which is Polars' form of them."""
+    """Cast maps, also as lists of (key, value) structs, which is Polars' form of them."""
     kind = array.type
     if not kinds.is_map(kind) and not (kinds.is_list(kind) and _is_pair(kind.value_type)):
         raise Misfit("give maps, or lists of structs of a key and a value")
@@ -234,7 +234,7 @@ def _make_absent_member(member: t.DataField, array: pa.StructArray) -> pa.Array:
 
 
 def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array | None = None) -> pa.Array:
-    """Casts elements or members; those that are NOT NULL are null only where their struct or vector is."""
+    """Cast elements or members; those that are NOT NULL are null only where their struct or vector is."""
     try:
         made = _cast(decode_array(array), kind)
     except Misfit as misfit:

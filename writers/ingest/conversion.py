@@ -46,7 +46,7 @@ def convert_rows(
     missing: Missing = NULL,
     stored: bool = False,
 ) -> Iterator[pl.DataFrame]:
-    """Returns the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
+    """Return the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
     Columns are matched by name, in any order. A missing column takes its default value, without one null. As in Java, a
     default value also replaces given nulls. Where versions are combined, null leaves a value as it is. An empty list
@@ -115,7 +115,7 @@ def _check_names(
 
 
 def _describe_columns(target: WriteTarget, names: Sequence[str]) -> str:
-    """Returns the columns as text that tells which of them are keys."""
+    """Return the columns as text that tells which of them are keys."""
     schema = target.schema
     keys = dict.fromkeys(schema.primary_keys, "primary key")
     kinds = {**dict.fromkeys(schema.partition_keys, "partition key"), **keys}
@@ -170,7 +170,7 @@ def _convert_column(
 
 
 def _cast_column(piece: Piece, field: t.DataField, first_row: int, stored: bool) -> pl.Series:
-    """Returns the column in Morrow's Polars representation."""
+    """Return the column in Morrow's Polars representation."""
     if isinstance(piece, pl.DataFrame):
         series = piece[field.name]
         if _is_exact(clear_pattern_name(series), field.type):
@@ -183,7 +183,7 @@ def _cast_column(piece: Piece, field: t.DataField, first_row: int, stored: bool)
 
 
 def _is_exact(series: pl.Series, kind: t.DataType) -> bool:
-    """Returns whether a series has the type's representation and no value with more digits than the type."""
+    """Return whether a series has the type's representation and no value with more digits than the type."""
     if series.dtype != to_polars_dtype(kind):
         return False
     if isinstance(kind, t.TimeType):
@@ -198,7 +198,7 @@ def _to_series(piece: Piece, name: str) -> pl.Series:
 
 
 def _build_default(field: t.DataField, where: str) -> pl.Series:
-    """Returns the default value of a column (one row): its text cast to the type, without outer quotes, as in Java."""
+    """Return the default value of a column (one row): its text cast to the type, without outer quotes, as in Java."""
     text = field.default_value
     assert text is not None
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
@@ -224,13 +224,13 @@ class KindColumn:
         self._row = 0
 
     def of(self, piece_column: Callable[[str], pl.Series], height: int) -> pl.Series:
-        """Returns the kinds of the next `height` rows (Int8). Raises `InvalidArgument` for an invalid kind."""
+        """Return the kinds of the next `height` rows (Int8). Raises `InvalidArgument` for an invalid kind."""
         kinds = self._of_piece(piece_column, height)
         self._row += height
         return kinds
 
     def check_end(self) -> None:
-        """Raises `InvalidArgument` when there were more kinds than rows."""
+        """Raise `InvalidArgument` when there were more kinds than rows."""
         if isinstance(self._given, pl.Series) and len(self._given) != self._row:
             raise InvalidArgument(f"kinds has {len(self._given)} values for {self._row} rows; give one kind per row")
 
@@ -262,7 +262,7 @@ class KindColumn:
 
 
 def to_kind_codes(kinds: pl.Series) -> pl.Series:
-    """Returns the codes (Int8) of kinds given as text or codes.
+    """Return the codes (Int8) of kinds given as text or codes.
 
     Raises:
         InvalidArgument: a null, or a value that is not a kind.
@@ -297,7 +297,7 @@ def _make_constant(code: int, height: int) -> pl.Series:
 
 
 def read_kind_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
-    """Returns the codes of the kinds in the table's column ``rowkind.field`` (text).
+    """Return the codes of the kinds in the table's column ``rowkind.field`` (text).
 
     Raises:
         InvalidArgument: a null, or text that is not a kind.
@@ -309,7 +309,7 @@ def read_kind_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series
 
 
 def drop_ignored_rows(target: WriteTarget, rows: pl.DataFrame, kinds: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
-    """Returns the rows that the table accepts: ``ignore-delete`` drops retractions.
+    """Return the rows that the table accepts: ``ignore-delete`` drops retractions.
 
     Raises:
         InvalidArgument: a retraction that the table's merge engine refuses.

@@ -52,7 +52,7 @@ class Source:
 
 
 def open_source(data: object, fields: Sequence[t.DataField] = ()) -> Source:
-    """Returns the rows to write from any supported input.
+    """Return the rows to write from any supported input.
 
     Args:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
@@ -72,7 +72,7 @@ def open_source(data: object, fields: Sequence[t.DataField] = ()) -> Source:
 
 
 def is_of_pandas(data: object) -> bool:
-    """Returns whether data are a DataFrame of pandas, which need not be installed."""
+    """Return whether data are a DataFrame of pandas, which need not be installed."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
@@ -163,7 +163,7 @@ def _from_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -
 
 
 def build_column(kind: t.DataType | None, values: Any) -> Any:
-    """Returns Python's values as Arrow infers them, except those it cannot infer. Raises as `pyarrow.array` does."""
+    """Return Python's values as Arrow infers them, except those it cannot infer. Raises as `pyarrow.array` does."""
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return values
     if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
@@ -181,7 +181,7 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:
-    """Returns floats in 32 bits, unless one would become infinite."""
+    """Return floats in 32 bits, unless one would become infinite."""
     if numbers.type != pa.float64():
         return numbers
     narrow = numbers.cast(pa.float32(), safe=False)
@@ -189,7 +189,7 @@ def _narrow(numbers: pa.Array) -> pa.Array:
 
 
 def _to_entries(value: Any) -> list[dict[str, Any]]:
-    """Returns a dict, or pairs, as entries of a map."""
+    """Return a dict, or pairs, as entries of a map."""
     pairs = value.items() if isinstance(value, Mapping) else value
     return [dict(pair if isinstance(pair, Mapping) else zip(("key", "value"), pair, strict=True)) for pair in pairs]
 
@@ -276,7 +276,7 @@ INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
-    """Returns a pandas DataFrame as an Arrow table, NaN as null.
+    """Return a pandas DataFrame as an Arrow table, NaN as null.
 
     Floats become int64 for integer columns where all are whole numbers that float64 holds exactly (an integer column
     with nulls is float64 in pandas); timestamps without zone become dates for DATE columns where all are midnight.
@@ -308,7 +308,7 @@ def _convert_pandas_column(column: pa.ChunkedArray, kind: t.DataType | None) -> 
 
 
 def _check_object_columns(name: str, column: Any, table: pa.Table) -> None:
-    """Raises `TypeError` for values of several types in one column."""
+    """Raise `TypeError` for values of several types in one column."""
     try:
         check_objects(column.where(column.notna(), None).tolist(), table.column(name).type)
     except TypeError as error:

@@ -38,7 +38,7 @@ PLAIN = {
 
 
 def decode_array(array: pa.Array) -> pa.Array:
-    """Returns the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
+    """Return the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return decode_array(array.storage)
@@ -68,7 +68,7 @@ def _is_list_of_another_layout(kind: pa.DataType) -> bool:
 
 
 def find_live_values(array: pa.Array) -> tuple[Ints, pa.Array]:
-    """Returns the offsets (from 0, Int64) and the elements of lists, or entries of maps, without those in no list.
+    """Return the offsets (from 0, Int64) and the elements of lists, or entries of maps, without those in no list.
 
     An array may be a slice of a longer one, nulls may hide elements, and views may have them in any order.
     """
@@ -86,17 +86,17 @@ def find_live_values(array: pa.Array) -> tuple[Ints, pa.Array]:
 
 
 def narrow_type(offsets: Ints) -> pa.Array:
-    """Returns offsets in 32 bits. Raises `pyarrow.ArrowInvalid` for too many elements."""
+    """Return offsets in 32 bits. Raises `pyarrow.ArrowInvalid` for too many elements."""
     return pa.array(offsets, pa.int64()).cast(pa.int32())
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Returns whether Arrow's type is text, in any layout."""
+    """Return whether Arrow's type is text, in any layout."""
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
 
 
 def to_plain(array: pa.Array) -> pa.Array:
-    """Returns the same values in layouts that all libraries take: `decode_array` at all depths, and without views.
+    """Return the same values in layouts that all libraries take: `decode_array` at all depths, and without views.
 
     Decimals have 128 bits, dates 32, and floats 32 at least. Raises `pyarrow.ArrowInvalid` for a longer decimal.
     """
@@ -122,7 +122,7 @@ def to_plain(array: pa.Array) -> pa.Array:
 
 
 def _is_encoded(field: pa.Field) -> bool:
-    """Returns whether there is a dictionary in the values of this type, at any depth."""
+    """Return whether there is a dictionary in the values of this type, at any depth."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -172,7 +172,7 @@ BROKEN = "the Arrow array is not valid; make it anew, and call its validate(full
 
 
 def check_table(table: pa.Table, first_row: int) -> None:
-    """Checks columns of Arrow; row numbers in messages begin with `first_row`. Raises `InvalidArgument`."""
+    """Check columns of Arrow; row numbers in messages begin with `first_row`. Raises `InvalidArgument`."""
 
     def check(number: int) -> None:
         _check_chunks(table.column(number).chunks, _check, table.column_names[number], first_row)
@@ -181,7 +181,7 @@ def check_table(table: pa.Table, first_row: int) -> None:
 
 
 def check_frame(frame: pl.DataFrame, first_row: int) -> None:
-    """Checks columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
+    """Check columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
     columns = [column for column in frame.get_columns() if _is_checked(column.dtype)]
 
     def check(number: int) -> None:
@@ -207,7 +207,7 @@ def _check_chunks(chunks: Iterable[T], check: Callable[[T, str, int], None], nam
 
 
 def _is_checked(dtype: pl.DataType) -> bool:
-    """Returns whether there are buffers of this type that are not values of it."""
+    """Return whether there are buffers of this type that are not values of it."""
     return not (dtype.is_integer() or dtype.is_float() or dtype in UNCHECKED)
 
 
@@ -231,7 +231,7 @@ def _check(array: pa.Array, name: str, first_row: int) -> None:
 
 
 def _validate(array: pa.Array) -> None:
-    """Raises `pyarrow.ArrowInvalid` for an array that is not valid."""
+    """Raise `pyarrow.ArrowInvalid` for an array that is not valid."""
     stored = AS_BYTES.get(array.type)
     if stored is not None:
         as_bytes = array.view(stored)
@@ -242,7 +242,7 @@ def _validate(array: pa.Array) -> None:
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Returns whether all bytes of a valid binary array are ASCII, and so text whatever the offsets are."""
+    """Return whether all bytes of a valid binary array are ASCII, and so text whatever the offsets are."""
     _, offsets, data = array.buffers()
     if data is None or not len(array):
         return True
@@ -256,7 +256,7 @@ def _is_ascii(array: pa.Array) -> bool:
 
 
 def _has_ascii_views(array: pa.Array) -> bool:
-    """Returns whether all values of text lie in their views (a length of 4 bytes, 12 bytes of text) and are ASCII."""
+    """Return whether all values of text lie in their views (a length of 4 bytes, 12 bytes of text) and are ASCII."""
     _, views, *others = array.buffers()
     if others or not len(array):
         return not len(array)
@@ -277,7 +277,7 @@ def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoR
 
 
 def _find_fault(array: pa.Array, path: str, error: Exception) -> tuple[int | None, str, pa.Array, Exception]:
-    """Returns the row of the first invalid value, its path, the value as an array of one, and Arrow's reason.
+    """Return the row of the first invalid value, its path, the value as an array of one, and Arrow's reason.
 
     Members are looked at first: Arrow validates all of them whatever the slice. Without a row the fault is in none.
     """
@@ -292,7 +292,7 @@ def _find_fault(array: pa.Array, path: str, error: Exception) -> tuple[int | Non
 
 
 def _find_first_invalid(array: pa.Array) -> int | None:
-    """Returns the row with the first invalid value, by bisection; None if the fault is in no row."""
+    """Return the row with the first invalid value, by bisection; None if the fault is in no row."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -301,7 +301,7 @@ def _find_first_invalid(array: pa.Array) -> int | None:
 
 
 def _is_readable(array: pa.Array) -> bool:
-    """Returns whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
+    """Return whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
     return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
 
 
@@ -314,7 +314,7 @@ def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
 
 
 def _walk_members(array: pa.Array) -> Iterator[tuple[str, pa.Array, Callable[[int], int | None]]]:
-    """Yields the names and whole arrays inside an array, with what returns the row of a value, None if in none."""
+    """Yield the names and whole arrays inside an array, with what returns the row of a value, None if in none."""
     kind = array.type
     if not _is_valid(array, full=False):
         return
@@ -348,7 +348,7 @@ def _index_of(mask: pa.Array) -> int | None:
 
 
 def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_row: int) -> None:
-    """Checks values in the type of their column: dates and times in range, keys of a map that differ.
+    """Check values in the type of their column: dates and times in range, keys of a map that differ.
 
     Raises:
         InvalidArgument: a date or timestamp outside of the years 1 to 9999, which neither Python nor SQL can show, a
@@ -373,7 +373,7 @@ Unfit: TypeAlias = "tuple[int, str, str] | None"
 
 
 def _has_limits(kind: pa.DataType) -> bool:
-    """Returns whether not all values of the Arrow type are values of a Paimon type."""
+    """Return whether not all values of the Arrow type are values of a Paimon type."""
     if kinds.is_date(kind) or kinds.is_timestamp(kind) or kinds.is_time(kind) or kinds.is_map(kind):
         return True
     return any(_has_limits(kind.field(i).type) for i in range(kind.num_fields))
@@ -426,7 +426,7 @@ def _find_repeated_key(array: pa.MapArray, offsets: Ints, keys: pa.Array) -> Unf
 
 
 def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
-    """Checks that Python's values are of the type that Arrow has inferred from the first of them.
+    """Check that Python's values are of the type that Arrow has inferred from the first of them.
 
     Arrow takes numbers for dates and times, drops the time of a datetime behind a date, and the zone of an aware
     datetime behind a naive one; NaT behind a date is a day of the year 1.
@@ -469,7 +469,7 @@ PYTHON_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]]
 
 
 def show_value(array: pa.Array, row: int) -> str:
-    """Returns a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
+    """Return a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
     one = array.slice(row, 1)
     try:
         text = f"{one[0].value} {one.type}" if kinds.is_time(one.type) else repr(one[0].as_py())

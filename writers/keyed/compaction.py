@@ -40,11 +40,11 @@ class Compactor:
         return len(self.levels.level_runs)
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
-        """Adds flushed files."""
+        """Add flushed files."""
         self.levels = self.levels.updated((), files, where=self._target.where)
 
     def compact(self, full: bool) -> CompactResult | None:
-        """Runs one compaction, of everything or of the strategy's pick; returns None when there is nothing to do."""
+        """Run one compaction, of everything or of the strategy's pick; return None when there is nothing to do."""
         unit = self._picks.full(self.levels) if full else self._picks.ordinary(self.levels)
         if unit is None:
             return None
@@ -60,7 +60,7 @@ class Compactor:
         return result
 
     def _drops_deletes(self, output_level: int) -> bool:
-        """Returns whether no older run is left, or its superseded rows are already marked as dead."""
+        """Return whether no older run is left, or its superseded rows are already marked as dead."""
         bottom = output_level >= self.levels.highest or self._rewriter.vectors is not None
         return output_level != 0 and bottom
 
@@ -71,7 +71,7 @@ class Compactor:
             yield self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
 
     def _run(self, unit: CompactUnit) -> Iterator[CompactResult]:
-        """Rewrites overlapping and small files, and moves large ones up unchanged.
+        """Rewrite overlapping and small files, and moves large ones up unchanged.
 
         Neighbours in the order of keys are rewritten together, without gaps.
         """
@@ -99,7 +99,7 @@ class Compactor:
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
     def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
-        """Moves a file up; one with retractions cannot move to the highest level unchanged."""
+        """Move a file up; one with retractions cannot move to the highest level unchanged."""
         may_retract = file.delete_row_count is None or file.delete_row_count > 0
         if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all:
             drops = self._drops_deletes(unit.output_level)
@@ -130,12 +130,12 @@ class FilePicker:
     vectors: DeadRows | None
 
     def ordinary(self, levels: Levels) -> CompactUnit | None:
-        """Returns what the strategy picks, or else files most of whose rows are dead; None for nothing to do."""
+        """Return what the strategy picks, or else files most of whose rows are dead; None for nothing to do."""
         unit = self.strategy.pick(levels.count, levels.level_runs)
         return self._mostly_dead(levels) if unit is None or unit.changes_nothing else unit
 
     def full(self, levels: Levels) -> CompactUnit | None:
-        """Returns everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
+        """Return everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
         runs, top = levels.level_runs, levels.max_level
         if not runs:
             return None
@@ -147,7 +147,7 @@ class FilePicker:
         return CompactUnit(top, files, each_alone=True) if files else None
 
     def _mostly_dead(self, levels: Levels) -> CompactUnit | None:
-        """Returns files of one level that have fewer live rows than dead ones."""
+        """Return files of one level that have fewer live rows than dead ones."""
         vectors = self.vectors
         if vectors is None:
             return None
@@ -183,7 +183,7 @@ class Strategy(Protocol):
     """Decides which files a writer compacts after a flush."""
 
     def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """Returns the files to compact now, of a tree with this number of levels."""
+        """Return the files to compact now, of a tree with this number of levels."""
         ...
 
 
@@ -196,7 +196,7 @@ class OffPeak:
     ratio: int
 
     def now(self, hour: int) -> int:
-        """Returns the percentage added to the size ratio at this hour."""
+        """Return the percentage added to the size ratio at this hour."""
         if self.start <= self.end:
             return self.ratio if self.start <= hour < self.end else 0
         return self.ratio if hour < self.end or self.start <= hour else 0
@@ -213,11 +213,11 @@ class EarlyFull:
     _last: datetime | None = None
 
     def done(self) -> None:
-        """Records the start of a full compaction."""
+        """Record the start of a full compaction."""
         self._last = self.now()
 
     def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """Returns all runs when one of the limits is reached."""
+        """Return all runs when one of the limits is reached."""
         if len(runs) == 1 or not self._due(levels - 1, runs):
             return None
         self.done()
@@ -257,7 +257,7 @@ class UniversalCompaction:
         return unit
 
     def by_amplification(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """Returns all runs when those before the oldest have grown too large against it."""
+        """Return all runs when those before the oldest have grown too large against it."""
         if len(runs) < self.run_trigger:
             return None
         newer = sum(run.size for run in runs[:-1])
@@ -267,11 +267,11 @@ class UniversalCompaction:
         return CompactUnit.of(max_level, runs)
 
     def by_ratio(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """Returns the newest runs up to one that is much larger."""
+        """Return the newest runs up to one that is much larger."""
         return None if len(runs) < self.run_trigger else self.of_ratio(max_level, runs, 1)
 
     def of_ratio(self, max_level: int, runs: Runs, count: int, *, force: bool = False) -> CompactUnit | None:
-        """Returns the first `count` runs and the next up to one that is much larger; `force`: even a single run."""
+        """Return the first `count` runs and the next up to one that is much larger; `force`: even a single run."""
         ratio = self.size_ratio + (self.off_peak.now(datetime.now().hour) if self.off_peak else 0)
         size = sum(run.size for run in runs[:count])
         for run in runs[count:]:
@@ -282,12 +282,12 @@ class UniversalCompaction:
         return self.unit(runs, max_level, count) if force or count > 1 else None
 
     def force_level_zero(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """Returns all files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
+        """Return all files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
         count = sum(1 for _ in takewhile(lambda run: run.level == 0, runs))
         return self.of_ratio(levels - 1, runs, count, force=True) if count else None
 
     def unit(self, runs: Runs, max_level: int, count: int) -> CompactUnit:
-        """Returns the first `count` runs for the level below the next one's; more if that were level 0."""
+        """Return the first `count` runs for the level below the next one's; more if that were level 0."""
         output = max_level if count == len(runs) else max(0, runs[count].level - 1)
         if output == 0:
             for run in runs[count:]:
@@ -326,7 +326,7 @@ class ForceUpLevelZero:
 
 
 def make_strategy(write: WriteOptions, *, lookup: bool) -> Strategy:
-    """Returns the strategy that a table's options ask for.
+    """Return the strategy that a table's options ask for.
 
     Args:
         lookup: whether keys are looked up when they leave level 0, which therefore has to be emptied.

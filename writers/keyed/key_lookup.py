@@ -63,7 +63,7 @@ def look_up_keys(
     vectors: DeletionMaintainer | None = None,
     columns: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Returns the newest live version of each key in `files`, lower levels being newer.
+    """Return the newest live version of each key in `files`, lower levels being newer.
 
     Args:
         keys: distinct keys, columns of the trimmed primary key, in any order; other columns are ignored.
@@ -133,7 +133,7 @@ class _Search:
         return decode_columns(stored, [field.type for field in self.fields], where=self.target.where)[0]
 
     def in_file(self, number: int, wanted: pl.DataFrame) -> pl.DataFrame:
-        """Returns the results for the wanted keys in one file."""
+        """Return the results for the wanted keys in one file."""
         if self.bounds is not None:
             least, greatest = self.bounds[number], self.bounds[len(self.files) + number]
             wanted = wanted.filter(_is_between(wanted.to_series(0), least, greatest))
@@ -151,7 +151,7 @@ class _Search:
         return hits if not self.columns else hits.hstack(self._values(number, positions))
 
     def _range(self, number: int, wanted: pl.DataFrame) -> pl.Expr | None:
-        """Returns what keeps the rows from the least wanted key to the greatest; None where those are most of a file.
+        """Return what keeps the rows from the least wanted key to the greatest; None where those are most of a file.
 
         Row groups are left out by it; of others each row is compared, and kept ones copied.
         """
@@ -166,7 +166,7 @@ class _Search:
         return _is_between(first, low, high)
 
     def _values(self, number: int, positions: RowNumbers) -> pl.DataFrame:
-        """Returns `columns` of these rows, which are in the order of the file."""
+        """Return `columns` of these rows, which are in the order of the file."""
         if not len(positions):
             return self.nothing.select(cols(self.columns))
         chosen = np.zeros(self.files[number].row_count, bool)
@@ -183,12 +183,12 @@ class _Search:
 
 
 def _is_between(column: pl.Series, least: Any, greatest: Any) -> pl.Expr:
-    """Returns whether a column of this name and type lies between two values, both included."""
+    """Return whether a column of this name and type lies between two values, both included."""
     return col(column.name).is_between(pl.lit(least, column.dtype), pl.lit(greatest, column.dtype))
 
 
 def _match_keys(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]) -> tuple[RowNumbers, RowNumbers]:
-    """Returns the wanted row and the position in the file of each key that is in both."""
+    """Return the wanted row and the position in the file of each key that is in both."""
     found = _search_sorted(stored, wanted, names) if len(names) == 1 else None
     if found is not None:
         return found
@@ -199,7 +199,7 @@ def _match_keys(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]
 def _search_sorted(
     stored: pl.DataFrame, wanted: pl.DataFrame, names: Iterable[str]
 ) -> tuple[RowNumbers, RowNumbers] | None:
-    """Returns `_match_keys` of one sorted integer column; None when it has another type, or is not sorted.
+    """Return `_match_keys` of one sorted integer column; None when it has another type, or is not sorted.
 
     The column is searched piece by piece, as it was read: no copy of it is made, and the pieces fit the processor's
     cache.
@@ -299,24 +299,24 @@ class KeyGroups:
         return counts
 
     def versions(self) -> pl.DataFrame:
-        """Returns the rows as version frames with the number of their key."""
+        """Return the rows as version frames with the number of their key."""
         return self.rows.drop(RUN_LEVEL).with_columns(pl.Series(KEY_NUMBER, self.numbers))
 
     def places(self, merged: pl.DataFrame) -> Rows:
-        """Returns the row of each key in merged rows, `NO_ROW` for none."""
+        """Return the row of each key in merged rows, `NO_ROW` for none."""
         places = np.full(self.count, NO_ROW, np.int64)
         places[merged[KEY_NUMBER].to_numpy()] = np.arange(merged.height)
         return places
 
     def keys(self, numbers: Rows) -> pl.DataFrame:
-        """Returns the key columns of these keys."""
+        """Return the key columns of these keys."""
         names = [key.name for key in trim_key(self.target)]
         rows = pl.Series(self.order[self.starts[numbers]])
         return self.rows.select(column.gather(rows) for column in cols(names))
 
 
 def drop_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows that count, as a version frame, not merged yet."""
+    """Return the rows that count, as a version frame, not merged yet."""
     groups = KeyGroups.of(target, rows)
     return rows.drop(RUN_LEVEL) if groups.counting.all() else rows.drop(RUN_LEVEL).filter(pl.Series(groups.counting))
 
@@ -324,7 +324,7 @@ def drop_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 def merge_with_lookup(
     target: WriteTarget, rows: pl.DataFrame, lookup: Lookup, *, with_changelog: bool, comparison: Comparison | None
 ) -> MergeResult:
-    """Merges new rows with the old rows of their keys, from the compaction or above it.
+    """Merge new rows with the old rows of their keys, from the compaction or above it.
 
     Args:
         rows: a version frame with the column ``RUN_LEVEL``.
@@ -359,7 +359,7 @@ def merge_with_lookup(
 
 
 def merge_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -> MergeResult:
-    """Returns the first row of every key, without the keys above the compaction; new keys are the changelog."""
+    """Return the first row of every key, without the keys above the compaction; new keys are the changelog."""
     groups = KeyGroups.of(target, _check_insertions(target, rows))
     absent = np.flatnonzero(groups.old < 0)
     known = absent[lookup(groups.keys(absent))[KEY_ROW].to_numpy()]
@@ -374,7 +374,7 @@ def merge_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) ->
 
 
 def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataFrame:
-    """Returns `merge_versions`, in which single versions go through the merge as well.
+    """Return `merge_versions`, in which single versions go through the merge as well.
 
     Even with a single version, partial-update drops columns whose sequence group is not set, and a retraction takes
     values back.
@@ -397,7 +397,7 @@ def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataF
 
 
 def _check_insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows of a first-row table, which has no retractions."""
+    """Return the rows of a first-row table, which has no retractions."""
     spec = target.merge
     assert spec is not None
     if not rows.select(RETRACTS.any()).item():
@@ -412,7 +412,7 @@ def _check_insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def merge_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None) -> MergeResult:
-    """Merges all versions, and compares the keys with their rows in the level `bottom`."""
+    """Merge all versions, and compare the keys with their rows in the level `bottom`."""
     groups = KeyGroups.of(target, rows)
     versions = groups.versions()
     at_bottom = np.flatnonzero((rows[RUN_LEVEL] == bottom).to_numpy())
@@ -441,7 +441,7 @@ class LookupStrategy:
 
     @classmethod
     def of(cls, target: WriteTarget) -> LookupStrategy:
-        """Returns the strategy of a keyed table; append tables need no lookups."""
+        """Return the strategy of a keyed table; append tables need no lookups."""
         if target.merge is None:
             return cls()
         return cls(
@@ -457,7 +457,7 @@ class LookupStrategy:
         return self.first_row or self.changelog or self.vectors or self.forced
 
     def reads_values(self, target: WriteTarget) -> bool:
-        """Returns whether the values of the rows found are needed, not only their positions."""
+        """Return whether the values of the rows found are needed, not only their positions."""
         assert target.merge is not None
         if self.first_row:
             return False

@@ -38,7 +38,7 @@ KeyOrder: TypeAlias = Callable[[bytes], Any]
 
 
 def measure_run(run: Iterable[DataFileMeta]) -> int:
-    """Returns the bytes of a run's files."""
+    """Return the bytes of a run's files."""
     return sum(file.file_size for file in run)
 
 
@@ -65,7 +65,7 @@ class Levels:
 
     @classmethod
     def of(cls, files: Iterable[DataFileMeta], count: int, order: KeyOrder, *, where: str) -> Levels:
-        """Sorts files into levels.
+        """Sort files into levels.
 
         Raises:
             InvalidArgument: fewer than two levels.
@@ -102,7 +102,7 @@ class Levels:
         return tuple(file for run in self.level_runs for file in run.files)
 
     def updated(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta], *, where: str) -> Levels:
-        """Returns the levels after a flush or compaction that replaced `before` by `after`."""
+        """Return the levels after a flush or compaction that replaced `before` by `after`."""
         gone = {(file.file_name, file.level) for file in before}
         kept = [file for file in self.files if (file.file_name, file.level) not in gone]
         return Levels.of((*kept, *after), self.count, self.order, where=where)
@@ -125,7 +125,7 @@ def _sort_run(files: Sequence[DataFileMeta], order: KeyOrder, level: int, where:
 
 
 def split_sections(files: Iterable[DataFileMeta], order: KeyOrder) -> list[Section]:
-    """Splits files into the smallest sets whose key ranges overlap, in key order, each in the fewest sorted runs."""
+    """Split files into the smallest sets whose key ranges overlap, in key order, each in the fewest sorted runs."""
     sections: list[list[DataFileMeta]] = []
     reach: Any = None
     for file in sorted(files, key=lambda file: (order(file.min_key), order(file.max_key))):
@@ -138,7 +138,7 @@ def split_sections(files: Iterable[DataFileMeta], order: KeyOrder) -> list[Secti
 
 
 def _assign_runs(files: Sequence[DataFileMeta], order: KeyOrder) -> Section:
-    """Assigns each file to the run that ends first, if it ends before the file begins."""
+    """Assign each file to the run that ends first, if it ends before the file begins."""
     runs: list[list[DataFileMeta]] = []
     ends: list[tuple[Any, int]] = []
     for file in files:
@@ -153,7 +153,7 @@ def _assign_runs(files: Sequence[DataFileMeta], order: KeyOrder) -> Section:
 
 
 def list_files(sections: Iterable[Section]) -> tuple[DataFileMeta, ...]:
-    """Returns the files of sections, in their order."""
+    """Return the files of sections, in their order."""
     return tuple(file for section in sections for run in section for file in run)
 
 
@@ -170,12 +170,12 @@ Rows: TypeAlias = npt.NDArray[np.integer]
 
 
 def trim_key(target: WriteTarget) -> tuple[DataField, ...]:
-    """Returns the columns that files are sorted by: the primary key without the partition columns."""
+    """Return the columns that files are sorted by: the primary key without the partition columns."""
     return tuple(target.schema.by_name[name] for name in target.schema.trimmed_primary_keys)
 
 
 def make_key_order(fields: Sequence[DataField], *, where: str, keys: Iterable[bytes] = ()) -> KeyOrder:
-    """Returns a function that converts a stored key to a tuple which compares as Paimon compares keys.
+    """Return a function that converts a stored key to a tuple which compares as Paimon compares keys.
 
     `keys` are decoded together, which takes a hundredth of the time of one after the other.
     """
@@ -191,7 +191,7 @@ def make_key_order(fields: Sequence[DataField], *, where: str, keys: Iterable[by
 
 
 def _decode_keys(keys: Collection[bytes], types: Sequence[DataType], where: str) -> dict[bytes, tuple[Any, ...]]:
-    """Returns the keys as tuples that compare; none where one cannot be read, since its owner tells which one it is."""
+    """Return the keys as tuples that compare; none where one cannot be read, since its owner tells which one it is."""
     try:
         rows = decode_rows([*keys], types, where=where)
     except MorrowError:
@@ -200,7 +200,7 @@ def _decode_keys(keys: Collection[bytes], types: Sequence[DataType], where: str)
 
 
 def _to_comparable(value: Value) -> Any:
-    """Returns a value that compares as Paimon's: text by its bytes; NaN is the greatest number and equal to itself."""
+    """Return a value that compares as Paimon's: text by its bytes; NaN is the greatest number and equal to itself."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, float):
@@ -211,7 +211,7 @@ def _to_comparable(value: Value) -> Any:
 def sort_rows(
     fields: Sequence[DataField], rows: pl.DataFrame, age: Sequence[str], descending: Sequence[bool]
 ) -> tuple[Rows, Rows]:
-    """Returns row numbers by key and age, the oldest first, and the start of each key among them.
+    """Return row numbers by key and age, the oldest first, and the start of each key among them.
 
     Args:
         fields: the key columns.
@@ -227,7 +227,7 @@ def sort_rows(
 
 
 def _sort_numbered(keys: Rows) -> tuple[Rows, Rows] | None:
-    """Returns the order of integer keys, each joined with its row number into one word, which sorts without look-ups.
+    """Return the order of integer keys, each joined with its row number into one word, which sorts without look-ups.
 
     None where they do not fit into 64 bits, or where the keys are sorted runs, which a stable sort only merges.
     """
@@ -253,14 +253,14 @@ def _sort_numbered(keys: Rows) -> tuple[Rows, Rows] | None:
 
 
 def _find_starts(ordered: Rows) -> Rows:
-    """Returns where each key starts among sorted ones."""
+    """Return where each key starts among sorted ones."""
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.arange(len(ordered), dtype=np.uint32) if first.all() else np.flatnonzero(first)
 
 
 def _pack_keys(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the keys as one number each where that is exact, else unchanged."""
+    """Return the keys as one number each where that is exact, else unchanged."""
     names = [field.name for field in fields]
     keys = rows.select(cols(names))
     if not rows.height:
@@ -274,7 +274,7 @@ def _pack_keys(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_below(names: Sequence[str], bound: Sequence[Any], dtypes: pl.Schema) -> pl.Expr:
-    """Returns whether the key columns `names` of a row are less than `bound`, in the order of keys."""
+    """Return whether the key columns `names` of a row are less than `bound`, in the order of keys."""
     less: pl.Expr = pl.lit(False)
     for name, value in reversed(list(zip(names, bound))):
         limit = pl.lit(value, dtype=dtypes[name])

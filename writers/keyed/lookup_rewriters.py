@@ -58,15 +58,15 @@ class ChangelogRewriter(Rewriter):
 
     @abstractmethod
     def tells(self, output_level: int, sections: Sequence[Section]) -> bool:
-        """Returns whether changes of keys are reported when these files are compacted."""
+        """Return whether changes of keys are reported when these files are compacted."""
 
     @abstractmethod
     def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:
-        """Returns how one file moves to a level."""
+        """Return how one file moves to a level."""
 
     @abstractmethod
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
-        """Merges the rows of some keys, all of them within the compaction, and reports their changes."""
+        """Merge the rows of some keys, all of them within the compaction, and report their changes."""
 
     # --- common to all ---
 
@@ -82,7 +82,7 @@ class ChangelogRewriter(Rewriter):
         return self._told(output_level, drop_deletes, sections)
 
     def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
-        """Compacts files without any change of keys."""
+        """Compact files without any change of keys."""
         return super().rewrite(output_level, drop_deletes, sections)
 
     def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
@@ -175,7 +175,7 @@ class LookupRewriter(ChangelogRewriter):
         )
 
     def found(self, keys: pl.DataFrame, output_level: int) -> pl.DataFrame:
-        """Returns the newest rows of keys above a level; with deletion vectors, marks them as dead."""
+        """Return the newest rows of keys above a level; with deletion vectors, marks them as dead."""
         files = [file for run in self.tree.runs[output_level:] for file in run]
         found = look_up_keys(self.target, self.place, keys, files, self.vectors, self.columns)
         if self.vectors is not None:
@@ -234,7 +234,7 @@ class FullCompactionRewriter(ChangelogRewriter):
 
 
 def _find_comparison(target: WriteTarget) -> Comparison | None:
-    """Returns the comparison by which a changelog leaves out updates that change nothing; None where all are reported.
+    """Return the comparison by which a changelog leaves out updates that change nothing; None where all are reported.
 
     It is ``changelog-producer.row-deduplicate`` with its ignored fields.
     """
@@ -254,7 +254,7 @@ REWRITERS: tuple[tuple[Callable[[WriteTarget], bool], type[Rewriter]], ...] = (
 
 
 def make_rewriter(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None) -> Rewriter:
-    """Returns the rewriter of the files of a bucket."""
+    """Return the rewriter of the files of a bucket."""
     kind = next(kind for applies, kind in REWRITERS if applies(target))
     return kind(target, place, vectors)
 
@@ -328,7 +328,7 @@ class SideOutput:
                 self._put_quietly(self._written)
 
     def _put_quietly(self, written: Future[list[DataFileMeta]]) -> None:
-        """Ends the writing and ignores its errors, which are not the first failure."""
+        """End the writing and ignore its errors, which are not the first failure."""
         while not written.done():
             try:
                 self._waiting.put(None, timeout=POLL_SECONDS)

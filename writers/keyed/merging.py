@@ -30,7 +30,7 @@ RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
 def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Returns the rows of the frames in one piece, from which rows are copied fastest.
+    """Return the rows of the frames in one piece, from which rows are copied fastest.
 
     They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once. Slices of
     one frame are not copied at all.
@@ -48,7 +48,7 @@ def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
-    """Returns one sorted row per key, retractions included: its versions merged by the table's merge engine.
+    """Return one sorted row per key, retractions included: its versions merged by the table's merge engine.
 
     As in Paimon, a single version stays unchanged, and a key without a version that counts has no row.
 
@@ -66,7 +66,7 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
 def merge_slices(
     target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False, first_number: int | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Yields the result of `merge_versions`, `step` rows at a time.
+    """Yield the result of `merge_versions`, `step` rows at a time.
 
     Args:
         first_number: the ``_SEQUENCE_NUMBER`` of the first row, where those of the others follow one by one.
@@ -75,7 +75,7 @@ def merge_slices(
 
 
 def sort_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
-    """Yields all rows, given in the order of arrival, by key and age, `step` rows at a time."""
+    """Yield all rows, given in the order of arrival, by key and age, `step` rows at a time."""
     spec = _require_spec(target)
     order, _ = sort_rows(trim_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
     yield from _VersionPick(rows, order).slices(step)
@@ -107,7 +107,7 @@ class _VersionPick:
                 yield self._gathered(self.numbers[start : start + step])
 
     def _gathered(self, numbers: Rows) -> pl.DataFrame:
-        """Copies rows; what is known of a column without looking its values up is made anew, which is cheaper."""
+        """Copy rows; what is known of a column without looking its values up is made anew, which is cheaper."""
         made: dict[str, pl.Series] = {}
         if self._only_kind is not None:
             made[VALUE_KIND] = self._only_kind.new_from_index(0, len(numbers))
@@ -118,7 +118,7 @@ class _VersionPick:
         return pl.DataFrame([made[name] if name in made else copied[name] for name in self.rows.columns])
 
     def _near(self, numbers: Rows) -> tuple[pl.DataFrame, Rows]:
-        """Returns rows in one piece, from which copying is fast, and the places of these among them.
+        """Return rows in one piece, from which copying is fast, and the places of these among them.
 
         Rows of sorted runs lie close together in each of them: only these parts of the frame are put in one piece.
         """
@@ -168,7 +168,7 @@ def _require_spec(target: WriteTarget) -> MergeSpec:
 
 
 def _choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
-    """Returns one version of every key: the first for first-row, the newest for other engines."""
+    """Return one version of every key: the first for first-row, the newest for other engines."""
     first = spec.rule is Rule.FIRST
     several = len(starts) < len(order)
     if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
@@ -182,7 +182,7 @@ def _choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: R
 
 
 def _drop_retractions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> tuple[Rows, Rows]:
-    """Returns the order and the starts without the retractions of keys with several versions."""
+    """Return the order and the starts without the retractions of keys with several versions."""
     counts = np.diff(np.append(starts, len(order)))
     left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
     if not spec.ignore_delete and left_out.any():
@@ -197,7 +197,7 @@ def _drop_retractions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: 
 
 
 def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _VersionPick:
-    """Combines all versions of every key."""
+    """Combine all versions of every key."""
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
     single = np.zeros(rows.height, bool)
@@ -217,7 +217,7 @@ def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts:
 
 
 def _locate_folded(counts: Rows) -> Rows:
-    """Returns the row of each key in the fold's result, which has keys with more versions first, from their counts."""
+    """Return the row of each key in the fold's result, which has keys with more versions first, from their counts."""
     places = np.empty(len(counts), np.int64)
     places[order_by_count(counts)] = np.arange(len(counts))
     return places

@@ -55,7 +55,7 @@ class PostponeWriter:
         return self._bytes
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Takes rows in their order: the table's columns and ``_VALUE_KIND``.
+        """Take rows in their order: the table's columns and ``_VALUE_KIND``.
 
         Raises:
             Unsupported: a retraction that the table's merge engine does not support.
@@ -68,17 +68,17 @@ class PostponeWriter:
         self._bytes += int(rows.estimated_size())
 
     def spill(self) -> None:
-        """Writes the buffered rows to files."""
+        """Write the buffered rows to files."""
         frames, self._frames, self._bytes = self._frames, [], 0
         self._files += write_files(
             self._target, self._place, frames, level=0, source=FileSource.APPEND, prefix=self._prefix
         )
 
     def compact(self, full: bool) -> None:
-        """Does nothing: `compact_postponed` compacts postponed rows."""
+        """Do nothing: `compact_postponed` compacts postponed rows."""
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002
-        """Writes the buffered rows and returns all files since the last call."""
+        """Write the buffered rows and return all files since the last call."""
         self.spill()
         files, self._files = self._files, []
         return CommitMessage(
@@ -89,13 +89,13 @@ class PostponeWriter:
         )
 
     def close(self) -> None:
-        """Drops the buffer and deletes the files that were not handed over."""
+        """Drop the buffer and delete the files that were not handed over."""
         files, self._files, self._frames, self._bytes = self._files, [], [], 0
         delete_files(self._target, self._place, files)
 
 
 def _to_avro_target(target: WriteTarget) -> WriteTarget:
-    """Returns the table with other options for files; its own format stays where it has types that Avro lacks."""
+    """Return the table with other options for files; its own format stays where it has types that Avro lacks."""
     plain = replace(target.write, stats_mode="none", stats_mode_per_level={}, format_per_level={})
     with suppress(Unsupported):
         options = EncoderOptions(target.write.compression, plain, target.where)
@@ -105,7 +105,7 @@ def _to_avro_target(target: WriteTarget) -> WriteTarget:
 
 
 def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
-    """Refuses retractions now that the compaction would fail on."""
+    """Refuse retractions now that the compaction would fail on."""
     spec = target.merge
     assert spec is not None
     if not spec.takes_retractions and bool(((rows[VALUE_KIND] & RETRACT_BIT) != 0).any()):
@@ -119,7 +119,7 @@ def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
 def compact_postponed(
     target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
 ) -> Iterator[CommitMessage]:
-    """Assigns buckets to postponed rows and compacts all buckets; also of tables that are ``write-only``.
+    """Assign buckets to postponed rows and compact all buckets; also of tables that are ``write-only``.
 
     A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. The messages
     contain only compactions: postponed files are deleted, and the written files added.
@@ -149,7 +149,7 @@ def compact_postponed(
 
 
 def _make_compacting_target(target: WriteTarget, count: int) -> WriteTarget:
-    """Returns the table with this number of buckets, which compacts as it is written."""
+    """Return the table with this number of buckets, which compacts as it is written."""
     bucketed = set_bucket_count(target, count)
     return replace(bucketed, write=replace(bucketed.write, write_only=False))
 
@@ -162,7 +162,7 @@ def _replay_rows(
     *,
     full: bool,
 ) -> list[CommitMessage]:
-    """Writes the rows of bucket -2 to their buckets."""
+    """Write the rows of bucket -2 to their buckets."""
     router = FixedRouter(target)
     writers: dict[Placement, MergeTreeWriter] = {}
     try:
@@ -191,7 +191,7 @@ def _bound_memory(writers: Iterable[MergeTreeWriter], most: int) -> None:
 
 
 def read_postponed_rows(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> Iterator[pl.DataFrame]:
-    """Yields the rows of postponed files in the order of their writing: the table's columns and ``_VALUE_KIND``."""
+    """Yield the rows of postponed files in the order of their writing: the table's columns and ``_VALUE_KIND``."""
     ordered = tuple(sorted(files, key=lambda file: file.creation_time))
     stored = StoredFiles(target, place, ordered)
     for frame in stored.batches(ordered, MAX_REPLAYED_ROWS):
@@ -199,7 +199,7 @@ def read_postponed_rows(target: WriteTarget, place: Placement, files: Iterable[D
 
 
 def _to_compaction(target: WriteTarget, place: Placement, message: CommitMessage) -> CommitMessage:
-    """Returns the message with all changes in the COMPACT snapshot; deletes files both created and replaced."""
+    """Return the message with all changes in the COMPACT snapshot; deletes files both created and replaced."""
     new = {file.file_name for file in message.new_files}
     replaced = {file.file_name for file in message.compact_before}
     stays = {file.file_name for file in message.compact_after}

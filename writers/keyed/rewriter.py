@@ -52,7 +52,7 @@ class CompactResult:
         return (*(file for file in self.after if file.file_name not in moved), *self.changelog)
 
     def __add__(self, other: CompactResult) -> CompactResult:
-        """Returns both results, one after the other."""
+        """Return both results, one after the other."""
         return CompactResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
 
 
@@ -66,7 +66,7 @@ class Rewriter:
         self.levels: Levels | None = None
 
     def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
-        """Merges the files of `sections` into new files at `output_level`.
+        """Merge the files of `sections` into new files at `output_level`.
 
         Args:
             drop_deletes: whether retractions are dropped, because no older file can hold their keys.
@@ -78,11 +78,11 @@ class Rewriter:
         return CompactResult(before, tuple(after))
 
     def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
-        """Moves one file to `output_level` without rewriting it."""
+        """Move one file to `output_level` without rewriting it."""
         return CompactResult((file,), (file.upgraded(output_level),))
 
     def replaced(self, files: Sequence[DataFileMeta]) -> None:
-        """Drops the deletion vectors of rewritten (not upgraded) files, which have been applied."""
+        """Drop the deletion vectors of rewritten (not upgraded) files, which have been applied."""
         if self.vectors is not None:
             for file in files:
                 self.vectors.remove(file.file_name)
@@ -113,7 +113,7 @@ def merge_sorted(
     vectors: DeletionMaintainer | None = None,
     drop_deletes: bool,
 ) -> Iterator[pl.DataFrame]:
-    """Yields the merged rows of the files as sorted version frames by ascending key ranges, a few in memory at once.
+    """Yield the merged rows of the files as sorted version frames by ascending key ranges, a few in memory at once.
 
     Args:
         sections: files whose key ranges overlap only within a section, sections in key order.
@@ -144,7 +144,7 @@ def read_versions_by_range(
     *,
     vectors: DeletionMaintainer | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Yields all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
+    """Yield all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
 
     All rows of a key are in one frame, in no particular order. Arguments and errors as for `merge_sorted`.
     """
@@ -156,7 +156,7 @@ def read_versions_by_range(
 
 
 def _group_sections(sections: Iterable[Section], columns: int) -> Iterator[list[Section]]:
-    """Yields neighbouring sections together as long as they are small."""
+    """Yield neighbouring sections together as long as they are small."""
     group: list[Section] = []
     for section in sections:
         if group and not _is_small([*group, section], columns):
@@ -172,12 +172,12 @@ def _is_small(sections: Sequence[Section], columns: int) -> bool:
 
 
 def _estimate_memory(files: Sequence[DataFileMeta], columns: int) -> int:
-    """Returns the approximate memory of the rows of files, in bytes."""
+    """Return the approximate memory of the rows of files, in bytes."""
     return sum(max(file.file_size * UNPACKED, file.row_count * columns * VALUE_BYTES) for file in files)
 
 
 def _order_by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None:
-    """Returns the files as sorted runs, each newer than those before it; None if sequence numbers must be compared."""
+    """Return the files as sorted runs, each newer than those before it; None if sequence numbers must be compared."""
     levels: dict[int, list[DataFileMeta]] = defaultdict(list)
     for file in list_files(group):
         levels[file.level].append(file)
@@ -189,7 +189,7 @@ def _order_by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] 
 
 
 def _join_runs(group: Iterable[Section]) -> list[SortedRun]:
-    """Returns the runs of sections; those of sections that do not overlap are joined."""
+    """Return the runs of sections; those of sections that do not overlap are joined."""
     return [run for section in group for run in section]
 
 
@@ -204,7 +204,7 @@ def _find_last_number(run: SortedRun) -> int:
 def _read_key_ranges(
     files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
 ) -> Iterator[list[pl.DataFrame]]:
-    """Yields the rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
+    """Yield the rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
     if _is_small(group, len(files.fields)):
         yield files.whole([file for run in runs for file in run])
         return
@@ -237,7 +237,7 @@ class RunCursor:
             self.extend()
 
     def extend(self) -> None:
-        """Reads one more batch behind the rows in memory."""
+        """Read one more batch behind the rows in memory."""
         batch = next(self._batches, None)
         if batch is None:
             self.finished = True
@@ -254,7 +254,7 @@ class RunCursor:
         return self._head.tail(1).select(cols(self._key))
 
     def take(self, bound: tuple[Any, ...] | None) -> pl.DataFrame:
-        """Returns and removes the rows with keys below `bound`; all rows if it is None."""
+        """Return and remove the rows with keys below `bound`; all rows if it is None."""
         head = self._head
         count = head.height
         if bound is not None:
@@ -267,7 +267,7 @@ class RunCursor:
 def iterate_key_ranges(
     runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str], ahead: Sequence[int]
 ) -> Iterator[list[pl.DataFrame]]:
-    """Yields the rows of sorted runs by ascending ranges of keys: those of each run in a range, in the order of `runs`.
+    """Yield the rows of sorted runs by ascending ranges of keys: those of each run in a range, in the order of `runs`.
 
     Args:
         runs: batches of version frames sorted by `key`; a run may hold a key several times.
@@ -289,7 +289,7 @@ def iterate_key_ranges(
 def _find_least_end(
     unfinished: Sequence[RunCursor], key: Sequence[str]
 ) -> tuple[tuple[Any, ...] | None, RunCursor | None]:
-    """Returns the smallest last key in memory, and the run that has it."""
+    """Return the smallest last key in memory, and the run that has it."""
     if not unfinished:
         return None, None
     ends = pl.concat([cursor.last_row for cursor in unfinished])

@@ -96,7 +96,7 @@ class MergeTreeWriter:
         return self._place.partition
 
     def few_rows(self) -> pl.DataFrame | None:
-        """Returns the merged rows of the next flush if they are few and in memory; None otherwise or without rows.
+        """Return the merged rows of the next flush if they are few and in memory; None otherwise or without rows.
 
         Raises: as `merge_versions`.
         """
@@ -106,18 +106,18 @@ class MergeTreeWriter:
         return pl.concat(merged) if merged else None
 
     def prepare(self, prepared: PreparedRows) -> None:
-        """Sets how `few_rows` are flushed, unless more rows arrive."""
+        """Set how `few_rows` are flushed, unless more rows arrive."""
         self._prepared = prepared
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
+        """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
         self._prepared = None
         self._buffer.add(drop_ignored_kinds(self._target, rows))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
     def spill(self) -> None:
-        """Writes the buffer to temporary files, or to level 0 where spilling is not allowed."""
+        """Write the buffer to temporary files, or to level 0 where spilling is not allowed."""
         if self._target.write.spillable:
             self._buffer.spill()
         else:
@@ -125,7 +125,7 @@ class MergeTreeWriter:
             self._compact(full=False)
 
     def compact(self, full: bool) -> None:
-        """Flushes, then compacts.
+        """Flush, then compacts.
 
         Raises:
             InvalidArgument: a full compaction of a table that is ``write-only``.
@@ -139,7 +139,7 @@ class MergeTreeWriter:
         self._compact(full)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Flushes, compacts as the options say, and returns all changes since the last call.
+        """Flush, compacts as the options say, and return all changes since the last call.
 
         Args:
             wait_compaction: False postpones compaction, unless there are too many sorted runs.
@@ -168,13 +168,13 @@ class MergeTreeWriter:
         )
 
     def close(self) -> None:
-        """Drops the buffer, and deletes the files that were not handed over."""
+        """Drop the buffer, and delete the files that were not handed over."""
         self._buffer.clear()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
 
     def _vector_changes(self) -> IndexChanges:
-        """Writes the changes of deletion vectors by compactions."""
+        """Write the changes of deletion vectors by compactions."""
         vectors = self._vectors
         if vectors is None or self._compactor is None or not vectors.changed:
             return IndexChanges()
@@ -185,7 +185,7 @@ class MergeTreeWriter:
         return vectors.write()
 
     def _looked_at(self) -> tuple[str, ...] | None:
-        """Returns the files in which later compactions look keys up, None where they do not."""
+        """Return the files in which later compactions look keys up, None where they do not."""
         if self._compactor is None or not LookupStrategy.of(self._target).needed:
             return None
         return tuple(file.file_name for run in self._compactor.levels.runs for file in run)
@@ -201,7 +201,7 @@ class MergeTreeWriter:
         return self._compactor is not None and self._compactor.sorted_runs > self._target.write.run_stop_trigger + 1
 
     def _flush(self) -> None:
-        """Writes the buffered rows to level 0, and to the changelog if that has the input."""
+        """Write the buffered rows to level 0, and to the changelog if that has the input."""
         if self._buffer.is_empty:
             return
         if self._target.write.changelog_producer is ChangelogProducer.INPUT:
@@ -220,7 +220,7 @@ class MergeTreeWriter:
             self._compactor.add(files)
 
     def _written(self) -> list[DataFileMeta]:
-        """Writes the buffered rows, one of each key, to level 0."""
+        """Write the buffered rows, one of each key, to level 0."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             return write_prepared(self._target, self._place, prepared, FileSource.APPEND)
@@ -251,7 +251,7 @@ class _Done:
         self.compact_changelog: list[DataFileMeta] = []
 
     def add(self, result: CompactResult) -> list[DataFileMeta]:
-        """Adds a compaction. Returns files to delete, which were both created and replaced within this commit.
+        """Add a compaction. Returns files to delete, which were both created and replaced within this commit.
 
         A file that was only moved to another level is the file of the previous snapshot, and stays.
         """
@@ -274,7 +274,7 @@ class _Done:
 
 
 def drop_ignored_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows without those that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
+    """Return the rows without those that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
     if target.write.ignore_update_before:
@@ -283,7 +283,7 @@ def drop_ignored_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *, full: bool) -> CommitMessage:
-    """Compacts one bucket without writing rows to it; also of tables that are ``write-only``."""
+    """Compact one bucket without writing rows to it; also of tables that are ``write-only``."""
     target = replace(target, write=replace(target.write, write_only=False))
     writer = MergeTreeWriter(target, place, state)
     try:
@@ -337,7 +337,7 @@ class SortBuffer:
         return sum(frame.height for frame in self._frames)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
+        """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
         if not rows.height:
             return
         end = self.next_number + rows.height
@@ -348,7 +348,7 @@ class SortBuffer:
         self.bytes += int(frame.estimated_size())
 
     def spill(self) -> None:
-        """Moves the rows in memory to temporary files, as sorted runs."""
+        """Move the rows in memory to temporary files, as sorted runs."""
         for rows in self._pieces(MAX_RUN_BYTES):
             width = max(rows.estimated_size() / rows.height, 1)
             self._widest = max(self._widest, width)
@@ -362,7 +362,7 @@ class SortBuffer:
         return self._folder.write(batches)
 
     def _merge_runs(self) -> None:
-        """Joins adjacent runs into one, which keeps every version and the position that gives their age."""
+        """Join adjacent runs into one, which keeps every version and the position that gives their age."""
         rows = [run.rows for run in self._runs]
         windows = range(len(rows) - MERGED_RUNS + 1)
         first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
@@ -376,7 +376,7 @@ class SortBuffer:
             run.path.unlink()
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
-        """Yields the rows in memory, some at a time in the order of arrival; each piece is released in turn."""
+        """Yield the rows in memory, some at a time in the order of arrival; each piece is released in turn."""
         frames, self._frames, self.bytes = self._frames, [], 0
         frames.reverse()
         while frames:
@@ -391,7 +391,7 @@ class SortBuffer:
                 yield rows[start : start + step]
 
     def versions(self) -> Iterator[pl.DataFrame]:
-        """Yields all rows by key and age, unmerged, as version frames."""
+        """Yield all rows by key and age, unmerged, as version frames."""
         if not self._runs:
             yield from sort_slices(self._target, self._in_memory(), SLICE_ROWS)
             return
@@ -400,7 +400,7 @@ class SortBuffer:
             yield from sort_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """Yields one row per key by the table's merge engine, retractions included, as sorted version frames."""
+        """Yield one row per key by the table's merge engine, retractions included, as sorted version frames."""
         if not self._runs:
             rows = self._in_memory()
             first = self.next_number - rows.height
@@ -415,13 +415,13 @@ class SortBuffer:
         return self._frames[0]
 
     def _ranges(self, runs: Sequence[SpilledRun]) -> Iterator[list[pl.DataFrame]]:
-        """Yields the rows of each run in one range of keys after another."""
+        """Yield the rows of each run in one range of keys after another."""
         ahead = max(int(MIN_AHEAD_BYTES / self._widest / len(runs)), 1)
         batches = [run.batches() for run in runs]
         return iterate_key_ranges(batches, self._target.schema.trimmed_primary_keys, [ahead] * len(batches))
 
     def clear(self) -> None:
-        """Drops all rows and removes the temporary files."""
+        """Drop all rows and remove the temporary files."""
         self._frames, self._runs, self.bytes = [], [], 0
         if self._folder is not None:
             self._folder.close()
@@ -439,7 +439,7 @@ class SpilledRun:
     rows: int
 
     def batches(self) -> Iterator[pl.DataFrame]:
-        """Yields the rows, with one batch in memory at a time."""
+        """Yield the rows, with one batch in memory at a time."""
         with pa.OSFile(str(self.path)) as source:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
@@ -456,7 +456,7 @@ class SpillFolder:
         self._runs = 0
 
     def write(self, batches: Iterable[pl.DataFrame]) -> SpilledRun:
-        """Writes one run. Raises `StorageError` on failure."""
+        """Write one run. Raises `StorageError` on failure."""
         path = Path(self._folder.name) / f"{self._runs}.arrow"
         self._runs += 1
         rows = 0

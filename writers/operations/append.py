@@ -39,7 +39,7 @@ def append_rows(
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
-    """Writes rows in one commit; in keyed tables the merge engine combines them with rows of the same key.
+    """Write rows in one commit; in keyed tables the merge engine combines them with rows of the same key.
 
     Raises: as `WriteSession.write`, `WriteSession.commit` and `growing.grown`.
     """
@@ -56,7 +56,7 @@ def append_rows(
 
 
 def _find_retried_conflicts(target: WriteTarget) -> type[CommitConflict]:
-    """Returns the conflicts that are settled by writing the rows again.
+    """Return the conflicts that are settled by writing the rows again.
 
     Those are all where buckets depend on earlier commits: two writers may put one key into two buckets, or two
     partitions, and the later commit is refused. Elsewhere a commit settles what it can by itself.
@@ -90,7 +90,7 @@ def upsert_rows(
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
-    """Appends rows to a keyed table; see `append_rows`.
+    """Append rows to a keyed table; see `append_rows`.
 
     Raises:
         InvalidArgument: the table has no primary key.
@@ -110,7 +110,7 @@ READ_AGAIN = (pl.DataFrame, pa.Table, Mapping, list)
 def add_missing_columns(
     target: WriteTarget, data: object, kinds: Kinds, mode: SchemaMode
 ) -> tuple[WriteTarget, object]:
-    """Adds the columns that the table lacks, nullable and last; returns the target with them, and the rows to write.
+    """Add the columns that the table lacks, nullable and last; return the target with them, and the rows to write.
 
     A write that fails afterwards leaves the columns: they are null in all rows. No rows add no columns.
 
@@ -134,7 +134,7 @@ def add_missing_columns(
 
 
 def add_columns(metadata: TableMetadata, columns: pa.Schema) -> None:
-    """Adds columns to a table, nullable and last. Raises as `add_missing_columns`."""
+    """Add columns to a table, nullable and last. Raises as `add_missing_columns`."""
     _check_types(columns)
     made = read_columns(columns).columns
     _add(metadata, [AddColumn((each.name,), each.type.with_nullable(True), each.comment) for each in made])

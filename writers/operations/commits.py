@@ -51,7 +51,7 @@ def commit_once(
     premise: Premise | None = None,
     check_new: bool = False,
 ) -> Snapshot | None:
-    """Commits messages, unless this commit user has committed this identifier already.
+    """Commit messages, unless this commit user has committed this identifier already.
 
     Args:
         check_new: check whether files of the messages are in the table; those of one's own writer cannot be.
@@ -82,7 +82,7 @@ def _replay(
     messages: Sequence[CommitMessage],
     common: Callable[[Sequence[CommitMessage]], Snapshot | None],
 ) -> Snapshot | None:
-    """Commits the rows of messages in the buckets to which they belong now."""
+    """Commit the rows of messages in the buckets to which they belong now."""
     again = replay_messages(commits.target, messages)
     try:
         return common(again)
@@ -122,7 +122,7 @@ def _commit(
 
 
 def check_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Returns the properties of a snapshot: text by name. Raises `InvalidArgument` for others."""
+    """Return the properties of a snapshot: text by name. Raises `InvalidArgument` for others."""
     return {
         check_text(name, "the name of a property"): check_text(value, f"the property {name!r}")
         for name, value in check_mapping(properties, "properties").items()
@@ -130,7 +130,7 @@ def check_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def check_identifier(identifier: object) -> None:
-    """Raises `InvalidArgument` unless the argument is a commit identifier."""
+    """Raise `InvalidArgument` unless the argument is a commit identifier."""
     if (
         isinstance(identifier, bool)
         or not isinstance(identifier, int)
@@ -143,7 +143,7 @@ def check_identifier(identifier: object) -> None:
 def clean_up_on_failure(
     commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Iterator[None]:
-    """Deletes the files of messages when the commit within the block fails and certainly committed none of them.
+    """Delete the files of messages when the commit within the block fails and certainly committed none of them.
 
     Files are kept after `Misplaced`: their rows may be written once more.
     """
@@ -165,7 +165,7 @@ def clean_up_on_failure(
 
 
 def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> bool:
-    """Returns whether no snapshot after `before` is this commit's: an error after its first one must delete nothing."""
+    """Return whether no snapshot after `before` is this commit's: an error after its first one must delete nothing."""
     target = commits.target
     try:
         ids = [i for i in target.metadata.snapshot_ids() if i > before]
@@ -189,7 +189,7 @@ def recompact_messages(
     *,
     several: bool = False,
 ) -> Snapshot | None:
-    """Compacts the rows of these messages where readers see compacted files only; returns the last snapshot.
+    """Compact the rows of these messages where readers see compacted files only; return the last snapshot.
 
     Args:
         done: the last snapshot of the commit of `messages`, None when there was nothing to commit.
@@ -211,7 +211,7 @@ def recompact_messages(
 def recompact_buckets(
     commits: TableCommit, wanted: Sequence[Placement], done: Snapshot, identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Snapshot | None:
-    """Compacts level 0 of these buckets; returns the last snapshot, or `done` when others were always faster.
+    """Compact level 0 of these buckets; return the last snapshot, or `done` when others were always faster.
 
     Raises: as `recompact_messages`.
     """
@@ -233,7 +233,7 @@ def recompact_buckets(
 
 
 def _compact_level_zero(commits: TableCommit, places: Sequence[Placement]) -> list[CommitMessage]:
-    """Compacts those buckets that have files in level 0."""
+    """Compact those buckets that have files in level 0."""
     messages: list[CommitMessage] = []
     base = commits.target.metadata.latest_snapshot()
     try:
@@ -252,13 +252,13 @@ MAX_REPLAY_ROWS = 1 << 18
 
 
 def can_replay(target: WriteTarget, messages: Sequence[CommitMessage]) -> bool:
-    """Returns whether the rows alone suffice: keys that move to other partitions leave traces in the old ones."""
+    """Return whether the rows alone suffice: keys that move to other partitions leave traces in the old ones."""
     one_schema = len({file.schema_id for message in messages for file in message.new_files}) == 1
     return target.keyed and determine_bucket_mode(target) is BucketMode.DYNAMIC and one_schema
 
 
 def replay_messages(target: WriteTarget, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-    """Returns messages of the same rows, written on top of the newest snapshot. The given messages keep their files.
+    """Return messages of the same rows, written on top of the newest snapshot. The given messages keep their files.
 
     Raises: as `TableWriter`, and `FileMissing` when an uncommitted file was removed.
     """
@@ -273,7 +273,7 @@ def replay_messages(target: WriteTarget, messages: Sequence[CommitMessage]) -> l
 
 
 def _read_rows(target: WriteTarget, message: CommitMessage) -> Iterator[pl.DataFrame]:
-    """Yields the rows of a message in their order: with a changelog of the input, as they were written."""
+    """Yield the rows of a message in their order: with a changelog of the input, as they were written."""
     place = Placement.of(message)
     files = message.changelog_files or message.new_files
     stored = StoredFiles(target, place, files)

@@ -61,7 +61,7 @@ def compact_table(
     order_by: str | Sequence[str] | None = None,
     strategy: str | None = None,
 ) -> Snapshot | None:
-    """Compacts a table; see `Table.compact`."""
+    """Compact a table; see `Table.compact`."""
     columns = parse_sort_columns(order_by, strategy)
 
     def once() -> Snapshot | None:
@@ -73,7 +73,7 @@ def compact_table(
 
 
 def retry_compaction(target: WriteTarget, once: Callable[[], Done]) -> Done:
-    """Calls `once`, which compacts the newest snapshot, again where another commit took files of it meanwhile.
+    """Call `once`, which compacts the newest snapshot, again where another commit took files of it meanwhile.
 
     Raises:
         CommitConflict: others were faster each time. Others: as `once`.
@@ -91,7 +91,7 @@ def compact_partitions(
     strategy: str = ORDER,
     buckets: Sequence[range] | None = None,
 ) -> Snapshot | None:
-    """Compacts these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`.
+    """Compact these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`.
 
     `buckets`: only buckets with these numbers, unless rows are sorted.
     """
@@ -112,13 +112,13 @@ def compact_partitions(
 
 
 def _expect_rows(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> None:
-    """Tells who looks how many rows there are to read."""
+    """Tell who looks how many rows there are to read."""
     plan = plan_compactions(target, states, full=full)
     expect(rows=sum(file.row_count for unit in plan for file in unit.files))
 
 
 def parse_sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
-    """Returns the columns to sort by, None not to sort.
+    """Return the columns to sort by, None not to sort.
 
     Raises `InvalidArgument` for a strategy without columns, and for an empty list of columns.
     """
@@ -135,7 +135,7 @@ def parse_sort_columns(order_by: str | Sequence[str] | None, strategy: str | Non
 def choose_partitions(
     target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
 ) -> list[bytes] | None:
-    """Returns the partitions to compact (BinaryRows), None for all.
+    """Return the partitions to compact (BinaryRows), None for all.
 
     Raises:
         InvalidArgument: a column that is no partition column, a value or condition that does not fit.
@@ -188,12 +188,12 @@ class PlannedCompaction:
 
 
 def read_bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, BucketState]:
-    """Returns the files of all buckets of a snapshot. Raises as `live_entries`."""
+    """Return the files of all buckets of a snapshot. Raises as `live_entries`."""
     return restore_partitions(target, snapshot, None)
 
 
 def build_levels(target: WriteTarget, state: BucketState) -> Levels:
-    """Returns the merge tree of a bucket of a keyed table. Raises `Unsupported` where files of a level overlap."""
+    """Return the merge tree of a bucket of a keyed table. Raises `Unsupported` where files of a level overlap."""
     keys = (key for file in state.files for key in (file.min_key, file.max_key))
     order = make_key_order(trim_key(target), where=target.where, keys=keys)
     return Levels.of(state.files, target.write.levels, order, where=target.where)
@@ -202,7 +202,7 @@ def build_levels(target: WriteTarget, state: BucketState) -> Levels:
 def plan_compactions(
     target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
 ) -> Iterator[PlannedCompaction]:
-    """Yields what `Table.compact` would do first in each bucket.
+    """Yield what `Table.compact` would do first in each bucket.
 
     Raises:
         Unsupported: a table that Morrow does not compact, or files of one level overlap.
@@ -264,7 +264,7 @@ class ChosenBuckets:
 
 
 def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: ChosenBuckets) -> list[bytes] | None:
-    """Returns the chosen partitions (BinaryRows), None for all."""
+    """Return the chosen partitions (BinaryRows), None for all."""
     specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
     found = [choose_partitions(target, snapshot, spec, chosen.where) for spec in specs]
     named = [one for part in found for one in part or ()]
@@ -281,7 +281,7 @@ def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chos
 
 
 def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
-    """Raises `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
+    """Raise `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
     if buckets is None:
         return
     there = target.options.bucket
@@ -292,7 +292,7 @@ def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
 
 
 def rescale_buckets(target: WriteTarget, buckets: int | None, partition: AnyOf, where: FilterLike) -> Snapshot | None:
-    """Rescales partitions; see `Table.rescale`."""
+    """Rescale partitions; see `Table.rescale`."""
     to = _make_rescaled_target(target, buckets)
     filter = build_partition_filter(target, partition, where, "rescale")
     if target.metadata.latest_snapshot() is None:
@@ -318,7 +318,7 @@ def rescale_buckets(target: WriteTarget, buckets: int | None, partition: AnyOf, 
 
 
 def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes]) -> None:
-    """Checks that reads see all rows, which are not yet compacted in a table that leaves this to others.
+    """Check that reads see all rows, which are not yet compacted in a table that leaves this to others.
 
     Raises:
         Unsupported: rows of level 0 that reads leave out would be lost.
@@ -333,7 +333,7 @@ def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[b
 
 
 def _make_rescaled_target(target: WriteTarget, buckets: int | None) -> WriteTarget:
-    """Returns the table with this number of buckets, None: with that of its options.
+    """Return the table with this number of buckets, None: with that of its options.
 
     Raises:
         InvalidArgument: no number, or none of which there can be buckets.

@@ -36,7 +36,7 @@ MAX_LISTED_KEYS = 1_000
 
 @record_operation(Operation.DELETE)
 def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | None:
-    """Deletes the rows for which the condition is true.
+    """Delete the rows for which the condition is true.
 
     A condition on partition columns alone drops partitions, whatever the merge engine, unless
     ``delete.force-produce-changelog`` requires the deleted rows.
@@ -69,7 +69,7 @@ def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
 
 @record_operation(Operation.DELETE)
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
-    """Deletes the rows with these primary keys; keys that are not in the table are left out.
+    """Delete the rows with these primary keys; keys that are not in the table are left out.
 
     Args:
         keys: rows with all columns of the primary key, as for `append`; their other columns are ignored.
@@ -118,13 +118,13 @@ def list_deletion_columns(target: WriteTarget) -> tuple[str, ...] | None:
 
 
 def _build_key_filter(keys: pl.DataFrame) -> Filter:
-    """Returns a filter that is true for the rows with these keys, and for few others."""
+    """Return a filter that is true for the rows with these keys, and for few others."""
     bounds = combine_predicates(*(part for name in keys.columns for part in build_bounds(keys[name])))
     return Filter(bounds, (), frozenset(keys.columns), str(bounds)) if bounds != ALWAYS else NO_FILTER
 
 
 def _read_rows(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
-    """Yields the rows with these keys."""
+    """Yield the rows with these keys."""
     for rows in read_rows_where(target, premise.read, premise.filter, list_deletion_columns(target)):
         found = (
             check_rows(target, rows)
@@ -136,7 +136,7 @@ def _read_rows(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Ite
 
 
 def build_bounds(column: pl.Series) -> Sequence[Predicate]:
-    """Returns predicates that hold for the values, for a scan: their list if few, their least and greatest if many."""
+    """Return predicates that hold for the values, for a scan: their list if few, their least and greatest if many."""
     dtype = column.dtype
     if not (dtype.is_integer() or dtype in (pl.String, pl.Date)):
         return ()
@@ -163,7 +163,7 @@ def _retract(target: WriteTarget, parts: Iterator[pa.Table], premise: Premise | 
 
 
 def is_of_partitions(target: WriteTarget, filter: Filter) -> bool:
-    """Returns whether a deletion drops partitions: it reads their columns alone, and no changelog is forced."""
+    """Return whether a deletion drops partitions: it reads their columns alone, and no changelog is forced."""
     columns = filter.columns
     forced = target.write.delete_rows_for_changelog
     return bool(columns) and columns <= set(target.schema.partition_keys) and not forced
@@ -175,7 +175,7 @@ def _drop_matching(target: WriteTarget, premise: Premise) -> Snapshot | None:
 
 
 def is_condition(given: object) -> bool:
-    """Returns whether the argument of a delete is a condition rather than keys."""
+    """Return whether the argument of a delete is a condition rather than keys."""
     import pyarrow.compute as pc
 
     return given is None or isinstance(given, (str, pl.Expr, pc.Expression, *_PREDICATES))

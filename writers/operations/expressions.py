@@ -68,7 +68,7 @@ class Expression:
 
 
 def check_expression(what: str, value: Value, columns: Columns) -> Expression:
-    """Returns an expression over these columns.
+    """Return an expression over these columns.
 
     Raises:
         InvalidArgument: SQL that does not parse or is more than a value per row.
@@ -124,7 +124,7 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
 
 
 def _check_case(what: str, name: str, names: Iterable[str]) -> None:
-    """Checks that no other name differs in case only: DuckDB takes such names for one, and would read either column."""
+    """Check that no other name differs in case only: DuckDB takes such names for one, and would read either column."""
     alike = [each for each in names if each.casefold() == name.casefold()]
     if len(alike) > 1:
         raise Unsupported(
@@ -134,7 +134,7 @@ def _check_case(what: str, name: str, names: Iterable[str]) -> None:
 
 
 def evaluate_condition(expression: Expression, rows: pa.Table) -> pl.Series:
-    """Returns one Boolean per row: whether a condition is true (not null)."""
+    """Return one Boolean per row: whether a condition is true (not null)."""
     if expression.is_sql:
         # DuckDB evaluates the condition of a CASE like that of a WHERE, part by part.
         (mask,) = _run([f"CASE WHEN ({expression.value}\n) THEN TRUE ELSE FALSE END"], rows, [expression])
@@ -152,7 +152,7 @@ def evaluate_condition(expression: Expression, rows: pa.Table) -> pl.Series:
 def evaluate_expressions(
     expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table
 ) -> dict[str, pa.ChunkedArray]:
-    """Returns the value of each expression for each row, in the Arrow type of its column.
+    """Return the value of each expression for each row, in the Arrow type of its column.
 
     Raises:
         InvalidArgument: an expression cannot be computed, or its result does not fit the column.
@@ -173,7 +173,7 @@ def evaluate_expressions(
 
 
 def evaluate_constant(expression: Expression, field: t.DataField) -> pa.Scalar:
-    """Returns a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
+    """Return a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
     value, kind = expression.value, field.type
     try:
         made = build_column(kind, [value])
@@ -195,7 +195,7 @@ def evaluate_constant(expression: Expression, field: t.DataField) -> pa.Scalar:
 def _cast_assignments(
     texts: Mapping[str, str], fields: Mapping[str, t.DataField], rows: pa.Table, expressions: Sequence[Expression]
 ) -> list[str]:
-    """Returns the SQL of each value, with the cast for the assignment to its column."""
+    """Return the SQL of each value, with the cast for the assignment to its column."""
     types = _find_types([f"({text}\n)" for text in texts.values()], rows, expressions)
     casts = []
     for (name, text), given in zip(texts.items(), types):
@@ -206,7 +206,7 @@ def _cast_assignments(
 
 
 def is_cast(given: str, kind: t.DataType) -> bool:
-    """Returns whether an assignment casts values of this type of DuckDB's to the type of a column."""
+    """Return whether an assignment casts values of this type of DuckDB's to the type of a column."""
     name = given.partition("(")[0]
     return name in ("NULL", '"NULL"') or any(isinstance(kind, kinds) and name in names for kinds, names in CASTS)
 
@@ -256,7 +256,7 @@ def _evaluate_polars(expression: Expression, rows: pa.Table) -> pl.Series:
 
 
 def _flatten_rows(rows: pa.Table) -> pl.DataFrame:
-    """Returns rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
+    """Return rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
     columns = []
     is_join = rows.schema.metadata == JOIN
     for name in rows.column_names:

@@ -71,7 +71,7 @@ class NewFile(msgspec.Struct, frozen=True):
 
 
 def write_rows(table: FolderTable, data: object, replaced: Replacement | None = None) -> int:
-    """Writes rows to new files of a format table, and removes those that they replace; returns the number of rows.
+    """Write rows to new files of a format table, and remove those that they replace; return the number of rows.
 
     Raises:
         InvalidArgument: rows that do not fit the columns, that the format cannot hold, or that are not among those
@@ -86,7 +86,7 @@ def write_rows(table: FolderTable, data: object, replaced: Replacement | None = 
 def plan_replace(
     table: FolderTable, partition: AnyOf, condition: FilterLike, *, dynamic: bool | None = None
 ) -> Replacement:
-    """Returns what an overwrite of partitions replaces; see `FormatTable.overwrite`.
+    """Return what an overwrite of partitions replaces; see `FormatTable.overwrite`.
 
     Raises:
         InvalidArgument: a column that is no partition key, a value or condition that does not fit.
@@ -97,13 +97,13 @@ def plan_replace(
 
 
 def delete_partition_files(table: FolderTable, wanted: AnyOf) -> None:
-    """Removes the files of partitions of these values, all files for None. Raises as `plan_replace`; `StorageError`."""
+    """Remove the files of partitions of these values, all files for None. Raises as `plan_replace`; `StorageError`."""
     with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
         pass
 
 
 def check_writable(table: FolderTable) -> None:
-    """Raises `Unsupported` for a table, or columns, that are not written."""
+    """Raise `Unsupported` for a table, or columns, that are not written."""
     if table.kind != FORMAT_TABLE:
         raise Unsupported(f"writing a table of the type {table.kind}", where=table.where)
     _check_times(table)
@@ -111,7 +111,7 @@ def check_writable(table: FolderTable) -> None:
 
 
 def write_format_files(table: FolderTable, data: object, staging: str) -> list[NewFile]:
-    """Writes rows to files in the folder `staging` of a table, which readers leave out. Raises as `write_rows`."""
+    """Write rows to files in the folder `staging` of a table, which readers leave out. Raises as `write_rows`."""
     check_writable(table)
     encode, written = _make_encoder(table), []
     for folder, frame in _split_by_folder(table, convert_rows(make_target(table), data)):
@@ -125,7 +125,7 @@ def write_format_files(table: FolderTable, data: object, staging: str) -> list[N
 
 @contextmanager
 def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[tuple[str, list[NewFile]]]:
-    """Yields the name of a new folder for hidden files, and a list for those that are written to it.
+    """Yield the name of a new folder for hidden files, and a list for those that are written to it.
 
     At the end these become visible, and the files that they replace are removed; after an error, the hidden ones.
 
@@ -157,7 +157,7 @@ def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[
 def _find_removed_files(
     table: FolderTable, before: Sequence[FolderFile], written: Sequence[NewFile], replaced: Replacement
 ) -> list[FolderFile]:
-    """Returns the files that an overwrite removes. Raises `InvalidArgument` for rows outside of what it replaces."""
+    """Return the files that an overwrite removes. Raises `InvalidArgument` for rows outside of what it replaces."""
     folders = {each.folder: table.partition_in(each.folder.split("/") if each.folder else [], "") for each in written}
     status = FileStatus("", 0, 0, is_dir=False)
     new = [FolderFile("", folder, status, texts) for folder, texts in folders.items()]
@@ -172,7 +172,7 @@ def _find_removed_files(
 
 
 def _format_values(partition: Partition) -> str:
-    """Returns the values as text, by which NaN is NaN."""
+    """Return the values as text, by which NaN is NaN."""
     return repr(partition.constants.row(0))
 
 
@@ -181,7 +181,7 @@ def _place(table: FolderTable, *folders: str) -> str:
 
 
 def _check_times(table: FolderTable) -> None:
-    """Raises `Unsupported` for Parquet timestamps in a table of Hive's: its readers do not agree on their unit."""
+    """Raise `Unsupported` for Parquet timestamps in a table of Hive's: its readers do not agree on their unit."""
     if table.is_hives and table.format in TIMES_DIFFER:
         for each in table.stored_fields:
             if any(isinstance(kind, TIMESTAMPS) for kind in _walk_types(each.type)):
@@ -196,7 +196,7 @@ def _walk_types(kind: DataType) -> Iterator[DataType]:
 
 
 def make_target(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
-    """Returns what rows are checked against: a table with these columns, and its partition keys if `partitioned`."""
+    """Return what rows are checked against: a table with these columns, and its partition keys if `partitioned`."""
     keys = table.schema.partition_keys if partitioned else ()
     schema = replace(table.schema, options={}, partition_keys=keys, primary_keys=())
     metadata = TableMetadata(table.store, table.root)
@@ -221,7 +221,7 @@ def _make_encoder(table: FolderTable) -> Encode:
 
 
 def _split_by_folder(table: FolderTable, frames: Iterable[pl.DataFrame]) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yields the rows of one file each, with the folder of their partition."""
+    """Yield the rows of one file each, with the folder of their partition."""
     waiting: dict[str, list[pl.DataFrame]] = {}
     size: dict[str, int] = {}
     for frame in frames:
@@ -259,7 +259,7 @@ Fields = Sequence[t.DataField]
 
 
 def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Returns what makes a CSV file. Raises `Unsupported` for a type or an option that it does not write."""
+    """Return what makes a CSV file. Raises `Unsupported` for a type or an option that it does not write."""
     _check(fields, where)
     delimiter, null = given.get(files.CSV_FIELD_DELIMITER), given.get(files.CSV_NULL_LITERAL)
     line, quote = given.get(files.CSV_LINE_DELIMITER), given.get(files.CSV_QUOTE_CHARACTER)
@@ -296,7 +296,7 @@ def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
 
 
 def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Returns what makes a JSON file: an object a line. Raises `Unsupported` for a type that it does not write."""
+    """Return what makes a JSON file: an object a line. Raises `Unsupported` for a type that it does not write."""
     _check(fields, where)
     line = given.get(files.JSON_LINE_DELIMITER)
 
@@ -310,7 +310,7 @@ def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
 
 
 def make_text_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Returns what makes a text file: its one column as lines. Raises `Unsupported` for other columns."""
+    """Return what makes a text file: its one column as lines. Raises `Unsupported` for other columns."""
     del given
     if len(fields) != 1 or not isinstance(fields[0].type, t.VarCharType):
         raise Unsupported("a text file of other columns than one STRING", where=where)

@@ -33,7 +33,7 @@ Done = TypeVar("Done")
 
 
 def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise], Done]) -> Done:
-    """Repeats an operation until no other commit has changed the rows that it read.
+    """Repeat an operation until no other commit has changed the rows that it read.
 
     Args:
         filter: which rows it reads.
@@ -55,7 +55,7 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
 
 
 def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) -> None:
-    """Checks that no rows for which the filter is true are read from a fallback branch. Raises `Unsupported`."""
+    """Check that no rows for which the filter is true are read from a fallback branch. Raises `Unsupported`."""
     if target.options.other_branch is not None:
         names = tuple(target.schema.by_name)
         request = ScanRequest(target.schema, target.options, snapshot, names, filter)
@@ -63,7 +63,7 @@ def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) 
 
 
 def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
-    """Returns the newest snapshot, after compacting rows that reads do not see yet.
+    """Return the newest snapshot, after compacting rows that reads do not see yet.
 
     Where reads see compacted files only, committed rows may not be compacted yet: their writer is about to compact
     them, or was killed before.
@@ -84,7 +84,7 @@ def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
 
 
 def find_hidden_buckets(target: WriteTarget, latest: Snapshot) -> list[Placement]:
-    """Returns the buckets with rows that reads do not see before they are compacted, which this writer would do."""
+    """Return the buckets with rows that reads do not see before they are compacted, which this writer would do."""
     if not target.keyed or not target.hides_level_zero or target.write.write_only:
         return []
     entries = read_live_entries(target.metadata, latest, target.schema, None)
@@ -96,7 +96,7 @@ def find_hidden_buckets(target: WriteTarget, latest: Snapshot) -> list[Placement
 def plan_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, columns: Sequence[str] | None = None
 ) -> ScanPlan:
-    """Returns the plan of the rows of `snapshot` for which the filter is true, all columns unless given.
+    """Return the plan of the rows of `snapshot` for which the filter is true, all columns unless given.
 
     Options of time travel and a fallback branch are ignored: operations change the newest state of this branch.
     """
@@ -107,7 +107,7 @@ def plan_where(
 def read_rows_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yields the rows for which the filter is true, all columns unless given, in bounded memory.
+    """Yield the rows for which the filter is true, all columns unless given, in bounded memory.
 
     Raises:
         CommitConflict: others have changed the table, and the snapshot has expired. Others: as reading does.
@@ -118,13 +118,13 @@ def read_rows_where(
 
 
 def check_rows(target: WriteTarget, rows: pa.Table) -> pl.DataFrame:
-    """Returns rows as `writers.ingest.conversion` yields them, in one frame of the table's columns (keyed tables: and
+    """Return rows as `writers.ingest.conversion` yields them, in one frame of the table's columns (keyed tables: and
     kinds); columns that a statement does not name get their default value or null."""
     return pl.concat(convert_rows(target, rows, partial=True, stored=True))
 
 
 def set_row_kind(target: WriteTarget, rows: pa.Table, kind: str) -> pa.Table:
-    """Returns the rows with this kind in the column ``rowkind.field``, which would overrule it."""
+    """Return the rows with this kind in the column ``rowkind.field``, which would overrule it."""
     name = target.write.rowkind_field
     if name is None or name not in rows.column_names:
         return rows

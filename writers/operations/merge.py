@@ -74,25 +74,25 @@ class Merge:
     clauses: tuple[Clause, ...] = field(default=())
 
     def when_matched_update(self, set: Mapping[str, Value] | None = None, condition: Value | None = None) -> Merge:
-        """Updates a row of the table that a row of the source matches; `set` None: all columns of the source."""
+        """Update a row of the table that a row of the source matches; `set` None: all columns of the source."""
         return self._with(Clause(MATCHED, UPDATE, set, condition))
 
     def when_matched_delete(self, condition: Value | None = None) -> Merge:
-        """Deletes a row of the table that a row of the source matches."""
+        """Delete a row of the table that a row of the source matches."""
         return self._with(Clause(MATCHED, DELETE, None, condition))
 
     def when_not_matched_insert(
         self, values: Mapping[str, Value] | None = None, condition: Value | None = None
     ) -> Merge:
-        """Inserts a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
+        """Insert a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
         return self._with(Clause(UNMATCHED, INSERT, values, condition))
 
     def when_not_matched_by_source_update(self, set: Mapping[str, Value], condition: Value | None = None) -> Merge:
-        """Updates a row of the table that no row of the source matches; values can read ``target`` only."""
+        """Update a row of the table that no row of the source matches; values can read ``target`` only."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, UPDATE, set, condition))
 
     def when_not_matched_by_source_delete(self, condition: Value | None = None) -> Merge:
-        """Deletes a row of the table that no row of the source matches."""
+        """Delete a row of the table that no row of the source matches."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, DELETE, None, condition))
 
     def _with(self, clause: Clause) -> Merge:
@@ -100,7 +100,7 @@ class Merge:
 
     @record_operation(Operation.MERGE)
     def execute(self) -> Snapshot | None:
-        """Runs the merge in one commit.
+        """Run the merge in one commit.
 
         Returns: the last snapshot created, None when nothing changed.
 
@@ -136,7 +136,7 @@ def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
 
 
 def _build_filter(merge: CompiledMerge) -> Filter:
-    """Returns the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
+    """Return the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
     if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
         return NO_FILTER
     columns = (_find_key_column(merge, name) for name in merge.on)
@@ -157,7 +157,7 @@ def _merge_batch(
     matched: npt.NDArray[np.bool_],
     sink: MergeSink,
 ) -> None:
-    """Applies the clauses to a batch of the table's rows."""
+    """Apply the clauses to a batch of the table's rows."""
     here, there = find_matches(rows, merge.source, merge.on)
     matched[there] = True
     steps = merge.of(MATCHED)
@@ -198,7 +198,7 @@ def _apply_clauses(
 
 
 def _choose_rows(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[Step, pa.Array]]:
-    """Yields each clause with the numbers of the rows to which it is the first to apply."""
+    """Yield each clause with the numbers of the rows to which it is the first to apply."""
     height = next(iter(sides.values())).num_rows
     left = np.ones(height, bool)
     joined = _join_sides(sides) if any(step.condition is not None for step in steps) else None
@@ -212,7 +212,7 @@ def _choose_rows(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterat
 
 
 def _build_new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
-    """Returns the rows that a clause produces: the columns that it sets, and the others of the old row."""
+    """Return the rows that a clause produces: the columns that it sets, and the others of the old row."""
     made = evaluate_expressions(step.values, target.schema.by_name, _join_sides(sides))
     if old is None:
         height = next(iter(sides.values())).num_rows
@@ -223,13 +223,13 @@ def _build_new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Tabl
 
 
 def _fill_nulls(target: WriteTarget, given: Iterable[str], height: int) -> dict[str, pa.Array]:
-    """Returns nulls for the columns that an insert does not set, except those with a default value."""
+    """Return nulls for the columns that an insert does not set, except those with a default value."""
     absent = (f for f in target.schema.fields if f.name not in given and f.default_value is None and f.type.nullable)
     return {f.name: pa.nulls(height, f.type.arrow()) for f in absent}
 
 
 def _join_sides(sides: Mapping[str, pa.Table]) -> pa.Table:
-    """Returns the rows of a join as a table with a struct column for each side."""
+    """Return the rows of a join as a table with a struct column for each side."""
     return pa.table({side: _to_struct(table) for side, table in sides.items()}).replace_schema_metadata(JOIN)
 
 
@@ -273,14 +273,14 @@ class CompiledMerge:
     steps: tuple[Step, ...]
 
     def of(self, when: str) -> list[Step]:
-        """Returns the clauses for these rows, in order."""
+        """Return the clauses for these rows, in order."""
         return [step for step in self.steps if step.when == when]
 
 
 def compile_merge(
     target: WriteTarget, given: object, matched_on: str | Sequence[str], clauses: Sequence[Clause]
 ) -> CompiledMerge:
-    """Checks a merge and compiles its clauses; raises as `Merge.execute`."""
+    """Check a merge and compile its clauses; raise as `Merge.execute`."""
     if not clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
     source = _read_source(target, given)
@@ -363,7 +363,7 @@ class MergeSink(Protocol):
 
 
 def make_sink(target: WriteTarget, premise: Premise) -> MergeSink:
-    """Returns the sink of a table: it reads the rows of the premise, and commits under it."""
+    """Return the sink of a table: it reads the rows of the premise, and commits under it."""
     return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
 
 
@@ -442,7 +442,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def find_matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tuple[Rows, Rows]:
-    """Returns the pairs of row numbers for which a SQL condition is true, or whose rows are equal in these columns.
+    """Return the pairs of row numbers for which a SQL condition is true, or whose rows are equal in these columns.
 
     Nulls equal nothing. Pairs are in the order of the target's rows.
 

@@ -54,7 +54,7 @@ def overwrite_rows(
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
-    """Replaces rows by new ones.
+    """Replace rows by new ones.
 
     Args:
         partition: values of (some) partition columns of all rows; the data may lack those columns.
@@ -103,7 +103,7 @@ def overwrite_rows(
 def replace_matching(
     target: WriteTarget, messages: Sequence[CommitMessage], condition: Filter, commit: Callable[..., Snapshot | None]
 ) -> Snapshot | None:
-    """Replaces the partitions for which a condition is true by written files.
+    """Replace the partitions for which a condition is true by written files.
 
     Args:
         commit: commits the messages; it takes ``partitions`` and a ``premise``.
@@ -130,7 +130,7 @@ def replace_matching(
 
 @record_operation(Operation.TRUNCATE)
 def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
-    """Removes all rows of partitions with these values in (some of) their columns.
+    """Remove all rows of partitions with these values in (some of) their columns.
 
     Raises:
         InvalidArgument: no values, a value that does not fit, or a table without partitions.
@@ -142,14 +142,14 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
 
 @record_operation(Operation.TRUNCATE)
 def truncate_table(target: WriteTarget) -> Snapshot | None:
-    """Removes all rows."""
+    """Remove all rows."""
     return commit_with_maintenance(target).truncate()
 
 
 def build_key_premise(
     target: WriteTarget, messages: Sequence[CommitMessage], partitions: Partitions, premise: Premise | None
 ) -> Premise | None:
-    """Returns the premise of an overwrite, `premise` where a key belongs to one partition alone.
+    """Return the premise of an overwrite, `premise` where a key belongs to one partition alone.
 
     Where it may be in any: that no partition that stays has a key of the written rows, as the newest snapshot has it.
 
@@ -182,7 +182,7 @@ def build_key_premise(
 
 
 def _read_keys(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator[pl.DataFrame]:
-    """Yields the keys of written rows that are not committed yet."""
+    """Yield the keys of written rows that are not committed yet."""
     for message in messages:
         stored = StoredFiles(target, Placement.of(message), message.new_files)
         for rows in stored.batches(message.new_files, MAX_KEY_ROWS):
@@ -190,7 +190,7 @@ def _read_keys(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterat
 
 
 def _add_partition_columns(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:
-    """Adds the partition columns that the source lacks."""
+    """Add the partition columns that the source lacks."""
     lacking = [name for name in spec if name not in source.names]
     if not lacking or not source.names:
         return source

@@ -33,7 +33,7 @@ AnyOf: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None
 
 
 def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, what: str) -> Filter:
-    """Returns the filter of whole partitions: those with the values of `partition` for which `where` is true.
+    """Return the filter of whole partitions: those with the values of `partition` for which `where` is true.
 
     Args:
         what: the operation, for messages.
@@ -72,7 +72,7 @@ def _build_predicate(name: str, value: Value | None) -> Leaf:
 
 
 def list_partitions(target: WriteTarget, filter: Filter = NO_FILTER) -> pl.DataFrame:
-    """Returns the partitions that hold files now: a column for each partition column, a row for each partition."""
+    """Return the partitions that hold files now: a column for each partition column, a row for each partition."""
     snapshot = target.metadata.latest_snapshot()
     stored = pl.Series(find_matching_partitions(target, snapshot, filter) if snapshot else [], dtype=pl.Binary)
     values = decode_columns(stored, [field.type for field in target.partition_fields], where=target.where)
@@ -80,7 +80,7 @@ def list_partitions(target: WriteTarget, filter: Filter = NO_FILTER) -> pl.DataF
 
 
 def find_greatest_partition(target: WriteTarget) -> str:
-    """Returns the greatest value of the first partition column as text: ``max_pt``. Raises `InvalidArgument`."""
+    """Return the greatest value of the first partition column as text: ``max_pt``. Raises `InvalidArgument`."""
     if not target.partition_fields:
         raise InvalidArgument(f"{target.where}: it is not partitioned, so that there is no max_pt")
     values = list_partitions(target).to_series(0)
@@ -91,7 +91,7 @@ def find_greatest_partition(target: WriteTarget) -> str:
 
 
 def find_matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
-    """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true.
+    """Return the partitions (BinaryRows) that hold files and for which a filter on partition columns is true.
 
     Raises:
         CommitConflict: others have changed the table, and the snapshot has expired.
@@ -102,7 +102,7 @@ def find_matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Fi
 
 
 def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) -> list[bytes]:
-    """Returns those of the partitions (BinaryRows) for which a filter on partition columns is true."""
+    """Return those of the partitions (BinaryRows) for which a filter on partition columns is true."""
     fields = target.partition_fields
     columns = decode_columns(stored, [f.type for f in fields], where=target.where)
     frame = pl.DataFrame([*(c.alias(f.name) for c, f in zip(columns, fields)), stored.alias(PARTITION)]).lazy()
@@ -110,7 +110,7 @@ def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) ->
 
 
 def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
-    """Returns values of partition columns as decoded from metadata. Text is parsed as a value of the column's type.
+    """Return values of partition columns as decoded from metadata. Text is parsed as a value of the column's type.
 
     Raises:
         InvalidArgument: a column that is no partition key, a value that does not fit its type.
@@ -126,7 +126,7 @@ def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -
 
 
 def is_in_partition(target: WriteTarget, partition: bytes, spec: PartitionSpec) -> bool:
-    """Returns whether a partition has these values."""
+    """Return whether a partition has these values."""
     values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
     return all(is_same_value(values[name], value) for name, value in spec.items())
 

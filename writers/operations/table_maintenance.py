@@ -82,7 +82,7 @@ class RewrittenIndexes:
 
 
 def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike) -> RewrittenIndexes:
-    """Rewrites the indexes of data files; see `Table.rewrite_file_index`."""
+    """Rewrite the indexes of data files; see `Table.rewrite_file_index`."""
     if target.options.data_evolution:
         raise Unsupported("rewrite_file_index with data evolution, where a file has some columns", where=target.where)
     filter = build_partition_filter(target, partition, where, "rewrite_file_index")
@@ -103,7 +103,7 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
 
 
 def _make_messages(target: WriteTarget, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """Returns a message for each file that gets another index; after an error no new file stays."""
+    """Return a message for each file that gets another index; after an error no new file stays."""
     indexer = _Indexer(target)
     messages: list[CommitMessage] = []
     try:
@@ -147,7 +147,7 @@ class _Indexer:
         self._of_schema: dict[int, tuple[RequestedIndex, ...]] = {}
 
     def indexed(self, place: Placement, file: DataFileMeta) -> DataFileMeta:
-        """Returns the file with its indexes made anew; as it is where they are the same."""
+        """Return the file with its indexes made anew; as it is where they are the same."""
         others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
         index = self._built(place, file)
         if index == self._present(place, file):
@@ -166,7 +166,7 @@ class _Indexer:
         return msgspec.structs.replace(file, extra_files=(*others, name), embedded_file_index=None)
 
     def _present(self, place: Placement, file: DataFileMeta) -> bytes | None:
-        """Returns the index that the file has, None without one or where it is lost."""
+        """Return the index that the file has, None without one or where it is lost."""
         names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
         if not names or file.embedded_file_index is not None:
             return file.embedded_file_index
@@ -193,7 +193,7 @@ class _Indexer:
         return build_container(rows, indexes)
 
     def _wanted(self, schema_id: int) -> tuple[RequestedIndex, ...]:
-        """Returns the indexes of the files of a schema, by the names and types of its columns."""
+        """Return the indexes of the files of a schema, by the names and types of its columns."""
         if schema_id not in self._of_schema:
             there = {one.id: one for one in self._target.metadata.schema(schema_id).fields}
             newest = self._target.schema.by_name
@@ -217,7 +217,7 @@ DEFAULT_THREADS = 8
 
 
 def remove_missing_files(target: WriteTarget, *, dry_run: bool, parallelism: int | None = None) -> list[str]:
-    """Removes the entries of files that do not exist; see `Table.remove_unexisting_files`."""
+    """Remove the entries of files that do not exist; see `Table.remove_unexisting_files`."""
     threads = DEFAULT_THREADS if parallelism is None else parallelism
 
     def attempt() -> list[str]:
@@ -238,7 +238,7 @@ def remove_missing_files(target: WriteTarget, *, dry_run: bool, parallelism: int
 
 
 def _find_missing(target: WriteTarget, snapshot: Snapshot, threads: int) -> list[tuple[ManifestEntry, str]]:
-    """Returns the live entries whose data file does not exist, with its path."""
+    """Return the live entries whose data file does not exist, with its path."""
     entries = to_entries(read_live_entries(target.metadata, snapshot, target.schema, None))
     target.find_folders(entry.partition for entry in entries)
     paths = [_build_path(target, entry) for entry in entries]
@@ -256,7 +256,7 @@ def _build_path(target: WriteTarget, entry: ManifestEntry) -> str:
 def _collect_deletions(
     target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]
 ) -> list[CommitMessage]:
-    """Returns the messages of `_make_deletions`; after an error no new file stays."""
+    """Return the messages of `_make_deletions`; after an error no new file stays."""
     messages: list[CommitMessage] = []
     try:
         for message in _make_deletions(target, snapshot, missing):
@@ -270,7 +270,7 @@ def _collect_deletions(
 def _make_deletions(
     target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]
 ) -> Iterable[CommitMessage]:
-    """Yields a message for each bucket, which deletes its missing files and their deletion vectors."""
+    """Yield a message for each bucket, which deletes its missing files and their deletion vectors."""
     if target.options.data_evolution:
         raise Unsupported("remove_unexisting_files with data evolution, where files hold some columns of rows alone")
     buckets: dict[tuple[Placement, int], list[DataFileMeta]] = {}
@@ -298,7 +298,7 @@ Measure: TypeAlias = Callable[[ScanPlan, Sequence[DataField]], tuple[int, Mappin
 
 
 def analyze_table(target: WriteTarget, columns: Sequence[str], measure: Measure | None = None) -> Snapshot | None:
-    """Measures the newest snapshot and commits the result; see `Table.analyze`. `measure` is local unless given."""
+    """Measure the newest snapshot and commit the result; see `Table.analyze`. `measure` is local unless given."""
     fields = [target.schema.column(name) for name in columns]
     check_measured(fields, target.where)
     commit = TableCommit(target)
@@ -318,7 +318,7 @@ SUCCESS = "success-file"
 
 
 def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> list[str]:
-    """Marks partitions as done; see `Table.mark_partition_done`."""
+    """Mark partitions as done; see `Table.mark_partition_done`."""
     actions = parse_names(target.write.given.get(PARTITION_MARK_DONE_ACTION))
     others = [action for action in actions if action != SUCCESS]
     if others:
@@ -335,7 +335,7 @@ def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, 
 
 
 def _find_folder(target: WriteTarget, partition: Mapping[str, object]) -> str:
-    """Returns the folder of a partition, or of all that begin with the values of its first columns."""
+    """Return the folder of a partition, or of all that begin with the values of its first columns."""
     spec = parse_partition_spec(target, partition)
     keys = target.schema.partition_keys[: len(spec)]
     if not spec or set(spec) != set(keys):

@@ -61,14 +61,14 @@ class TableWriter:
         self._goes_on = False
 
     def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
-        """Takes rows and returns their number; see `writers.ingest.conversion` for what is accepted and raised.
+        """Take rows and return their number; see `writers.ingest.conversion` for what is accepted and raised.
 
         After an error the writer can only be aborted (`abort`).
         """
         return self.write_frames(convert_rows(self.target, data, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
-        """Takes rows that are checked already: frames as `writers.ingest.conversion` returns them.
+        """Take rows that are checked already: frames as `writers.ingest.conversion` returns them.
 
         Raises:
             CommitConflict: others have changed the table, and the snapshot that writing goes on from has expired.
@@ -85,7 +85,7 @@ class TableWriter:
         return taken
 
     def compact(self, places: Sequence[Placement], *, full: bool) -> None:
-        """Compacts these buckets, including the rows written to them."""
+        """Compact these buckets, including the rows written to them."""
         self._restored_base()
         self._open(places)
         for place in places:
@@ -97,7 +97,7 @@ class TableWriter:
             self._writers[place].compact(full=True)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """Returns the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
+        """Return the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
         messages: list[CommitMessage] = []
         try:
             finish_buckets(self.target, list(self._writers.values()), messages, wait_compaction=wait_compaction)
@@ -119,7 +119,7 @@ class TableWriter:
         return [message for message in completed if not message.is_empty]
 
     def _let_go(self) -> None:
-        """Restores anew the buckets whose writers cannot continue."""
+        """Restore anew the buckets whose writers cannot continue."""
         for place, writer in list(self._writers.items()):
             if isinstance(writer, MergeTreeWriter) and writer.overtaken:
                 self._writers.pop(place).close()
@@ -141,16 +141,16 @@ class TableWriter:
         return self._mode in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 
     def go_on_from(self, snapshot: Snapshot) -> None:
-        """Says that the writer's own commits have led from its base to this snapshot: what it knows holds there."""
+        """Say that the writer's own commits have led from its base to this snapshot: what it knows holds there."""
         self._continued = snapshot
 
     def forget(self) -> None:
-        """Makes the next write restore buckets anew, because the table has changed under this writer."""
+        """Make the next write restore buckets anew, because the table has changed under this writer."""
         self.close()
         self._base, self._continued, self._goes_on = None, None, False
 
     def close(self) -> None:
-        """Drops buffered rows, and deletes files that no prepared message names."""
+        """Drop buffered rows, and deletes files that no prepared message names."""
         writers, self._writers = self._writers, {}
         self._totals, self._sizes, self._held = {}, {}, 0
         for writer in writers.values():
@@ -171,7 +171,7 @@ class TableWriter:
 
     @contextmanager
     def _on_base(self) -> Iterator[None]:
-        """Turns missing files into a conflict, for a block that goes on from the base, where that has expired."""
+        """Turn missing files into a conflict, for a block that goes on from the base, where that has expired."""
         try:
             yield
         except (FileMissing, SnapshotExpired):
@@ -179,7 +179,7 @@ class TableWriter:
                 raise
 
     def _open(self, places: Sequence[Placement]) -> None:
-        """Makes the writers of buckets that have none yet, from one pass over the manifests."""
+        """Make the writers of buckets that have none yet, from one pass over the manifests."""
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
@@ -199,7 +199,7 @@ class TableWriter:
             self._writers[place] = _WRITERS[self._mode](target, place, state)
 
     def _bucketed(self, place: Placement, state: BucketState) -> WriteTarget:
-        """Returns the table with the number of buckets of this partition."""
+        """Return the table with the number of buckets of this partition."""
         router = self._restored_base().router
         if not isinstance(router, PartitionBucketsRouter):
             return self.target
@@ -212,7 +212,7 @@ class TableWriter:
         return set_bucket_count(self.target, count)
 
     def _check_total(self, place: Placement, state: BucketState) -> None:
-        """Checks the number of buckets of a partition, which stays the same until the partition is overwritten."""
+        """Check the number of buckets of a partition, which stays the same until the partition is overwritten."""
         now = self.target.options.bucket
         if state.total_buckets is None or state.total_buckets == now or now == POSTPONE_BUCKET:
             return
@@ -226,7 +226,7 @@ class TableWriter:
         )
 
     def _bound_memory(self, written: Placement) -> None:
-        """Keeps all buckets together within ``write-buffer-size``: the fullest spill."""
+        """Keep all buckets together within ``write-buffer-size``: the fullest spill."""
         self._measure(written)
         while self._held > self.target.write.write_buffer:
             fullest = max(self._sizes, key=lambda place: self._sizes[place])
@@ -255,7 +255,7 @@ def _complete(
     index: tuple[IndexFileMeta, IndexFileMeta | None] | None,
     routed_on: str | None,
 ) -> CommitMessage:
-    """Returns the message with the table's current number of buckets, the bucket's hash index, and its premises."""
+    """Return the message with the table's current number of buckets, the bucket's hash index, and its premises."""
     if message.total_buckets != total_buckets or routed_on is not None:
         message = msgspec.structs.replace(message, total_buckets=total_buckets, routed_on=routed_on)
     if index is None:
@@ -308,7 +308,7 @@ Describing: TypeAlias = AppendWriter | MergeTreeWriter
 def finish_buckets(
     target: WriteTarget, writers: Sequence[BucketWriter], messages: list[CommitMessage], *, wait_compaction: bool
 ) -> None:
-    """Adds the message of each writer to the list, also those of the writers before and beside a failing one."""
+    """Add the message of each writer to the list, also those of the writers before and beside a failing one."""
     describing = _select_parallel(writers)
     if describing is None:
         for writer in writers:
@@ -337,7 +337,7 @@ def finish_buckets(
 
 
 def _select_parallel(writers: Sequence[BucketWriter]) -> list[Describing] | None:
-    """Returns the writers if several of them may be finished at once: appending ones, or small ones with keys."""
+    """Return the writers if several of them may be finished at once: appending ones, or small ones with keys."""
     appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
     small = [writer for writer in writers if isinstance(writer, MergeTreeWriter) and writer.is_small]
     alike: list[Describing] = [*(appending or small)]
@@ -345,7 +345,7 @@ def _select_parallel(writers: Sequence[BucketWriter]) -> list[Describing] | None
 
 
 def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
-    """Yields the writers in groups that are worth describing together and small enough for it."""
+    """Yield the writers in groups that are worth describing together and small enough for it."""
     group, held = list[Describing](), 0
     for writer in writers:
         if group and (len(group) >= MAX_WRITERS or held + writer.buffered_bytes > MAX_DESCRIBED_BYTES):
@@ -358,7 +358,7 @@ def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
 
 
 def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> None:
-    """Prepares the next file of each of these writers whose rows are few.
+    """Prepare the next file of each of these writers whose rows are few.
 
     Raises:
         InvalidArgument: rows of any of them that cannot be written. Unsupported: versions that cannot be merged.
@@ -381,7 +381,7 @@ class BucketWriter(Protocol):
         ...
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Takes rows in their order: the table's columns, in keyed tables followed by ``_VALUE_KIND`` (Int8)."""
+        """Take rows in their order: the table's columns, in keyed tables followed by ``_VALUE_KIND`` (Int8)."""
         ...
 
     def spill(self) -> None:
@@ -389,13 +389,13 @@ class BucketWriter(Protocol):
         ...
 
     def compact(self, full: bool) -> None:
-        """Writes the buffered rows and compacts: with `full` into one sorted run, else as the options say."""
+        """Write the buffered rows and compacts: with `full` into one sorted run, else as the options say."""
         ...
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Writes the buffered rows, compacts as the options say, and returns the changes since the last call."""
+        """Write the buffered rows, compacts as the options say, and return the changes since the last call."""
         ...
 
     def close(self) -> None:
-        """Drops buffers and temporary files, and deletes data files that no prepared message names."""
+        """Drop buffers and temporary files, and deletes data files that no prepared message names."""
         ...

@@ -38,7 +38,7 @@ from morrow.writers.target import WriteTarget
 
 @record_operation(Operation.UPDATE)
 def update_rows(target: WriteTarget, assignments: Mapping[str, Value], condition: FilterLike) -> Snapshot | None:
-    """Updates columns in the rows for which the condition is true (None: in all rows).
+    """Update columns in the rows for which the condition is true (None: in all rows).
 
     Raises:
         ColumnNotFound, InvalidArgument: a column that is missing or belongs to the primary key, an expression that
@@ -84,7 +84,7 @@ def _upsert_rows(target: WriteTarget, expressions: Mapping[str, Expression], pre
 
 
 def assign_values(target: WriteTarget, expressions: Mapping[str, Expression], rows: pa.Table) -> pa.Table:
-    """Returns the rows with the new values; every expression reads the old ones."""
+    """Return the rows with the new values; every expression reads the old ones."""
     new = evaluate_expressions(expressions, target.schema.by_name, rows)
     columns = [new.get(name, rows.column(name)) for name in rows.column_names]
     return pa.Table.from_arrays(columns, names=rows.column_names)
@@ -107,7 +107,7 @@ def instead_of_update(target: WriteTarget) -> str:
 
 
 def check_deletable(target: WriteTarget) -> None:
-    """Raises `Unsupported` when a ``-D`` row would not remove the row of its key."""
+    """Raise `Unsupported` when a ``-D`` row would not remove the row of its key."""
     if target.merge is None:
         return
     if target.options.ignore_delete:
@@ -121,7 +121,7 @@ def check_deletable(target: WriteTarget) -> None:
 
 
 def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str) -> None:
-    """Checks that these columns can be updated.
+    """Check that these columns can be updated.
 
     Raises:
         Unsupported: a new version of a row would not replace its values. InvalidArgument: a column of the primary key.
@@ -147,7 +147,7 @@ def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str)
 
 
 def check_assignable(target: WriteTarget, columns: Collection[str], operation: str) -> None:
-    """Raises `Unsupported` for columns that an update of this table cannot set, whatever the values."""
+    """Raise `Unsupported` for columns that an update of this table cannot set, whatever the values."""
     spec = target.merge
     if spec is None or not spec.folds:
         return
@@ -179,7 +179,7 @@ def make_partition_error(target: WriteTarget, column: str, operation: str) -> Un
 
 
 def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Returns the versions to write so that the rows `old` become `new`.
+    """Return the versions to write so that the rows `old` become `new`.
 
     Args:
         columns: the columns that are set; the others are the same in both.
@@ -207,7 +207,7 @@ def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, column
 
 
 def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
-    """Raises `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
+    """Raise `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
     removing = find_removing_groups(target)
     if not removing or not all(name in rows.column_names for group in removing for name in group.sequence):
         return
@@ -220,12 +220,12 @@ def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
 
 
 def find_removing_groups(target: WriteTarget) -> list[SequenceGroup]:
-    """Returns the sequence groups of which a ``-D`` with a sequence removes the row."""
+    """Return the sequence groups of which a ``-D`` with a sequence removes the row."""
     return [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
 
 
 def make_not_deleted_error(target: WriteTarget) -> Unsupported:
-    """Returns the error for a row that a ``-D`` would leave, since no group that removes has a sequence for it."""
+    """Return the error for a row that a ``-D`` would leave, since no group that removes has a sequence for it."""
     return Unsupported(
         f"deleting a row whose sequence {' and '.join(map(str, find_removing_groups(target)))} is null: it would stay",
         where=target.where,
@@ -258,7 +258,7 @@ def _check_folded(target: WriteTarget, spec: MergeSpec, column: ColumnMerge, old
 
 
 def _check_kept(target: WriteTarget, group: SequenceGroup, old: pa.Table, new: pa.Table) -> None:
-    """Raises `Unsupported` for rows with null sequences whose old version has protected values: they would be lost."""
+    """Raise `Unsupported` for rows with null sequences whose old version has protected values: they would be lost."""
     unordered = _is_unordered(new, group)
     for name in group.protected:
         if bool((unordered & _to_series(old, name).is_not_null()).any()):
@@ -278,7 +278,7 @@ def _check_sequence(
     *,
     descending: bool = False,
 ) -> None:
-    """Raises `Unsupported` for versions older than those they should replace."""
+    """Raise `Unsupported` for versions older than those they should replace."""
     if not any(name in columns for name in sequence):
         return
     names = [(reserve_name("before", i), reserve_name("after", i)) for i in range(len(sequence))]
@@ -307,7 +307,7 @@ def _check_sequence(
 
 
 def _neutralize_columns(target: WriteTarget, spec: MergeSpec, new: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Returns the versions with null in columns whose unchanged value a function would add once more."""
+    """Return the versions with null in columns whose unchanged value a function would add once more."""
     for column in spec.columns:
         if column.call is None or column.call.function in REPLACING or column.name in columns:
             continue
@@ -325,7 +325,7 @@ def _neutralize_columns(target: WriteTarget, spec: MergeSpec, new: pa.Table, col
 
 
 def _is_unordered(rows: pa.Table, group: SequenceGroup) -> pl.Series:
-    """Returns for each row whether all sequence columns of a group are null."""
+    """Return for each row whether all sequence columns of a group are null."""
     frame = pl.DataFrame([_to_series(rows, name).is_null().alias(str(i)) for i, name in enumerate(group.sequence)])
     return frame.select(pl.all_horizontal(pl.all())).to_series()
 

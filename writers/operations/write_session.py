@@ -27,7 +27,7 @@ class WriteSession:
     """Writes and commits under one commit user. After an error no uncommitted file stays."""
 
     def __init__(self, target: WriteTarget, *, repeats: bool = False, base: Snapshot | None = None) -> None:
-        """Opens the session. `repeats`: of a stream, whose identifiers are looked up; `base`: the newest snapshot."""
+        """Open the session. `repeats`: of a stream, whose identifiers are looked up; `base`: the newest snapshot."""
         target = self.target = postpone_rows(target) if repeats else target
         self.commits = commit_with_maintenance(target)
         self._writer = TableWriter(target, base=base)
@@ -37,12 +37,12 @@ class WriteSession:
         self._known: Snapshot | None = None
 
     def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
-        """Writes rows; returns how many. An error aborts the session."""
+        """Write rows; return how many. An error aborts the session."""
         with self._cleaned_up():
             return self._writer.write(data, kinds, missing)
 
     def prepare(self) -> list[CommitMessage]:
-        """Finishes the files of the rows written since the last call; returns their messages and releases the files,
+        """Finish the files of the rows written since the last call; return their messages and release the files,
         which outlive the session."""
         with self._cleaned_up(), self._based_on(self._known or self._writer.base):
             messages = self._writer.prepare_commit()
@@ -57,7 +57,7 @@ class WriteSession:
         properties: Mapping[str, str] | None = None,
         premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Commits the rows written and not prepared yet; `premise`: the rows that they were computed from."""
+        """Commit the rows written and not prepared yet; `premise`: the rows that they were computed from."""
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
         check_identifier(number)
         check_properties(properties)
@@ -93,7 +93,7 @@ class WriteSession:
         return done
 
     def abort(self) -> None:
-        """Drops the rows written and not prepared."""
+        """Drop the rows written and not prepared."""
         self._writer.close()
 
     @contextmanager
@@ -106,7 +106,7 @@ class WriteSession:
 
     @contextmanager
     def _based_on(self, base: Snapshot | None) -> Iterator[None]:
-        """Turns missing files into a conflict, for a block that reads files of `base`: the snapshot of the session's
+        """Turn missing files into a conflict, for a block that reads files of `base`: the snapshot of the session's
         last commit, or of its begin."""
         try:
             yield
@@ -116,7 +116,7 @@ class WriteSession:
             raise self._overtaken("was rolled back, or compacted and expired by others,", base) from error
 
     def _check_not_rolled_back(self, base: Snapshot | None) -> None:
-        """Checks that no rollback removed the files in which keys are looked up, though a tag may keep them."""
+        """Check that no rollback removed the files in which keys are looked up, though a tag may keep them."""
         if base is not None and LookupStrategy.of(self.target).needed and self._is_rolled_back(base):
             raise self._overtaken("was rolled back", base)
 
@@ -135,14 +135,14 @@ class WriteSession:
         )
 
     def _was_committed(self, identifier: int, messages: Sequence[CommitMessage]) -> None:
-        """Cleans up after an identifier committed before: by this very call, with an unclear outcome, or with other
+        """Clean up after an identifier committed before: by this very call, with an unclear outcome, or with other
         files, in which case those of `messages` are removed."""
         if identifier not in self._unclear:
             self.commits.abort(messages)
         self._writer.forget()
 
     def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, base: Snapshot | None) -> None:
-        """Keeps the known state of buckets if all snapshots since are the session's own and none was rolled back."""
+        """Keep the known state of buckets if all snapshots since are the session's own and none was rolled back."""
         known = base.id if base else 0
         compacted = any(message.compact_before or message.compact_after for message in messages)
         foreign = done.id <= known or (compacted and done.commit_kind != COMPACT)
@@ -161,7 +161,7 @@ class WriteSession:
 
 
 def is_full_compaction_due(target: WriteTarget, identifier: int | None) -> bool:
-    """Returns whether ``full-compaction.delta-commits`` requires a full compaction: every so many numbered commits, and
+    """Return whether ``full-compaction.delta-commits`` requires a full compaction: every so many numbered commits, and
     every commit without a number, as in Spark's writers."""
     every = target.write.full_compaction_commits
     if every is None or target.write.write_only:

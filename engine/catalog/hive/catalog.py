@@ -172,7 +172,7 @@ class HiveDatabases:
         refuse_renaming(self, new_name)
 
     def location_of_database(self, name: str) -> str:
-        """Returns the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""
+        """Return the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""
         found = self._database(name)
         location = (found.parameters or {}).get(LOCATION) or found.locationUri
         return str(location).rstrip("/") if location else f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
@@ -192,7 +192,7 @@ BATCH = 300
 
 
 def open_catalog(settings: Settings) -> HiveCatalog:
-    """Returns the catalog of these settings.
+    """Return the catalog of these settings.
 
     Raises:
         InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
@@ -316,20 +316,20 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     # Parts
 
     def kept_table(self, database: str, table: str) -> Any:
-        """Returns what the metastore has under a name, be it a table, a view or a table of Hive's; None for nothing."""
+        """Return what the metastore has under a name, be it a table, a view or a table of Hive's; None for nothing."""
         try:
             return self.metastore.call("get_table", database, table)
         except ObjectMissing:
             return None
 
     def check_name(self, what: str, name: str) -> None:
-        """Checks the name of a new database or table. Raises `InvalidArgument`."""
+        """Check the name of a new database or table. Raises `InvalidArgument`."""
         checked_name(what, name)
         if name != name.lower():
             raise InvalidArgument(f"{name!r} is no name for a {what} in Hive's metastore: write {name.lower()!r}")
 
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
-        """Notes a new schema of a table in the metastore. Raises what its refusal is."""
+        """Note a new schema of a table in the metastore. Raises what its refusal is."""
         database, table = table_name(name)
         found = self._known_table(database, table)
         removed = set(before.options) - set(schema.options)
@@ -388,7 +388,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         return replace(place, owner=HiveTable(self, place, name.lower(), owns))
 
     def resolved(self, location: str) -> tuple[FileStore, str]:
-        """Returns the store and the folder of a location of the metastore."""
+        """Return the store and the folder of a location of the metastore."""
         place = unescape_location(location)
         return resolve(place, self.settings.storage_options(place), self.settings.verify)
 
@@ -421,10 +421,10 @@ class TableKeeper(Protocol):
     def kept(self) -> MetastoreTables: ...
 
     def lock_of(self, database: str, table: str) -> AbstractContextManager[object]:
-        """Returns the lock of a table, where the catalog takes locks."""
+        """Return the lock of a table, where the catalog takes locks."""
 
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
-        """Notes a new schema in the metastore."""
+        """Note a new schema in the metastore."""
 
 
 @dataclass(frozen=True)
@@ -444,7 +444,7 @@ class HiveTable(TableOwner):
         )
 
     def schema_changed(self, branch: str, schema: TableSchema) -> None:
-        """Notes the schema in the metastore; where that refuses it, as of types, the schema is taken back."""
+        """Note the schema in the metastore; where that refuses it, as of types, the schema is taken back."""
         if branch != MAIN_BRANCH:
             return
         try:
@@ -454,7 +454,7 @@ class HiveTable(TableOwner):
             raise
 
     def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
-        """Tells the partitions; the snapshot is there, so a failure is only a warning."""
+        """Tell the partitions; the snapshot is there, so a failure is only a warning."""
         if branch != MAIN_BRANCH or not has_partitions(self.place.schema(snapshot.schema_id)):
             return
         database, table = table_name(self.name)
@@ -471,7 +471,7 @@ PARTITION_BATCH = 500
 def tell_partitions(
     metastore: Metastore, kept: MetastoreTables, database: str, table: str, metadata: TableMetadata, snapshot: Snapshot
 ) -> None:
-    """Adds the partitions that a snapshot adds files to, and drops those that an overwrite leaves without files.
+    """Add the partitions that a snapshot adds files to, and drop those that an overwrite leaves without files.
 
     Raises:
         StorageError: the metastore does not do it.
@@ -517,7 +517,7 @@ def _partition(kept: MetastoreTables, table: Any, schema: TableSchema, spec: Map
 
 
 def _find_live_partitions(metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema) -> set[tuple[str, ...]]:
-    """Returns the values of the partitions that have files."""
+    """Return the values of the partitions that have files."""
     rows = read_live_entries(metadata, snapshot, schema).frame.select(pl.col("_PARTITION").unique())["_PARTITION"]
     specs = partition_specs(metadata, schema, rows.to_list())
     return {tuple(spec[key] for key in schema.partition_keys) for spec in specs}

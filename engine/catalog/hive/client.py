@@ -62,7 +62,7 @@ class Wire:
         return {name: value for name, value in self.__dict__.items() if name != "_context"}
 
     def transport(self, host: str, port: int, seconds: float) -> Any:
-        """Returns a connection of thrift's that is yet to be opened."""
+        """Return a connection of thrift's that is yet to be opened."""
         from thrift.transport import TTransport
         from thrift.transport.TSocket import TSocket
 
@@ -71,7 +71,7 @@ class Wire:
         return (TTransport.TFramedTransport if self.framed else TTransport.TBufferedTransport)(connection)
 
     def protocol(self, transport: Any) -> Any:
-        """Returns the protocol that is spoken over a connection."""
+        """Return the protocol that is spoken over a connection."""
         if self.compact:
             from thrift.protocol.TCompactProtocol import TCompactProtocol
 
@@ -113,7 +113,7 @@ def _load_tls_socket() -> Any:
 
 
 def read_trust_store(path: str, password: str) -> bytes:
-    """Returns the certificates (DER) of a trust store; none without a path.
+    """Return the certificates (DER) of a trust store; none without a path.
 
     Raises:
         InvalidArgument: it cannot be read, is damaged, or has another password. Unsupported: of another kind.
@@ -253,7 +253,7 @@ class Metastore:
         self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
 
     def call(self, name: str, *arguments: object) -> Any:
-        """Returns the answer to a call of the metastore's interface.
+        """Return the answer to a call of the metastore's interface.
 
         Raises:
             Gone, Taken: what the call names is not there, or is there.
@@ -281,7 +281,7 @@ class Metastore:
         raise AssertionError(name)
 
     def knows(self, name: str) -> bool:
-        """Returns whether the server has a method without arguments, which old ones lack. Raises as `call`."""
+        """Return whether the server has a method without arguments, which old ones lack. Raises as `call`."""
         try:
             self.call(name)
         except UnknownMethod:
@@ -354,14 +354,14 @@ class Metastore:
 
 @cache
 def load_thrift_types() -> Any:
-    """Returns the module of the metastore's messages. Raises `Unsupported` where it is not installed."""
+    """Return the module of the metastore's messages. Raises `Unsupported` where it is not installed."""
     with require_extra("Hive's metastore", "pymetastore", "hive"):
         from pymetastore.hive_metastore import ttypes
     return ttypes
 
 
 def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
-    """Returns host and port of each server of ``thrift://a:9083,thrift://b``. Raises `InvalidArgument`."""
+    """Return host and port of each server of ``thrift://a:9083,thrift://b``. Raises `InvalidArgument`."""
     found = []
     for uri in filter(None, (each.strip() for each in uris.split(","))):
         place = uri.removeprefix(SCHEME).rstrip("/")
@@ -376,7 +376,7 @@ def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
 
 
 def find_user() -> str:
-    """Returns the name by which Hadoop's services know this process."""
+    """Return the name by which Hadoop's services know this process."""
     name = os.environ.get(HADOOP_USER)
     if not name:
         with suppress(OSError, KeyError):  # a user without a name
@@ -422,7 +422,7 @@ class Locks:
 
     @contextmanager
     def hold(self, database: str, table: str) -> Iterator[None]:
-        """Holds the lock of a table within the block.
+        """Hold the lock of a table within the block.
 
         Raises:
             StorageError: others have it for longer than ``lock-acquire-timeout``, or the metastore does not answer.
@@ -438,7 +438,7 @@ class Locks:
             self._released(held.pop((database, table)))
 
     def check(self, database: str, table: str) -> None:
-        """Raises `StorageError` where the metastore has taken the lock of a table away from this thread."""
+        """Raise `StorageError` where the metastore has taken the lock of a table away from this thread."""
         number = self._held().get((database, table))
         if number is not None:
             try:

@@ -97,14 +97,14 @@ class HiveOptions:
 
 
 def to_hadoop_location(location: str) -> str:
-    """Returns a folder or URL as Hadoop writes it: a folder of this machine is ``file:/...``."""
+    """Return a folder or URL as Hadoop writes it: a folder of this machine is ``file:/...``."""
     if SCHEME.match(location):
         return location.rstrip("/")
     return f"file:{Path(location).expanduser().absolute()}".rstrip("/")
 
 
 def read_hive_options(settings: Settings) -> HiveOptions:
-    """Returns the options, with those of ``hive-site.xml`` below.
+    """Return the options, with those of ``hive-site.xml`` below.
 
     Raises:
         InvalidArgument: one that is missing, unknown, or has a value of no meaning; a file that cannot be read.
@@ -154,7 +154,7 @@ def read_hive_options(settings: Settings) -> HiveOptions:
 
 
 def _read_site(folder: str) -> dict[str, str]:
-    """Returns the properties of the ``hive-site.xml`` in a folder, none without a folder."""
+    """Return the properties of the ``hive-site.xml`` in a folder, none without a folder."""
     if not folder:
         return {}
     file = Path(folder).expanduser() / SITE

@@ -91,7 +91,7 @@ class MetastoreTables:
     zoned_times: bool = True
 
     def new_table(self, database: str, table: str, schema: TableSchema, location: str, *, external: bool) -> Any:
-        """Returns a new table for the metastore. Raises `Unsupported` for a type that Hive does not have."""
+        """Return a new table for the metastore. Raises `Unsupported` for a type that Hive does not have."""
         made = build_table(
             database, table, {**self.properties(schema), TABLE_TYPE: PAIMON, HANDLER: STORAGE_HANDLER}, external
         )
@@ -100,7 +100,7 @@ class MetastoreTables:
         return made
 
     def describe(self, table: Any, schema: TableSchema) -> None:
-        """Sets the columns, the comment and the classes of a table of the metastore to those of the schema."""
+        """Set the columns, the comment and the classes of a table of the metastore to those of the schema."""
         types = load_thrift_types()
         descriptor = table.sd or types.StorageDescriptor(
             compressed=False, numBuckets=0, bucketCols=[], sortCols=[], parameters={}
@@ -117,7 +117,7 @@ class MetastoreTables:
             table.parameters[COMMENT] = schema.comment
 
     def properties(self, schema: TableSchema) -> dict[str, str]:
-        """Returns the properties that the metastore gets of a schema."""
+        """Return the properties that the metastore gets of a schema."""
         options = schema.options
         if not self.all_properties:
             return {key: value for key, value in options.items() if key.startswith(HIVE_PREFIX) or key in ALWAYS_KEPT}
@@ -126,27 +126,27 @@ class MetastoreTables:
         return {**options, **{option.key: ",".join(names) for option, names in keys.items() if names}}
 
     def place(self, table: Any, location: str) -> None:
-        """Sets the location of a table of the metastore."""
+        """Set the location of a table of the metastore."""
         if self.location_in_properties:
             table.parameters[LOCATION] = location
         else:
             table.sd.location = location
 
     def place_partition(self, partition: Any, location: str) -> None:
-        """Sets the location of a partition of the metastore."""
+        """Set the location of a partition of the metastore."""
         if self.location_in_properties:
             partition.parameters = {**(partition.parameters or {}), LOCATION: location}
         else:
             partition.sd.location = location
 
     def column(self, field: DataField, *, is_key: bool = False) -> Any:
-        """Returns a column for the metastore. Raises `Unsupported` for a type that Hive does not have."""
+        """Return a column for the metastore. Raises `Unsupported` for a type that Hive does not have."""
         kind = to_hive_type(field.type, zoned=self.zoned_times)
         return load_thrift_types().FieldSchema(field.name, kind, _shorten_comment(field, is_key=is_key))
 
 
 def build_table(database: str, table: str, properties: dict[str, str], external: bool) -> Any:
-    """Returns a table for the metastore, without columns and a place yet."""
+    """Return a table for the metastore, without columns and a place yet."""
     now = int(time.time())
     return load_thrift_types().Table(
         tableName=table,
@@ -162,23 +162,23 @@ def build_table(database: str, table: str, properties: dict[str, str], external:
 
 
 def has_partitions(schema: TableSchema) -> bool:
-    """Returns whether the metastore keeps the partitions of a table."""
+    """Return whether the metastore keeps the partitions of a table."""
     return bool(schema.partition_keys) and Options(schema.options).get(METASTORE_PARTITIONED_TABLE)
 
 
 def find_location(found: Any) -> str | None:
-    """Returns the location of a table of the metastore: that of its properties, or of its storage."""
+    """Return the location of a table of the metastore: that of its properties, or of its storage."""
     own = (found.parameters or {}).get(LOCATION)
     return str(own) if own else (found.sd.location if found.sd else None) or None
 
 
 def is_paimon(table: Any) -> bool:
-    """Returns whether a table of the metastore is one of Paimon's own."""
+    """Return whether a table of the metastore is one of Paimon's own."""
     return table.sd is not None and (table.sd.inputFormat, table.sd.outputFormat) == (INPUT_FORMAT, OUTPUT_FORMAT)
 
 
 def is_external(table: Any) -> bool:
-    """Returns whether dropping a table of the metastore leaves its files."""
+    """Return whether dropping a table of the metastore leaves its files."""
     return bool(table.tableType == EXTERNAL_TABLE)
 
 
@@ -242,7 +242,7 @@ _PLAIN: dict[str, DataType] = {
 
 
 def to_hive_type(kind: DataType, *, zoned: bool = True) -> str:
-    """Returns the name that the metastore has for a type; without `zoned` times with a time zone are plain times.
+    """Return the name that the metastore has for a type; without `zoned` times with a time zone are plain times.
 
     Raises:
         Unsupported: a type that Hive does not have.
@@ -257,7 +257,7 @@ def to_hive_type(kind: DataType, *, zoned: bool = True) -> str:
 
 
 def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> DataType:
-    """Returns the type that the metastore's name says; members of structs get the ids of `next_id`.
+    """Return the type that the metastore's name says; members of structs get the ids of `next_id`.
 
     Raises:
         Unsupported: a type that Paimon does not have, such as ``uniontype``.
@@ -349,7 +349,7 @@ CLASSES: Mapping[str, Classes] = {
 
 
 def format_of(table: Any) -> str | None:
-    """Returns the format of the files of a table of Hive's own; None where it is no format table, as in Java."""
+    """Return the format of the files of a table of Hive's own; None where it is no format table, as in Java."""
     if table.tableType == VIRTUAL_VIEW or table.sd is None or table.sd.serdeInfo is None:
         return None
     serde = (table.sd.serdeInfo.serializationLib or "").lower()
@@ -364,7 +364,7 @@ def format_of(table: Any) -> str | None:
 
 
 def read_schema(table: Any, where: str) -> TableSchema:
-    """Returns the schema of a format table. Raises `Unsupported` for another table, or a type that Paimon lacks."""
+    """Return the schema of a format table. Raises `Unsupported` for another table, or a type that Paimon lacks."""
     format_ = format_of(table)
     if format_ is None:
         raise Unsupported(f"the classes of a table of Hive's own ({table.sd.inputFormat})", where=where)
@@ -385,7 +385,7 @@ def read_schema(table: Any, where: str) -> TableSchema:
 def build_format_table(
     kept: MetastoreTables, database: str, table: str, made: FolderTable, location: str, *, external: bool
 ) -> Any:
-    """Returns a format table for the metastore, partitioned there by its keys.
+    """Return a format table for the metastore, partitioned there by its keys.
 
     Raises:
         InvalidArgument: a column in capitals, which the metastore would write small.
@@ -446,7 +446,7 @@ class HiveFolders:
     add_table: Callable[[Any, str], None]
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Returns a format table; None for a table of Paimon's own. Raises as `table`, and `Unsupported` for others."""
+        """Return a format table; None for a table of Paimon's own. Raises as `table`, and `Unsupported` for others."""
         database, table = table_name(name)
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
@@ -461,7 +461,7 @@ class HiveFolders:
         )
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
-        """Creates a format table in its database's folder, or in that of the option ``path``, which drops leave alone.
+        """Create a format table in its database's folder, or in that of the option ``path``, which drops leave alone.
 
         Its columns are in Hive's order, those of partitions at the end.
 
@@ -510,12 +510,12 @@ class HiveViews:
     _database: Callable[[str], Any]
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
+        """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
         self._database(database)
         return sorted(self.metastore.call("get_tables_by_type", database, "*", VIRTUAL_VIEW))
 
     def view(self, name: str) -> View:
-        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         found = self._known_view(name)
         numbers = itertools.count()
         fields = tuple(
@@ -529,7 +529,7 @@ class HiveViews:
         return View(text, fields, {HIVE: text} if "`" in text else {}, comment, options)
 
     def create_view(self, name: str, view: View) -> None:
-        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`, `Unsupported`: texts for several engines."""
+        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`, `Unsupported`: texts for several engines."""
         database, own = table_name(name)
         self.check_name("view", own)
         self._database(database)
@@ -543,7 +543,7 @@ class HiveViews:
             raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already") from None
 
     def drop_view(self, name: str) -> None:
-        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         found = self._known_view(name)
         try:
             self.metastore.call("drop_table", found.dbName, found.tableName, False)

@@ -110,7 +110,7 @@ class RestDatabases:
 
 @contextmanager
 def translate_refusals(client: Client, *, gone: bool = False) -> Iterator[None]:
-    """Turns refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
+    """Turn refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
     try:
         yield
     except Refusal as refusal:
@@ -127,7 +127,7 @@ class RestFolders:
     _stored: Callable[[str, str, str], tuple[FileStore, str]]
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
-        """Creates a format table, as the options of its schema say. Raises as `create_table`."""
+        """Create a format table, as the options of its schema say. Raises as `create_table`."""
         self.post_table(name, schema)
         found = self.folder_table(name)
         if found is None:
@@ -135,7 +135,7 @@ class RestFolders:
         return found
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
+        """Return a format table or object table; None for one of Paimon's own. Raises as `table`."""
         database, table = table_name(name)
         answer = self._answer(database, table)
         where = f"{self.title}, {name}"
@@ -166,15 +166,15 @@ class RestViews:
     databases: Callable[[], list[str]]
 
     def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted; none where the server has no views."""
+        """Return the names of the views of a database, sorted; none where the server has no views."""
         return self._listed(database, VIEWS, optional=True)
 
     def functions(self, database: str) -> list[str]:
-        """Returns the names of the functions of a database, sorted; none where the server has none."""
+        """Return the names of the functions of a database, sorted; none where the server has none."""
         return self._listed(database, FUNCTIONS, optional=True)
 
     def function(self, name: str) -> Function:
-        """Returns a function. Raises `DatabaseNotFound`, `TableNotFound`: there is none of this name."""
+        """Return a function. Raises `DatabaseNotFound`, `TableNotFound`: there is none of this name."""
         database, function = table_name(name)
         try:
             answer = self.client.get(DATABASES, database, FUNCTIONS, function)
@@ -189,7 +189,7 @@ class RestViews:
         return parse_function(answer, f"{self.title}, {name}")
 
     def view(self, name: str) -> View:
-        """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         database, view = table_name(name)
         try:
             answer = self.client.get(DATABASES, database, VIEWS, view)
@@ -198,7 +198,7 @@ class RestViews:
         return view_from_json(answer.get("schema"), f"{self.title}, {name}")
 
     def create_view(self, name: str, view: View) -> None:
-        """Creates a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
+        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
         database, own = table_name(name)
         body = {"identifier": to_identifier(database, checked_name("view", own)), "schema": view_to_json(view)}
         if self.has_table(name):
@@ -214,7 +214,7 @@ class RestViews:
                 raise AlreadyExists(f"{self.title}: there is a view {name!r} already") from None
 
     def drop_view(self, name: str) -> None:
-        """Drops a view. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
         database, view = table_name(name)
         try:
             self.client.delete(DATABASES, database, VIEWS, view)
@@ -266,7 +266,7 @@ TABLES = "tables"
 
 
 def open_catalog(settings: Settings) -> RestCatalog:
-    """Returns the catalog of these settings, and of what the server adds to them.
+    """Return the catalog of these settings, and of what the server adds to them.
 
     Raises:
         InvalidArgument: an option that is missing, unknown, or has a value of no meaning; the server does not know the
@@ -325,7 +325,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return self._opened(database, table, self._answer(database, table))
 
     def _answer(self, database: str, table: str) -> dict[str, Any]:
-        """Returns what the server says of a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return what the server says of a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
         try:
             return self.client.get(DATABASES, database, TABLES, table)
         except Refusal as refusal:
@@ -342,7 +342,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return self.table(name)
 
     def post_table(self, name: str, schema: TableSchema) -> None:
-        """Has the server make a table, and its database if it does not exist. Raises as `create_table`."""
+        """Have the server make a table, and its database if it does not exist. Raises as `create_table`."""
         self.where_of(name)
         database, table = table_name(name)
         self.create_database(database, ignore_if_exists=True)
@@ -383,7 +383,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     # Parts
 
     def lent(self, database: str, table: str, location: str) -> tuple[FileStore, float]:
-        """Returns the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
+        """Return the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
         with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
         if not isinstance(answer.get("token"), dict):
@@ -421,7 +421,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return resolve(location, settings.storage_options(location), settings.verify)
 
     def _is_new(self, database: str, table: str, schema: Mapping[str, Any]) -> bool:
-        """Returns whether a table is the one that a request made, whose answer was lost."""
+        """Return whether a table is the one that a request made, whose answer was lost."""
         with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table)
         there = read_schema(answer, f"{self.title}, {database}.{table}")

@@ -120,19 +120,19 @@ class Client:
         self._start()
 
     def get(self, *path: str, **query: str) -> dict[str, Any]:
-        """Returns the answer to a question. Raises `Refusal`, `StorageError`."""
+        """Return the answer to a question. Raises `Refusal`, `StorageError`."""
         return self._ask(GET, path, query)
 
     def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
-        """Returns the answer to an order. Raises `Refusal`, `StorageError`, and `UnclearOutcome` without an answer."""
+        """Return the answer to an order. Raises `Refusal`, `StorageError`, and `UnclearOutcome` without an answer."""
         return self._ask(POST, path, {}, body)
 
     def delete(self, *path: str) -> None:
-        """Has something removed. Raises as `post`."""
+        """Have something removed. Raises as `post`."""
         self._ask(DELETE, path, {})
 
     def pages(self, member: str, *path: str) -> Iterator[str]:
-        """Yields the names in `member` of all pages.
+        """Yield the names in `member` of all pages.
 
         Raises: as `get`, and `StorageError` where pages repeat, never end, or are no lists of names.
         """
@@ -156,7 +156,7 @@ class Client:
         raise StorageError(f"{self.where}: the server gives more than {MAX_PAGES:,} pages of {'/'.join(path)}")
 
     def config(self, **query: str) -> dict[str, Any]:
-        """Returns what the server says of itself."""
+        """Return what the server says of itself."""
         return self._asked(GET, f"/{VERSION}/config", query, "")
 
     def _ask(
@@ -186,7 +186,7 @@ class Client:
     def _sent(
         self, tries: _Tries, method: str, path: str, query: Mapping[str, str], data: str
     ) -> urllib3.BaseHTTPResponse | None:
-        """Sends a request once; returns None, after a pause, where it should be sent again."""
+        """Send a request once; return None, after a pause, where it should be sent again."""
         import urllib3
 
         tries.sent += 1
@@ -277,7 +277,7 @@ def _shorten_error(error: Exception) -> str:
 
 
 def _parse_retry_after(text: str | None) -> float | None:
-    """Returns the seconds of a header ``Retry-After``: a number, or a time."""
+    """Return the seconds of a header ``Retry-After``: a number, or a time."""
     if text is None:
         return None
     with suppress(ValueError):
@@ -337,7 +337,7 @@ Signer: TypeAlias = Callable[[Request], Mapping[str, str]]
 
 
 def make_signer(settings: Settings) -> Signer:
-    """Returns what authorizes the requests of a catalog.
+    """Return what authorizes the requests of a catalog.
 
     Raises:
         InvalidArgument: an option is missing. Unsupported: an unknown ``token.provider``.
@@ -364,7 +364,7 @@ def get_utc_now() -> dt.datetime:
 
 
 def sign_sha256(request: Request, key: Key, region: str, time: dt.datetime) -> dict[str, str]:
-    """Returns the headers of the signature ``DLF4-HMAC-SHA256``."""
+    """Return the headers of the signature ``DLF4-HMAC-SHA256``."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ")
     headers = {"x-dlf-date": stamp, "x-dlf-content-sha256": UNSIGNED, "x-dlf-version": "v1"}
     if request.body:
@@ -387,7 +387,7 @@ def sign_sha256(request: Request, key: Key, region: str, time: dt.datetime) -> d
 
 
 def sign_sha1(request: Request, key: Key, host: str, time: dt.datetime, nonce: str) -> dict[str, str]:
-    """Returns the headers of the signature ``HMAC-SHA1`` of Alibaba's open API."""
+    """Return the headers of the signature ``HMAC-SHA1`` of Alibaba's open API."""
     headers = {"Date": format_datetime(time, usegmt=True), "Accept": JSON, "Host": host}
     if request.body:
         headers |= {"Content-MD5": _hash_md5(request.body), "Content-Type": JSON}
@@ -405,7 +405,7 @@ def sign_sha1(request: Request, key: Key, host: str, time: dt.datetime, nonce: s
 
 
 def quote_parameter(text: str) -> str:
-    """Returns text as part of a path or a parameter, as Java's URLEncoder writes it."""
+    """Return text as part of a path or a parameter, as Java's URLEncoder writes it."""
     return quote_plus(text, safe="*-._").replace("~", "%7E")
 
 
@@ -424,7 +424,7 @@ class _Keys:
             self._key = Key(settings.required(KEY_ID), settings.required(KEY_SECRET), token)
 
     def current(self) -> Key:
-        """Returns a key that does not expire soon. Raises `StorageError` where the file has none."""
+        """Return a key that does not expire soon. Raises `StorageError` where the file has none."""
         with self._lock:
             key = self._key
             if key is None or (key.ends is not None and key.ends - get_utc_now() < RENEWED_BEFORE):

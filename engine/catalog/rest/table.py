@@ -56,7 +56,7 @@ UUID = "uuid"
 
 
 def to_error(client: Client, refusal: Refusal) -> MorrowError:
-    """Returns the error that a refusal means."""
+    """Return the error that a refusal means."""
     message, code = f"{client.where}: {refusal.message}", refusal.code
     if code == 404:
         return NOT_FOUND.get(refusal.kind, StorageError)(message)
@@ -190,7 +190,7 @@ class RestTable(TableOwner):
         return "databases", self.database, "tables", to_object_name(self.table, branch) if branch else self.table
 
     def _metadata(self, branch: str) -> TableMetadata:
-        """Returns the files of a branch, whatever the server says of them."""
+        """Return the files of a branch, whatever the server says of them."""
         return TableMetadata(self.store, self.root, branch)
 
     def _order(self, branch: str, *path: str, body: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ class RestTable(TableOwner):
             raise to_error(self.client, refusal) from None
 
     def _snapshot(self, branch: str, *path: str, wrapped: bool = False) -> Snapshot | None:
-        """Returns a snapshot; `wrapped`: with sums of the table around it. None where there is none."""
+        """Return a snapshot; `wrapped`: with sums of the table around it. None where there is none."""
         try:
             answer = self.client.get(*self._path(branch), *path)
         except Refusal as refusal:
@@ -215,7 +215,7 @@ class RestTable(TableOwner):
         return parse_snapshot(json.dumps(found).encode(), f"{self.client.where}, {self.database}.{self.table}")
 
     def _was_committed(self, branch: str, snapshot: Snapshot, *, twice: bool) -> bool:
-        """Returns whether an earlier request committed this snapshot, and its answer was lost.
+        """Return whether an earlier request committed this snapshot, and its answer was lost.
 
         Raises:
             StorageError: there may have been such a request (`twice`), and the snapshot of this id has expired since.
@@ -241,17 +241,17 @@ C = TypeVar("C", bound=SchemaChange)
 
 
 def to_identifier(database: str, table: str) -> dict[str, str]:
-    """Returns the name of a table as requests hold it."""
+    """Return the name of a table as requests hold it."""
     return {"database": database, "object": table}
 
 
 def to_object_name(table: str, branch: str) -> str:
-    """Returns the name of a branch of a table: ``t``, ``t$branch_dev``."""
+    """Return the name of a branch of a table: ``t``, ``t$branch_dev``."""
     return table if branch == MAIN_BRANCH else f"{table}{MARK}{BRANCH_PREFIX}{branch}"
 
 
 def to_schema_json(schema: TableSchema) -> dict[str, Any]:
-    """Returns a schema without its number."""
+    """Return a schema without its number."""
     return {
         "fields": [to_json_field(field) for field in schema.fields],
         "partitionKeys": list(schema.partition_keys),
@@ -262,7 +262,7 @@ def to_schema_json(schema: TableSchema) -> dict[str, Any]:
 
 
 def change_of(made: SchemaChange) -> dict[str, Any]:
-    """Returns a change of a schema. Raises `Unsupported` for one that the servers do not know."""
+    """Return a change of a schema. Raises `Unsupported` for one that the servers do not know."""
     write = WRITERS.get(type(made))
     if write is None:
         raise Unsupported(f"the change {type(made).__name__} in a REST catalog")
@@ -285,7 +285,7 @@ def _move(path: tuple[str, ...], position: Position) -> dict[str, Any]:
 
 
 def _make_column_writer(action: str, **members: str) -> Callable[[Any], dict[str, Any]]:
-    """Returns the writer of a change of one column: the names of its members, by the attributes that hold them."""
+    """Return the writer of a change of one column: the names of its members, by the attributes that hold them."""
 
     def write(made: change.ColumnChange) -> dict[str, Any]:
         return {"action": action, "fieldNames": list(made.path)} | {
@@ -317,7 +317,7 @@ WRITERS: dict[type[SchemaChange], Callable[[Any], dict[str, Any]]] = {
 
 
 def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns the schema in what a server says of a table. Raises `StorageError` where that is none."""
+    """Return the schema in what a server says of a table. Raises `StorageError` where that is none."""
     found = answer.get("schema") or {}
     if not isinstance(found, dict) or not isinstance(found.get("partitionKeys") or [], list):
         raise StorageError(f"{where}: the server does not say what the schema is")
@@ -325,10 +325,10 @@ def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def find_table_type(schema: Mapping[str, Any]) -> str:
-    """Returns the option ``type`` of a schema, in lower case; empty for a table of Paimon's own."""
+    """Return the option ``type`` of a schema, in lower case; empty for a table of Paimon's own."""
     return (Options(to_texts(schema.get("options"))).text(TYPE) or "").strip().lower()
 
 
 def to_texts(node: Any) -> dict[str, str]:
-    """Returns the members of a JSON object that are not null, as text; none of another value."""
+    """Return the members of a JSON object that are not null, as text; none of another value."""
     return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

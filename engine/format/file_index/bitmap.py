@@ -74,7 +74,7 @@ class BitmapIndex:
         return row_sets.make_empty_set(self.row_count) if place is None else self._rows(place)
 
     def below(self, key: Key) -> None:
-        """Returns None: bitmaps are found by value, not by order."""
+        """Return None: bitmaps are found by value, not by order."""
 
     def _rows(self, place: int) -> Packed:
         if place >= 0:
@@ -88,7 +88,7 @@ class BitmapIndex:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> BitmapIndex:
-    """Reads the index of a column of this type.
+    """Read the index of a column of this type.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.
@@ -163,7 +163,7 @@ class _Places:
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Returns the index of a column, in the ``version`` that the options ask for.
+    """Return the index of a column, in the ``version`` that the options ask for.
 
     Raises:
         InvalidArgument: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
@@ -175,7 +175,7 @@ def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
 
 
 def _lay_out_places(keys: ColumnKeys) -> _Places:
-    """Lays out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
+    """Lay out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
     count = keys.distinct.len()
     counts = np.bincount(keys.codes, minlength=count)
     _, came = np.unique(keys.codes, return_index=True)
@@ -201,7 +201,7 @@ def _lay_out_places(keys: ColumnKeys) -> _Places:
 
 
 def _take_values(values: Ints, places: Ints) -> Ints:
-    """Returns the values at these places, and an arbitrary value for an invalid place."""
+    """Return the values at these places, and an arbitrary value for an invalid place."""
     return values[places.clip(0)] if len(values) else places
 
 
@@ -226,7 +226,7 @@ def _encode_head_v2(keys: ColumnKeys, places: _Places, options: Mapping[str, str
 
 
 def _divide_blocks(sizes: Ints, limit: int) -> tuple[Ints, Ints]:
-    """Returns the first entry and the size of each block, which holds as many entries as fit the limit."""
+    """Return the first entry and the size of each block, which holds as many entries as fit the limit."""
     if len(sizes) and int(sizes.max()) + BLOCK_HEAD > limit:
         problem = f"a key of {int(sizes.max()) - 2 * BLOCK_HEAD} bytes does not fit a block of {limit} bytes"
         raise InvalidArgument(f"bitmap index: {problem}; raise index-block-size or take another index")
@@ -253,7 +253,7 @@ _LONGS = (t.BigIntType, t.DoubleType, t.TimestampType, t.LocalZonedTimestampType
 
 
 def hash_keys(keys: pl.Series, data_type: t.DataType) -> Ints:
-    """Returns `hashCode()` of the keys as Java values: Integer, Long, Float, Double, Boolean or BinaryString."""
+    """Return `hashCode()` of the keys as Java values: Integer, Long, Float, Double, Boolean or BinaryString."""
     if keys.dtype == pl.Binary:
         text = to_ragged(keys)
         return hash_bytes(text.data, text.starts, text.sizes).astype(np.int64)
@@ -264,7 +264,7 @@ def hash_keys(keys: pl.Series, data_type: t.DataType) -> Ints:
 
 
 def sort_in_map_order(hashes: Ints, came: Ints) -> Ints:
-    """Returns the indexes that put keys with these hashes in map order; within a bucket, `came` ascends."""
+    """Return the indexes that put keys with these hashes in map order; within a bucket, `came` ascends."""
     capacity = MIN_CAPACITY
     while len(hashes) > capacity * 3 // 4:
         capacity *= 2
@@ -273,14 +273,14 @@ def sort_in_map_order(hashes: Ints, came: Ints) -> Ints:
 
 
 def order_entries(entries: Mapping[str, Value]) -> dict[str, Value]:
-    """Returns the entries in the order of a Java map of Strings into which they were put in the given order."""
+    """Return the entries in the order of a Java map of Strings into which they were put in the given order."""
     names = list(entries)
     order = sort_in_map_order(np.array([_hash_string(name) for name in names], np.int64), np.arange(len(names)))
     return {names[at]: entries[names[at]] for at in order.tolist()}
 
 
 def _hash_string(text: str) -> int:
-    """Returns `String.hashCode()`, which is over UTF-16 units."""
+    """Return `String.hashCode()`, which is over UTF-16 units."""
     value = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist():
         value = (value * 31 + unit) & 0xFFFFFFFF

@@ -45,13 +45,13 @@ class BloomFilter:
     data_type: t.DataType
 
     def evaluate(self, op: str, literals: Sequence[Keys]) -> IndexResult:
-        """Returns `NONE` when no literal of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
+        """Return `NONE` when no literal of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
         if op not in ("=", "IN") or any(self.may_contain(key) for keys in literals for key in keys):
             return ALL
         return NONE
 
     def may_contain(self, key: Key) -> bool:
-        """Returns False only if no row of the file has this key."""
+        """Return False only if no row of the file has this key."""
         hashed = hash_key(key, self.data_type)
         low, high = hashed & _MASK32, hashed >> 32
         size = len(self.bits) * 8
@@ -64,7 +64,7 @@ class BloomFilter:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> BloomFilter:
-    """Reads the index.
+    """Read the index.
 
     Raises:
         CorruptFile: no bits, or an impossible number of hash functions.
@@ -77,7 +77,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> BloomFilter:
 
 
 def hash_key(key: Key, data_type: t.DataType) -> int:
-    """Returns the 64-bit hash of a key, unsigned."""
+    """Return the 64-bit hash of a key, unsigned."""
     if isinstance(key, bytes):
         return hash_bytes(key)
     width = _FLOAT_WIDTHS.get(type(data_type))
@@ -85,7 +85,7 @@ def hash_key(key: Key, data_type: t.DataType) -> int:
 
 
 def hash_integer(key: int) -> int:
-    """Returns Thomas Wang's 64-bit integer hash, with arithmetic (sign-keeping) right shifts, as Java's ``>>``."""
+    """Return Thomas Wang's 64-bit integer hash, with arithmetic (sign-keeping) right shifts, as Java's ``>>``."""
     key = _to_signed(~key + (key << 21))
     key ^= key >> 24
     key = _to_signed(key * 265)
@@ -104,7 +104,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def hash_bytes(data: bytes) -> int:
-    """Returns XXH64 with seed 0; only literals are hashed, so plain Python is fast enough."""
+    """Return XXH64 with seed 0; only literals are hashed, so plain Python is fast enough."""
     at = 0
     if len(data) >= 32:
         lanes = [(_P1 + _P2) & _MASK64, _P2, 0, -_P1 & _MASK64]
@@ -154,7 +154,7 @@ _STRIPE, _WORD, _HALF = 32, 8, 4
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Returns the index of a column; its size depends on ``items`` and ``fpp`` alone.
+    """Return the index of a column; its size depends on ``items`` and ``fpp`` alone.
 
     Raises:
         InvalidArgument: a parameter out of range.
@@ -174,14 +174,14 @@ def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
 
 
 def hash_keys(keys: pl.Series, data_type: t.DataType) -> U64:
-    """Returns the 64-bit hash of each key."""
+    """Return the 64-bit hash of each key."""
     return (
         hash_strings(to_ragged(keys)) if keys.dtype == pl.Binary else hash_integers(to_bits(keys.to_numpy(), data_type))
     )
 
 
 def hash_integers(keys: Ints) -> U64:
-    """Returns Thomas Wang's 64-bit integer hash; see `bloom_filter.mix64`. numpy's integers wrap as Java's do."""
+    """Return Thomas Wang's 64-bit integer hash; see `bloom_filter.mix64`. numpy's integers wrap as Java's do."""
     keys = ~keys + (keys << 21)
     keys = (keys ^ keys >> 24) * 265
     keys = (keys ^ keys >> 14) * 21
@@ -191,7 +191,7 @@ def hash_integers(keys: Ints) -> U64:
 
 
 def hash_strings(strings: Ragged) -> U64:
-    """Returns XXH64 with seed 0 of each string; loops run over the words of the longest string, never over strings."""
+    """Return XXH64 with seed 0 of each string; loops run over the words of the longest string, never over strings."""
     padded = np.concatenate([strings.data, np.zeros(_WORD, np.uint8)])
     words = np.ndarray(padded.size - _WORD + 1, "<u8", padded, strides=(1,))  # the word that begins at each byte
     at, sizes = strings.starts, strings.sizes
@@ -216,7 +216,7 @@ def hash_strings(strings: Ragged) -> U64:
 
 
 def _hash_stripes(words: U64, at: Ints, sizes: Ints) -> U64:
-    """Returns the hash state of each string after its leading stripes of four words."""
+    """Return the hash state of each string after its leading stripes of four words."""
     seeds = np.array([_WORD_P1, _WORD_P2, 0, 0], np.uint64)
     seeds += np.array([_WORD_P2, 0, 0, 0], np.uint64)
     seeds -= np.array([0, 0, 0, _WORD_P1], np.uint64)

@@ -60,7 +60,7 @@ class BitSlices:
     least: int = 0
 
     def compare(self, number: int) -> tuple[Packed, Packed]:
-        """Returns the rows whose number is less, and those where it is equal."""
+        """Return the rows whose number is less, and those where it is equal."""
         offset = number - self.least
         less, equal = np.zeros_like(self.present), self.present
         if offset < 0:
@@ -100,7 +100,7 @@ class BsiIndex:
 
 
 def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
-    """Reads the index.
+    """Read the index.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.
@@ -140,7 +140,7 @@ MIN_NUMBER = 0
 
 
 def encode(keys: ColumnKeys, _options: Mapping[str, str]) -> bytes:
-    """Returns the index of a column.
+    """Return the index of a column.
 
     Raises:
         Unsupported: the least 64-bit number, which has no absolute value in 64 bits.

@@ -56,7 +56,7 @@ class RequestedIndex:
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def values(self, frame: pl.DataFrame) -> pl.Series:
-        """Returns the indexed values of a frame that has the column."""
+        """Return the indexed values of a frame that has the column."""
         column = get_series(frame, self.column)
         if self.key is None:
             return column
@@ -66,7 +66,7 @@ class RequestedIndex:
 
 
 def find_requested_indexes(options: Mapping[str, str], fields: Sequence[DataField]) -> tuple[RequestedIndex, ...]:
-    """Returns the indexes that the options of a table ask for, ordered by column and kind as in `options`.
+    """Return the indexes that the options of a table ask for, ordered by column and kind as in `options`.
 
     Args:
         options: all options of the table, as strings.
@@ -99,7 +99,7 @@ def find_requested_indexes(options: Mapping[str, str], fields: Sequence[DataFiel
 
 
 def build_container(frame: pl.DataFrame, wanted: Sequence[RequestedIndex]) -> bytes:
-    """Returns the container with the indexes of a data file, in the order in which Java writes them.
+    """Return the container with the indexes of a data file, in the order in which Java writes them.
 
     Args:
         frame: all rows of the file in file order; at least the indexed columns.
@@ -177,7 +177,7 @@ ENCODERS: Mapping[str, Callable[[ColumnKeys, Mapping[str, str]], bytes]] = {
 
 
 def check_kind(kind: str, data_type: DataType, name: str) -> None:
-    """Refuses an index that Java would not build either.
+    """Refuse an index that Java would not build either.
 
     Raises:
         Unsupported: an unknown kind, or one that has no keys for the type of the column.
@@ -189,7 +189,7 @@ def check_kind(kind: str, data_type: DataType, name: str) -> None:
 
 
 def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping[str, str]) -> bytes:
-    """Returns one index of one column of a data file.
+    """Return one index of one column of a data file.
 
     Args:
         column: all values of the file in file order, in the dtype in which frames hold the type; nulls allowed.
@@ -207,7 +207,7 @@ def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping
 
 
 def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """Returns the container of these indexes.
+    """Return the container of these indexes.
 
     Args:
         columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, None where no row was indexed;
@@ -231,7 +231,7 @@ def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
 
 
 def _encode_utf(text: str) -> bytes:
-    """Encodes text as `DataOutput.writeUTF` does: NUL in two bytes, characters beyond the BMP as two surrogates."""
+    """Encode text as `DataOutput.writeUTF` does: NUL in two bytes, characters beyond the BMP as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(unit) for unit in struct.unpack(f">{len(units) // 2}H", units))
     raw = halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")

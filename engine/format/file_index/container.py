@@ -96,7 +96,7 @@ class FileIndex:
         *,
         row_count: int | None = None,
     ) -> IndexResult:
-        """Evaluates ``column op literals`` with all indexes of the column together.
+        """Evaluate ``column op literals`` with all indexes of the column together.
 
         Args:
             column, data_type: as in the schema the data file was written with.
@@ -142,7 +142,7 @@ class FileIndex:
 
 
 def read_file_index(data: bytes | memoryview, *, where: str) -> FileIndex:
-    """Parses the container; the indexes themselves are decoded when they are evaluated.
+    """Parse the container; the indexes themselves are decoded when they are evaluated.
 
     Args:
         data: the whole container.

@@ -31,24 +31,24 @@ class Cursor:
         return CorruptFile(self.where, f"file index: {problem} (at byte {self.at})")
 
     def take(self, size: int) -> memoryview:
-        """Returns the next `size` bytes and moves behind them."""
+        """Return the next `size` bytes and moves behind them."""
         if not 0 <= size <= len(self.data) - self.at:
             raise self.corrupt(f"{size} bytes are wanted, {len(self.data) - self.at} are left")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def part(self, start: int, size: int) -> Cursor:
-        """Returns a separate reader of the `size` bytes from `start` on; this one does not move."""
+        """Return a separate reader of the `size` bytes from `start` on; this one does not move."""
         return self.rest(start).next(size)
 
     def rest(self, start: int) -> Cursor:
-        """Returns a separate reader of all bytes from `start` on; this one does not move."""
+        """Return a separate reader of all bytes from `start` on; this one does not move."""
         if not 0 <= start <= len(self.data):
             raise self.corrupt(f"the offset {start} lies outside its {len(self.data)} bytes")
         return Cursor(self.data[start:], self.where, expected_rows=self.expected_rows)
 
     def next(self, size: int) -> Cursor:
-        """Returns a separate reader of the next `size` bytes; this one moves behind them."""
+        """Return a separate reader of the next `size` bytes; this one moves behind them."""
         return Cursor(self.take(size), self.where, expected_rows=self.expected_rows)
 
     def i8(self) -> int:
@@ -67,25 +67,25 @@ class Cursor:
         return self.i8() != 0
 
     def count(self, least_width: int) -> int:
-        """Reads an i32 that counts items of at least `least_width` bytes each: no more than the bytes can hold."""
+        """Read an i32 that counts items of at least `least_width` bytes each: no more than the bytes can hold."""
         count = self.i32()
         if not 0 <= count * least_width <= len(self.data) - self.at:
             raise self.corrupt(f"{count} items cannot fit into {len(self.data) - self.at} bytes")
         return count
 
     def row_count(self) -> int:
-        """Reads an i32 that counts the rows of the data file; it is checked before anything is allocated by it."""
+        """Read an i32 that counts the rows of the data file; it is checked before anything is allocated by it."""
         count = self.i32()
         if count < 0 or self.expected_rows not in (None, count):
             raise self.corrupt(f"it is about {count} rows, the data file has {self.expected_rows}")
         return count
 
     def sized(self) -> bytes:
-        """Reads bytes after their i32 length."""
+        """Read bytes after their i32 length."""
         return bytes(self.take(self.i32()))
 
     def utf(self) -> str:
-        """Reads text as `DataOutput.writeUTF` writes it: u16 length, then modified UTF-8."""
+        """Read text as `DataOutput.writeUTF` writes it: u16 length, then modified UTF-8."""
         raw = bytes(self.take(self.i16() & 0xFFFF))
         try:
             # Modified UTF-8 encodes NUL as C0 80 and characters beyond the BMP as two surrogates.
@@ -114,20 +114,20 @@ class Ragged:
         return np.cumsum(self.sizes) - self.sizes
 
     def part(self, start: int, stop: int) -> Ragged:
-        """Returns the strings `start` .. `stop` - 1."""
+        """Return the strings `start` .. `stop` - 1."""
         sizes = self.sizes[start:stop]
         first = int(self.sizes[:start].sum())
         return Ragged(self.data[first : first + int(sizes.sum())], sizes)
 
 
 def to_fixed_width(values: npt.NDArray[np.generic], dtype: str) -> Ragged:
-    """Returns numbers as byte strings of the width and byte order of `dtype`, a numpy dtype such as ``>i4``."""
+    """Return numbers as byte strings of the width and byte order of `dtype`, a numpy dtype such as ``>i4``."""
     width = np.dtype(dtype).itemsize
     return Ragged(np.ascontiguousarray(values.astype(dtype)).view(np.uint8), np.full(len(values), width, np.int64))
 
 
 def gather(data: U8, starts: Ints, sizes: Ints) -> Ragged:
-    """Returns the strings at these positions of `data`, in the order given."""
+    """Return the strings at these positions of `data`, in the order given."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     at = np.arange(total) + np.repeat(starts - (ends - sizes), sizes)
@@ -135,7 +135,7 @@ def gather(data: U8, starts: Ints, sizes: Ints) -> Ragged:
 
 
 def take(strings: Ragged, order: Ints) -> Ragged:
-    """Returns the strings at these indexes."""
+    """Return the strings at these indexes."""
     return gather(strings.data, strings.starts[order], strings.sizes[order])
 
 

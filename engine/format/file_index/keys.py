@@ -56,20 +56,20 @@ class KeyKind:
 
 
 def to_keys(data_type: t.DataType, literal: object) -> Keys | None:
-    """Returns the keys of a literal, or None when an index of this type cannot answer for it."""
+    """Return the keys of a literal, or None when an index of this type cannot answer for it."""
     kind = KINDS.get(type(data_type))
     return kind.of(data_type, literal) if kind else None
 
 
 def is_lossy(data_type: t.DataType) -> bool:
-    """Returns whether different values share a key: TIMESTAMPs finer than the microseconds of the index."""
+    """Return whether different values share a key: TIMESTAMPs finer than the microseconds of the index."""
     return (
         isinstance(data_type, (t.TimestampType, t.LocalZonedTimestampType)) and data_type.precision > MICROS_PRECISION
     )
 
 
 def to_total_order(bits: int, width: int) -> int:
-    """Maps signed IEEE bits to their rank in Java's total order, and back: it is its own inverse."""
+    """Map signed IEEE bits to their rank in Java's total order, and back: it is its own inverse."""
     return bits if bits >= 0 else bits ^ ((1 << (width - 1)) - 1)
 
 
@@ -153,7 +153,7 @@ def _convert_text(_: t.DataType, literal: object) -> Keys | None:
 
 
 def _convert_nothing(_: t.DataType, _literal: object) -> Keys | None:
-    """Returns None, for CHAR: some file formats drop trailing blanks of values, the index keeps them as written."""
+    """Return None, for CHAR: some file formats drop trailing blanks of values, the index keeps them as written."""
     return None
 
 
@@ -167,7 +167,7 @@ _float64 = KeyKind(lambda c: _to_canonical(c.i64(), 64, _NAN64), _make_float_con
 
 
 def _to_canonical(bits: int, width: int, nan: int) -> int:
-    """Returns the rank of IEEE bits: `nan` for any bit pattern of NaN, after infinity (`nan` without its quiet bit)."""
+    """Return the rank of IEEE bits: `nan` for any bit pattern of NaN, after infinity (`nan` without its quiet bit)."""
     infinity = nan & (nan << 1)
     return nan if bits & ((1 << (width - 1)) - 1) > infinity else to_total_order(bits, width)
 
@@ -241,7 +241,7 @@ class ColumnKeys:
 
 
 def to_column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
-    """Returns the keys of a column.
+    """Return the keys of a column.
 
     Args:
         column: in the dtype in which Morrow's frames hold the type.
@@ -257,13 +257,13 @@ def to_column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
 
 
 def to_bits(keys: Ints, data_type: t.DataType) -> Ints:
-    """Returns the keys of FLOAT and DOUBLE columns as signed IEEE bits; other keys are stored unchanged."""
+    """Return the keys of FLOAT and DOUBLE columns as signed IEEE bits; other keys are stored unchanged."""
     width = _FLOAT_BITS.get(type(data_type))
     return np.where(keys >= 0, keys, keys ^ ((1 << (width - 1)) - 1)) if width else keys
 
 
 def encode_keys(keys: pl.Series, data_type: t.DataType) -> Ragged:
-    """Returns the stored form of keys: big-endian in the width of the type, text after its length."""
+    """Return the stored form of keys: big-endian in the width of the type, text after its length."""
     width = KINDS[type(data_type)].width
     if width is None:
         text = to_ragged(keys)
@@ -272,7 +272,7 @@ def encode_keys(keys: pl.Series, data_type: t.DataType) -> Ragged:
 
 
 def to_ragged(keys: pl.Series) -> Ragged:
-    """Returns the byte strings of a Binary column without nulls."""
+    """Return the byte strings of a Binary column without nulls."""
     array = keys.rechunk().to_arrow().cast("large_binary")
     data, begins, sizes = find_byte_spans(array)
     return gather(data, begins, sizes)

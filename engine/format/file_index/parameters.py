@@ -17,7 +17,7 @@ _UNITS: Mapping[str, int] = {
 
 
 def read_whole_number(options: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
-    """Reads a whole number. Raises `InvalidArgument` outside ``least .. most``."""
+    """Read a whole number. Raises `InvalidArgument` outside ``least .. most``."""
     try:
         value = int(options.get(name, str(default)))
     except ValueError:
@@ -28,7 +28,7 @@ def read_whole_number(options: Mapping[str, str], name: str, default: int, *, le
 
 
 def read_ratio(options: Mapping[str, str], name: str, default: float) -> float:
-    """Reads a number between 0 and 1, both excluded. Raises `InvalidArgument`."""
+    """Read a number between 0 and 1, both excluded. Raises `InvalidArgument`."""
     try:
         value = float(options.get(name, str(default)))
     except ValueError:
@@ -39,7 +39,7 @@ def read_ratio(options: Mapping[str, str], name: str, default: float) -> float:
 
 
 def read_size(options: Mapping[str, str], name: str, default: int) -> int:
-    """Reads a size such as ``16 kb``, in bytes. Raises `InvalidArgument`."""
+    """Read a size such as ``16 kb``, in bytes. Raises `InvalidArgument`."""
     if name not in options:
         return default
     match = _SIZE.fullmatch(options[name].strip().lower())

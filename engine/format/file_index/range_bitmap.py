@@ -76,7 +76,7 @@ class Chunk:
     offsets: Cursor | None
 
     def key(self, index: int, kind: KeyKind) -> Key:
-        """Returns key `index` of the chunk, the first one being 0."""
+        """Return key `index` of the chunk, the first one being 0."""
         if index == 0:
             return self.first
         if self.offsets is None:
@@ -92,7 +92,7 @@ class Dictionary:
     kind: KeyKind
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """Returns the number of smaller keys, which is the key's code if it is present, and whether it is."""
+        """Return the number of smaller keys, which is the key's code if it is present, and whether it is."""
         low, high = 0, len(self.chunks)
         while low < high:  # the last chunk whose first key is not greater
             middle = (low + high) // 2
@@ -127,7 +127,7 @@ class RangeBitmap:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
-    """Reads the index of a column of this type.
+    """Read the index of a column of this type.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.
@@ -211,7 +211,7 @@ SLICES_WITHOUT_KEYS = 64
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Returns the index of a column.
+    """Return the index of a column.
 
     Raises:
         InvalidArgument: a parameter is not a size.
@@ -255,7 +255,7 @@ def _encode_dictionary(keys: Ragged, limit: int, fixed_width: int | None) -> byt
 
 
 def _divide_chunks(sizes: Ints, limit: int, fixed_width: int | None) -> Ints:
-    """Returns the index of each chunk's first key, which is in the header; the further keys must fit the limit."""
+    """Return the index of each chunk's first key, which is in the header; the further keys must fit the limit."""
     if fixed_width is not None:
         return np.arange(0, len(sizes), 1 + limit // fixed_width)
     ends = np.cumsum(sizes)
@@ -268,7 +268,7 @@ def _divide_chunks(sizes: Ints, limit: int, fixed_width: int | None) -> Ints:
 
 
 def _sum_groups(values: Ints, counts: Ints) -> Ints:
-    """Returns the sum of the first `counts[0]` values, of the `counts[1]` that follow, and so on."""
+    """Return the sum of the first `counts[0]` values, of the `counts[1]` that follow, and so on."""
     totals = np.append(0, np.cumsum(values))
     ends = np.cumsum(counts)
     sums: Ints = totals[ends] - totals[ends - counts]

@@ -58,7 +58,7 @@ class IndexResult:
         return self.packed is not None and not self.row_count
 
     def mask(self, row_count: int) -> npt.NDArray[np.bool_]:
-        """Returns a boolean per row, true where it may match.
+        """Return a boolean per row, true where it may match.
 
         Raises:
             CorruptFile: the index was built over another number of rows.
@@ -70,7 +70,7 @@ class IndexResult:
         return unpack(self.packed, row_count)
 
     def positions(self) -> npt.NDArray[np.int64] | None:
-        """Returns the rows that may match, ascending; None for `ALL`."""
+        """Return the rows that may match, ascending; None for `ALL`."""
         return None if self.packed is None else np.flatnonzero(self.mask(self.row_count))
 
     def __and__(self, other: IndexResult) -> IndexResult:
@@ -112,7 +112,7 @@ NONE = IndexResult(np.zeros(0, np.uint8))
 
 
 def make_result(packed: Packed, row_count: int) -> IndexResult:
-    """Returns the result for these rows; `NONE` when there are none."""
+    """Return the result for these rows; `NONE` when there are none."""
     return IndexResult(packed, row_count) if packed.any() else NONE
 
 
@@ -127,13 +127,13 @@ class RowSets(Protocol):
     def row_count(self) -> int: ...
 
     def present(self) -> Packed:
-        """Returns the rows that are not null."""
+        """Return the rows that are not null."""
 
     def equal(self, key: Key) -> Packed:
-        """Returns the rows with this key."""
+        """Return the rows with this key."""
 
     def below(self, key: Key) -> Packed | None:
-        """Returns the rows with a smaller key; None if the index is not ordered."""
+        """Return the rows with a smaller key; None if the index is not ordered."""
 
 
 def make_empty_set(row_count: int) -> Packed:
@@ -141,7 +141,7 @@ def make_empty_set(row_count: int) -> Packed:
 
 
 def invert_rows(packed: Packed, row_count: int) -> Packed:
-    """Returns the rows that are not in `packed`; the bits after the last row stay 0."""
+    """Return the rows that are not in `packed`; the bits after the last row stay 0."""
     out = ~packed
     if row_count % 8:
         out[-1] &= (1 << row_count % 8) - 1
@@ -149,7 +149,7 @@ def invert_rows(packed: Packed, row_count: int) -> Packed:
 
 
 def read_rows(cursor: Cursor, row_count: int) -> Packed:
-    """Reads a roaring bitmap of rows that fills `cursor`.
+    """Read a roaring bitmap of rows that fills `cursor`.
 
     Raises:
         CorruptFile: not a roaring bitmap, or it has a row that the file does not have.
@@ -161,7 +161,7 @@ def read_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def take_rows(cursor: Cursor, row_count: int) -> Packed:
-    """Reads a roaring bitmap of rows that begins at the cursor, and moves the cursor behind it. See `read_rows`."""
+    """Read a roaring bitmap of rows that begins at the cursor, and move the cursor behind it. See `read_rows`."""
     data = np.frombuffer(cursor.data[cursor.at :], np.uint8)
     blocks, size = read_bitmap32_prefix(data, where=cursor.where, max_end=row_count)
     cursor.take(size)
@@ -171,7 +171,7 @@ def take_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def evaluate(index: RowSets, op: str, literals: Sequence[Keys]) -> IndexResult:
-    """Evaluates an operator; `ALL` if it needs an order that the index does not have, or no index supports it."""
+    """Evaluate an operator; `ALL` if it needs an order that the index does not have, or no index supports it."""
     answer = _OPERATORS.get(op)
     packed = answer(index, literals) if answer else None
     return ALL if packed is None else make_result(packed, index.row_count)
@@ -226,7 +226,7 @@ U8 = npt.NDArray[np.uint8]
 
 
 def write_rows(rows: Ints, row_count: int) -> bytes:
-    """Returns a set of rows as a roaring bitmap."""
+    """Return a set of rows as a roaring bitmap."""
     blocks = -(-row_count // BLOCK_BITS)
     mask = np.zeros(blocks * BLOCK_BITS, np.bool_)
     mask[rows] = True
@@ -235,13 +235,13 @@ def write_rows(rows: Ints, row_count: int) -> bytes:
 
 
 def write_slices(rows: Ints, numbers: Ints, slices: int, row_count: int) -> Iterable[bytes]:
-    """Yields for each bit, lowest first, a roaring bitmap of the `rows` in whose number it is set."""
+    """Yield for each bit, lowest first, a roaring bitmap of the `rows` in whose number it is set."""
     for bit in range(slices):
         yield write_rows(rows[(numbers >> bit & 1).astype(np.bool_)], row_count)
 
 
 def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
-    """Returns a roaring bitmap of each of `count` sets.
+    """Return a roaring bitmap of each of `count` sets.
 
     Args:
         sets: the set of each row, ascending, none of them empty.
@@ -268,7 +268,7 @@ def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
 
 
 def _find_changes(*columns: Ints) -> Ints:
-    """Returns the indexes where a new combination of values begins."""
+    """Return the indexes where a new combination of values begins."""
     changed = np.zeros(len(columns[0]), np.bool_)
     changed[:1] = True
     for column in columns:
@@ -284,7 +284,7 @@ def _is_run_start(low: Ints, first: Ints) -> Bools:
 
 
 def _encode_bodies(low: Ints, edges: Ints, starts: Ints, runs: Ints, is_run: Bools) -> Ragged:
-    """Returns the containers of all sets, one after the other."""
+    """Return the containers of all sets, one after the other."""
     cardinality = np.diff(edges)
     is_bitmap = ~is_run & (cardinality > ARRAY_MAX_CARDINALITY)
     arrays = gather(_encode_u16(low), 2 * edges[:-1], np.where(is_run | is_bitmap, 0, 2 * cardinality))
@@ -302,7 +302,7 @@ def _encode_bodies(low: Ints, edges: Ints, starts: Ints, runs: Ints, is_run: Boo
 
 
 def _encode_heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, sizes: Ints, count: int) -> Ragged:
-    """Returns the header of each bitmap: cookie, run flags, keys and cardinalities, offsets."""
+    """Return the header of each bitmap: cookie, run flags, keys and cardinalities, offsets."""
     containers = np.bincount(owner, minlength=count)
     has_runs = np.bincount(owner, is_run, count) > 0
     has_offsets = ~has_runs | (containers >= MIN_CONTAINERS_FOR_OFFSETS)
@@ -325,7 +325,7 @@ def _encode_heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, siz
 
 
 def _encode_run_flags(owner: Ints, is_run: Bools, sizes: Ints, begin: Ints) -> Ragged:
-    """Returns a bit for each container of a set, set for run containers; sets without any have size 0."""
+    """Return a bit for each container of a set, set for run containers; sets without any have size 0."""
     flags = np.zeros(int(sizes.sum()), np.uint8)
     chosen = np.flatnonzero(is_run)
     within = chosen - begin[owner[chosen]]

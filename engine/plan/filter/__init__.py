@@ -31,7 +31,7 @@ MAX_CACHED_LENGTH = 1 << 16
 
 
 def _is_arrow(filter: FilterLike) -> TypeGuard[pc.Expression]:
-    """Returns whether this is an expression of Arrow's, whose module is large: who has one has imported it."""
+    """Return whether this is an expression of Arrow's, whose module is large: who has one has imported it."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(filter, compute.Expression)
 
@@ -60,7 +60,7 @@ NO_FILTER = Filter(ALWAYS, (), frozenset(), "")
 
 
 def combine_filters(first: Filter, second: Filter) -> Filter:
-    """Returns the conjunction of both filters."""
+    """Return the conjunction of both filters."""
     text = " AND ".join(f"({f.text})" for f in (first, second) if f.text)
     return Filter(
         tree.combine_predicates(first.predicate, second.predicate),
@@ -71,7 +71,7 @@ def combine_filters(first: Filter, second: Filter) -> Filter:
 
 
 def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
-    """Parses a filter over these columns; every top-level condition with an exact predicate becomes one.
+    """Parse a filter over these columns; every top-level condition with an exact predicate becomes one.
 
     SQL is DuckDB's, in a session in UTC. Arrow and Polars expressions keep their own semantics (in Arrow NaN equals
     nothing, in Polars and SQL it is the greatest value).

@@ -63,7 +63,7 @@ MATCH_NULLS, SKIP_NULLS = 0, 1
 
 
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
-    """Returns the conjuncts; if one of them is no predicate, the whole expression follows as a residual.
+    """Return the conjuncts; if one of them is no predicate, the whole expression follows as a residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
@@ -89,7 +89,7 @@ def _translate_condition(node: Tree, columns: Columns) -> Predicate | None:
 
 
 def _find_columns_read(expression: pc.Expression, columns: Columns) -> frozenset[str]:
-    """Returns the top-level columns that the expression needs to bind."""
+    """Return the top-level columns that the expression needs to bind."""
     schema = pa.schema([field.arrow().with_nullable(True) for field in columns.fields])
     shown = shorten_text(str(expression))
     problem = _find_binding_error(expression, schema)
@@ -117,7 +117,7 @@ def _find_binding_error(expression: pc.Expression, schema: pa.Schema) -> str | N
 
 
 def _flatten_chain(node: Tree, connective: str) -> Iterator[Tree]:
-    """Yields the operands of a chain of ANDs or of ORs, however long."""
+    """Yield the operands of a chain of ANDs or of ORs, however long."""
     left = [node]
     while left:
         node = left.pop()
@@ -128,7 +128,7 @@ def _flatten_chain(node: Tree, connective: str) -> Iterator[Tree]:
 
 
 def _translate_rows(node: Tree, want: bool, columns: Columns) -> Predicate | None:
-    """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
+    """Return the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
     if isinstance(node, Literal):
         known = node.scalar.type == pa.bool_() and node.scalar.is_valid
         return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
@@ -180,7 +180,7 @@ def _translate_comparison(node: Call, want: bool, columns: Columns) -> Predicate
 
 
 def _translate_is_in(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
-    """Translates Arrow's is_in, which answers for null too: false, or true when null is in the set."""
+    """Translate Arrow's is_in, which answers for null too: false, or true when null is in the set."""
     behaviour = options["null_matching_behavior"].as_py()
     if behaviour not in (MATCH_NULLS, SKIP_NULLS) or isinstance(column.type, FLOAT_TYPES):
         return None
@@ -216,7 +216,7 @@ _COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate |
 
 
 def _convert_literal(scalar: pa.Scalar, column: DataField) -> Any:
-    """Returns the literal if Arrow compares it with the column without rounding either, else None.
+    """Return the literal if Arrow compares it with the column without rounding either, else None.
 
     Raises:
         InvalidArgument: the literal is no value of its type, such as text that is not in UTF-8.
@@ -301,7 +301,7 @@ def parse_tree(expression: pc.Expression) -> Tree:
 
 
 def _read_metadata_items(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Returns the schema's metadata in order, with its repeated keys."""
+    """Return the schema's metadata in order, with its repeated keys."""
     exported = ctypes.create_string_buffer(C_SCHEMA_SIZE)
     schema._export_to_c(ctypes.addressof(exported))
     try:
@@ -326,7 +326,7 @@ def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
 
 
 def _build_node(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> Tree:
-    """Returns the tree, built on an explicit stack: a chain of thousands of ORs nests as deep."""
+    """Return the tree, built on an explicit stack: a chain of thousands of ORs nests as deep."""
     open_: list[tuple[str, list[Tree], dict[str, Any]]] = []
     while True:
         if key == "call":

@@ -66,7 +66,7 @@ class Snap:
 
 
 def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
-    """Returns ``column op value`` as a predicate with the same truth for every value of the column, null included.
+    """Return ``column op value`` as a predicate with the same truth for every value of the column, null included.
 
     `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
     Returns None when the column's type and the literal's are not comparable without a cast of the column.
@@ -82,7 +82,7 @@ def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | Non
 
 
 def build_membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
-    """Returns ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. No value may be null."""
+    """Return ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. No value may be null."""
     snaps = [snap_literal(column.type, value) for value in values]
     if any(snap is None for snap in snaps):
         return None
@@ -103,7 +103,7 @@ def build_is_not_null(column: DataField) -> Predicate:
 
 
 def snap_literal(kind: DataType, value: Value) -> Snap | None:
-    """Returns the position of `value` on the grid of a type, None when the two are not comparable."""
+    """Return the position of `value` on the grid of a type, None when the two are not comparable."""
     snap = _SNAPS.get(type(kind))
     return snap(kind, value) if snap else None
 
@@ -122,7 +122,7 @@ def _compare_between_points(name: str, op: Op, snap: Snap) -> Predicate:
 
 
 def _compare_boolean(name: str, op: Op, value: bool) -> Predicate:
-    """Compares booleans: false < true, so every comparison selects one of the two, both, or neither."""
+    """Compare booleans: false < true, so every comparison selects one of the two, both, or neither."""
     ordered: dict[Op, Callable[[bool], bool]] = {
         Op.EQ: lambda x: x == value,
         Op.NE: lambda x: x != value,
@@ -142,7 +142,7 @@ def _is_real(value: object) -> bool:
 
 
 def _snap_to_grid(value: Any, lowest: int, highest: int, step: Fraction, build: Callable[[int], Value]) -> Snap:
-    """Snaps a real number to the multiples ``lowest*step .. highest*step``."""
+    """Snap a real number to the multiples ``lowest*step .. highest*step``."""
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         beyond = not value < 0 if value == value else True
         return Snap(build(highest), above_all=True) if beyond else Snap(None)
@@ -176,7 +176,7 @@ def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
 
 
 def _snap_float(kind: DataType, value: Value) -> Snap | None:
-    """Snaps to the grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
+    """Snap to the grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
     if not _is_real(value):
         return None
     assert isinstance(value, (int, float, Decimal))
@@ -210,7 +210,7 @@ def _snap_time(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - P
 
 
 def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
-    """Snaps timestamps: TIMESTAMP takes naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
+    """Snap timestamps: TIMESTAMP takes naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
     zoned = isinstance(kind, LocalZonedTimestampType)
     if not isinstance(value, dt.date):
@@ -235,7 +235,7 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
 
 
 def _snap_only(kind: type) -> Callable[[DataType, Value], Snap | None]:
-    """Returns the snap function of types that compare with literals of one Python type only."""
+    """Return the snap function of types that compare with literals of one Python type only."""
     return lambda _type, value: Snap(value, exact=True) if type(value) is kind else None
 
 

@@ -66,7 +66,7 @@ from morrow.engine.units import NANOS_PER_MICRO
 
 
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
-    """Returns the conjuncts; those that are no predicate are combined as one residual.
+    """Return the conjuncts; those that are no predicate are combined as one residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
@@ -102,7 +102,7 @@ def _build_residual(operands: list[pl.Expr], columns: Columns) -> Residual:
 
 
 def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
-    """Checks that every operand is one boolean per row and depends on no other row."""
+    """Check that every operand is one boolean per row and depends on no other row."""
     empty = pl.LazyFrame(schema=to_polars_schema(columns.fields))
     for one in operands:
         if one.meta.has_multiple_outputs():
@@ -135,7 +135,7 @@ def _format_expression(expression: pl.Expr) -> str:
 
 
 def _translate_rows(node: Any, want: bool, columns: Columns) -> Predicate | None:
-    """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
+    """Return the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
     kind, content = split_node(node)
     rule = _RULES.get(kind)
     return rule(content, want, columns) if rule else None
@@ -226,7 +226,7 @@ def _translate_between(inputs: list[Any], options: Any, want: bool, columns: Col
 
 
 def _translate_is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Predicate | None:
-    """Translates is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), else nothing."""
+    """Translate is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), else nothing."""
     column, (kind, literal) = _find_column(inputs[0], columns), split_node(inputs[1])
     if column is None or kind != "Literal":
         return None
@@ -248,7 +248,7 @@ def _translate_is_in(inputs: list[Any], options: Any, want: bool, columns: Colum
 
 
 def _to_literal(dtype: pl.DataType, value: Any) -> Any:
-    """Returns a list member in the JSON form of a single literal; None for types not compared in lists."""
+    """Return a list member in the JSON form of a single literal; None for types not compared in lists."""
     if dtype.is_signed_integer() or dtype in (pl.String, pl.Boolean):
         return {"Scalar": {str(dtype): value}}
     if dtype == pl.Date and value is not None:
@@ -294,7 +294,7 @@ _TOKEN = re.compile(r'[\s,:]*([{}\[\]]|"(?:[^"\\]|\\.)*+"|[^\s,:{}\[\]"]++)', re
 
 
 def parse_form(text: str) -> Any:
-    """Parses well-formed JSON text."""
+    """Parse well-formed JSON text."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -334,7 +334,7 @@ def iterate_nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
 
 
 def is_row_by_row(node: pl.Expr) -> bool:
-    """Returns whether every node is evaluated row by row: Polars answers for the outermost operation only."""
+    """Return whether every node is evaluated row by row: Polars answers for the outermost operation only."""
     meta = node.meta
     try:
         return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))
@@ -344,7 +344,7 @@ def is_row_by_row(node: pl.Expr) -> bool:
 
 
 def serialize_expression(expression: pl.Expr) -> str | None:
-    """Returns the JSON form, None for expressions without one."""
+    """Return the JSON form, None for expressions without one."""
     try:
         return expression.meta.serialize(format="json")
     except (*POLARS_ERRORS, ValueError, TypeError):
@@ -352,7 +352,7 @@ def serialize_expression(expression: pl.Expr) -> str | None:
 
 
 def split_operands(expression: pl.Expr, node: Any, operators: Collection[str]) -> Iterator[tuple[pl.Expr, Any]]:
-    """Yields the operands of a chain of ANDs or of ORs, however long, with their forms.
+    """Yield the operands of a chain of ANDs or of ORs, however long, with their forms.
 
     ``a & b & c`` nests to the left.
     """
@@ -368,7 +368,7 @@ def split_operands(expression: pl.Expr, node: Any, operators: Collection[str]) -
 
 
 def split_chain(node: Any, operators: Collection[str]) -> Iterator[Any]:
-    """Yields the forms of the operands alone."""
+    """Yield the forms of the operands alone."""
     left = [node]
     while left:
         node = left.pop()
@@ -385,7 +385,7 @@ def find_connective(node: Any, operators: Collection[str]) -> Any:
 
 
 def rebuild_balanced(expression: pl.Expr, node: Any) -> pl.Expr:
-    """Returns the same expression with balanced chains: for a chain of 2,000 operations Polars takes a minute."""
+    """Return the same expression with balanced chains: for a chain of 2,000 operations Polars takes a minute."""
     try:
         return _rebuild_evenly(expression, node)
     except RecursionError:
@@ -400,14 +400,14 @@ def _rebuild_evenly(expression: pl.Expr, node: Any) -> pl.Expr:
 
 
 def split_node(node: Any) -> tuple[str, Any]:
-    """Splits ``{"BinaryExpr": {...}}`` and ``"IsNull"`` into (name, content)."""
+    """Split ``{"BinaryExpr": {...}}`` and ``"IsNull"`` into (name, content)."""
     if isinstance(node, dict) and len(node) == 1:
         return next(iter(node.items()))
     return (node, {}) if isinstance(node, str) else ("", {})
 
 
 def replace_selectors(expression: pl.Expr, fields: Sequence[DataField]) -> pl.Expr:
-    """Returns the expression with each selector of a single column replaced by the column's name.
+    """Return the expression with each selector of a single column replaced by the column's name.
 
     Left unchanged: selectors of no or several columns, and expressions without a JSON form (Python functions, NaN).
     """
@@ -443,7 +443,7 @@ UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds
 
 
 def read_literal(literal: Any, column: DataField) -> Value | None:
-    """Returns the literal if Polars compares it with the column without rounding either; None for null as well."""
+    """Return the literal if Polars compares it with the column without rounding either; None for null as well."""
     origin, content = split_node(literal)
     name, value = split_node(content)
     if value is None or origin not in ("Dyn", "Scalar"):
@@ -457,7 +457,7 @@ def _read_integer(_origin: str, name: str, value: Any, _column: DataField) -> Va
 
 
 def _read_float(origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Reads a float: a plain Python float takes the column's type, a typed literal keeps its own."""
+    """Read a float: a plain Python float takes the column's type, a typed literal keeps its own."""
     if name == "Int" and abs(value) <= EXACT_FLOAT_INTEGERS:
         return float(value)
     if name not in ("Float", "Float32", "Float64") or not math.isfinite(value):
@@ -476,7 +476,7 @@ def _read_decimal(_origin: str, name: str, value: Any, _column: DataField) -> Va
 
 
 def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Reads a timestamp: Polars compares in the coarser unit, so only a literal exact in the column's unit passes."""
+    """Read a timestamp: Polars compares in the coarser unit, so only a literal exact in the column's unit passes."""
     assert isinstance(column.type, (TimestampType, LocalZonedTimestampType))
     if name != "Datetime":
         return None

@@ -69,7 +69,7 @@ class Residual(msgspec.Struct, frozen=True, eq=False):
 
 
 def shorten_text(text: str) -> str:
-    """Returns the text as messages show it: a long one by its beginning and end."""
+    """Return the text as messages show it: a long one by its beginning and end."""
     half = MAX_SHOWN_LENGTH // 2
     return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:half]} ... {text[-half:]}"
 
@@ -88,7 +88,7 @@ class Columns:
             self._folded.setdefault(f.name.casefold(), []).append(f)
 
     def exact(self, name: str) -> DataField:
-        """Returns the column with exactly this spelling (Arrow and Polars names are case-sensitive).
+        """Return the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
         Raises:
             ColumnNotFound: there is none; the message names the nearest.
@@ -98,7 +98,7 @@ class Columns:
         return self._exact[name]
 
     def find(self, name: str) -> DataField:
-        """Returns the column of this SQL name.
+        """Return the column of this SQL name.
 
         Raises:
             ColumnNotFound: there is none; the message names the nearest.
@@ -125,7 +125,7 @@ T = TypeVar("T")
 
 
 def join_in_pairs(join: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Joins one or more parts in pairs of pairs: a thousand conditions nest ten deep, not a thousand."""
+    """Join one or more parts in pairs of pairs: a thousand conditions nest ten deep, not a thousand."""
     while len(parts) > 1:
         pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = [*pairs, *parts[len(pairs) * 2 :]]
@@ -133,7 +133,7 @@ def join_in_pairs(join: Callable[[T, T], T], parts: Sequence[T]) -> T:
 
 
 def limit_depth(predicate: Predicate | None) -> Predicate | None:
-    """Returns the predicate, None if it nests so deep that traversal might exhaust the stack."""
+    """Return the predicate, None if it nests so deep that traversal might exhaust the stack."""
     level: Sequence[Predicate] = () if predicate is None else (predicate,)
     for _ in range(MAX_LEVELS):
         level = [child for part in level if not isinstance(part, Leaf) for child in part.children]
@@ -143,12 +143,12 @@ def limit_depth(predicate: Predicate | None) -> Predicate | None:
 
 
 def combine_all(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """Returns the AND of parts; None when one of them is None."""
+    """Return the AND of parts; None when one of them is None."""
     return _combine(parts, And, ALWAYS, NEVER)
 
 
 def combine_any(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """Returns the OR of parts; None when one of them is None."""
+    """Return the OR of parts; None when one of them is None."""
     return _combine(parts, Or, NEVER, ALWAYS)
 
 
@@ -168,7 +168,7 @@ def _combine(
 
 
 def fold_comparisons(parts: Sequence[Predicate], join: type[And] | type[Or]) -> list[Predicate]:
-    """Replaces many ``x <> 1 AND x <> 2 ...`` of a column in an AND or OR by one NOT IN, many ``=`` by one IN.
+    """Replace many ``x <> 1 AND x <> 2 ...`` of a column in an AND or OR by one NOT IN, many ``=`` by one IN.
 
     Engines plan one list fast, and thousands of comparisons slowly or never.
     """
@@ -187,5 +187,5 @@ def fold_comparisons(parts: Sequence[Predicate], join: type[And] | type[Or]) -> 
 
 
 def _is_listable(part: Predicate, ops: tuple[Op, Op]) -> bool:
-    """Returns whether the part may join a list: not of floats (some engines distinguish zeros and NaN) or booleans."""
+    """Return whether the part may join a list: not of floats (some engines distinguish zeros and NaN) or booleans."""
     return isinstance(part, Leaf) and part.op in ops and not any(isinstance(v, (float, bool)) for v in part.literals)

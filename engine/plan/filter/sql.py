@@ -82,7 +82,7 @@ STATEMENTS = ("Block", "Command")
 
 
 def split_sql(text: str, columns: Columns) -> list[Part]:
-    """Returns the conjuncts.
+    """Return the conjuncts.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
@@ -107,7 +107,7 @@ def _split(text: str, lists: ExtractedLists, columns: Columns) -> list[Part]:
 
 
 def _combine_residuals(rest: Sequence[tuple[str, Node]], lists: ExtractedLists, columns: Columns) -> Residual:
-    """Combines the conditions without a predicate into one: DuckDB tests each only where those before it are true."""
+    """Combine the conditions without a predicate into one: DuckDB tests each only where those before it are true."""
     names = {name for _, tree in rest for name in _find_root_columns(tree)} - lists.lists.keys()
     reads = frozenset(columns.find(name).name for name in names)
     pieces = [lists.restored(piece) for piece, _ in rest]
@@ -154,7 +154,7 @@ def _check_is_condition(tree: Node, columns: Columns) -> None:
 
 
 def _find_root_columns(tree: Node) -> Iterator[str]:
-    """Yields names of top-level columns: ``a`` of ``a.b.c``; variables of lambdas and comprehensions are excluded."""
+    """Yield names of top-level columns: ``a`` of ``a.b.c``; variables of lambdas and comprehensions are excluded."""
     bound = {
         name.name
         for node in tree.find_all(exp.Comprehension, exp.Lambda)
@@ -168,7 +168,7 @@ def _find_root_columns(tree: Node) -> Iterator[str]:
 
 
 def _split_conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
-    """Yields the text between its top-level ANDs, parentheses around the whole removed."""
+    """Yield the text between its top-level ANDs, parentheses around the whole removed."""
     while len(tokens) > 1 and _is_wrapped(tokens):
         tokens = tokens[1:-1]
     cuts = _find_top_level_ands(tokens)
@@ -180,7 +180,7 @@ def _split_conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
 
 
 def _find_top_level_ands(tokens: list[Token]) -> list[int]:
-    """Returns the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN joins nothing."""
+    """Return the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN joins nothing."""
     depth = betweens = 0
     cuts = []
     for position, token in enumerate(tokens):
@@ -239,7 +239,7 @@ class Translator:
         }
 
     def rows(self, node: Node, want: bool) -> Predicate | None:
-        """Returns the rows where `node` is `want`, neither null nor the opposite."""
+        """Return the rows where `node` is `want`, neither null nor the opposite."""
         rule = self._rules.get(type(node))
         if rule is None or not _is_plain(node):
             return None
@@ -363,7 +363,7 @@ KNOWN_ARGUMENTS = frozenset({"this", "expression", "expressions", "low", "high",
 
 
 def _is_plain(node: Node) -> bool:
-    """Returns whether the rules read all arguments of the node (not a column's table, a subquery of IN, an option)."""
+    """Return whether the rules read all arguments of the node (not a column's table, a subquery of IN, an option)."""
     return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())
 
 
@@ -401,14 +401,14 @@ class ExtractedLists:
     """Name -> the literals, as written."""
 
     def restored(self, text: str) -> str:
-        """Returns a part of the text as it was written."""
+        """Return a part of the text as it was written."""
         for name, written in self.lists.items():
             text = text.replace(name, written)
         return text
 
 
 def extract_lists(text: str) -> ExtractedLists:
-    """Returns the text with its long lists replaced by names."""
+    """Return the text with its long lists replaced by names."""
     if len(text) <= MAX_SHORT_TEXT_LENGTH or any(mark in text for mark in UNCLEAR):
         return ExtractedLists(text)
     pieces: list[str] = []
@@ -427,7 +427,7 @@ def extract_lists(text: str) -> ExtractedLists:
 
 
 def parse_constants(written: str) -> list[Constant]:
-    """Returns the literals of a list, see `morrow.engine.plan.filter.sql_literals.read_constant`."""
+    """Return the literals of a list, see `morrow.engine.plan.filter.sql_literals.read_constant`."""
     if written.startswith("'"):
         return [Constant(text[1:-1].replace("''", "'"), "text") for text in re.findall(_TEXT, written)]
     if "." not in written:

@@ -60,7 +60,7 @@ _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECAS
 
 
 def from_text(text: str, column: DataField) -> Value | None:
-    """Returns an untyped string as a value of the column; None when DuckDB may read it, but not certainly as it stands.
+    """Return an untyped string as a value of the column; None when DuckDB may read it, but not certainly as it stands.
 
     Raises:
         InvalidArgument: it is no value of the column's type.
@@ -159,7 +159,7 @@ def _read_binary(text: str, _kind: DataType) -> Value | None:
 
 
 def _reject_form(certainly: bool) -> Value | None:
-    """Handles a form that is not read here: raises if DuckDB cannot read it either, else leaves it to DuckDB."""
+    """Handle a form that is not read here: raises if DuckDB cannot read it either, else leaves it to DuckDB."""
     if certainly:
         raise ValueError
     return None
@@ -179,7 +179,7 @@ _READERS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Callable[[str
 
 
 def convert_number(value: Any, column: DataField) -> Value | None:
-    """Converts INTEGER and DECIMAL literals: exact for integers and decimals, rounded once for FLOAT and DOUBLE."""
+    """Convert INTEGER and DECIMAL literals: exact for integers and decimals, rounded once for FLOAT and DOUBLE."""
     if not isinstance(column.type, (FloatType, DoubleType)):
         return value if isinstance(column.type, (*INTEGER_BITS, DecimalType)) else None
     single = isinstance(column.type, FloatType)
@@ -193,7 +193,7 @@ def convert_number(value: Any, column: DataField) -> Value | None:
 
 
 def convert_double(value: Any, column: DataField) -> Value | None:
-    """Converts DOUBLE literals: the column is cast to DOUBLE, exactly but for large integers and decimals."""
+    """Convert DOUBLE literals: the column is cast to DOUBLE, exactly but for large integers and decimals."""
     bits = INTEGER_BITS.get(type(column.type))
     if bits:
         return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None
@@ -225,7 +225,7 @@ _NUMBER = re.compile(r"(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+
 
 
 def read_constant(node: Node) -> Constant | None:
-    """Returns the literal of a node, or None."""
+    """Return the literal of a node, or None."""
     node = node.unnest()
     read = _CONSTANTS.get(type(node))
     return read(node) if read else None
@@ -261,7 +261,7 @@ def _read_hexadecimal(node: Node) -> Constant | None:
 
 
 def _read_cast(node: Node) -> Constant | None:
-    """Reads ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
+    """Read ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
     inner, target = read_constant(node.this), _find_target(node)
     if inner is None or inner is NULL or target is None:
         return NULL if inner is NULL and target is not None else None
@@ -316,7 +316,7 @@ _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
 
 
 def convert_constant(literal: Constant, column: DataField) -> Value | None:
-    """Returns the value that DuckDB compares the column with, None if that casts the column or rounds.
+    """Return the value that DuckDB compares the column with, None if that casts the column or rounds.
 
     Raises:
         InvalidArgument: an untyped string that is no value of the column's type.

@@ -46,7 +46,7 @@ _turn = threading.Lock()
 
 
 def run_with_stack(work: Callable[[], T], text: str, what: str) -> T:
-    """Returns the result of `work` on the SQL `text`, run on a stack that is large enough.
+    """Return the result of `work` on the SQL `text`, run on a stack that is large enough.
 
     Raises:
         InvalidArgument: the text is nested too deeply; the message begins with `what`.
@@ -80,7 +80,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 def measure_nesting(tokens: list[Token]) -> int:
-    """Returns the greatest number of brackets, CASEs and prefixes that are open at once."""
+    """Return the greatest number of brackets, CASEs and prefixes that are open at once."""
     depth = prefixes = most = 0
     open_prefixes: list[int] = []
     for token in tokens:
@@ -100,7 +100,7 @@ def measure_nesting(tokens: list[Token]) -> int:
 
 
 def check_calls(tree: Node, what: str) -> None:
-    """Raises for calls that nest too deeply for DuckDB, not counting operators: DuckDB bears a thousand of them.
+    """Raise for calls that nest too deeply for DuckDB, not counting operators: DuckDB bears a thousand of them.
 
     Raises:
         InvalidArgument: the message begins with `what`.
@@ -121,7 +121,7 @@ def check_calls(tree: Node, what: str) -> None:
 
 
 def _run_on_large_stack(work: Callable[[], T]) -> T:
-    """Runs `work` on a thread of its own, whose calls may nest `MAX_RECURSION` deep. Raises what it raises."""
+    """Run `work` on a thread of its own, whose calls may nest `MAX_RECURSION` deep. Raises what it raises."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -172,7 +172,7 @@ class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]  # sqlglot names 
 
 
 def _find_column_name(node: Any) -> exp.Identifier | None:
-    """Returns the identifier of a column with the name of a constructor; None of all other nodes."""
+    """Return the identifier of a column with the name of a constructor; None of all other nodes."""
     if not isinstance(node, (exp.Column, exp.Identifier, exp.Dot)) or node.name.upper() not in CONSTRUCTORS:
         return None
     name = node if isinstance(node, exp.Identifier) else node.expression if isinstance(node, exp.Dot) else node.this
@@ -189,7 +189,7 @@ MISSING = "Required keyword"
 
 
 def describe_problem(error: SqlglotError) -> str:
-    """Returns what follows "does not parse": where, and what the parser found, without names of its classes."""
+    """Return what follows "does not parse": where, and what the parser found, without names of its classes."""
     first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     told = str(first.get("description") or error).splitlines()[0]
     if CLASS.search(told) or told.startswith(MISSING):

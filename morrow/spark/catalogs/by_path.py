@@ -52,7 +52,7 @@ class ByPath:
     options: Options
 
     def table(self, name: str | None = None) -> Table:
-        """Opens the table of the options; `name`, which a question has of tables of catalogs, says the same."""
+        """Open the table of the options; `name`, which a question has of tables of catalogs, says the same."""
         place = self.options.place()
         parts = parse_object_name(place.path if name is None else name)
         return open_table(
@@ -63,11 +63,11 @@ class ByPath:
         )
 
     def set_for(self, question: Question) -> dict[str, str]:
-        """Returns the options that settings have for all tables, and for one of the names in the path."""
+        """Return the options that settings have for all tables, and for one of the names in the path."""
         return find_source_options(question.get("settings", {}), *self._names())
 
     def chosen(self, question: Question) -> Chosen:
-        """Returns those settings that concern reads: all of them choose a state, or are refused."""
+        """Return those settings that concern reads: all of them choose a state, or are refused."""
         chosen = Chosen.of(question.get("settings", {}), *self._names())
         if not chosen.are_of_changes:
             chosen.travel()
@@ -77,17 +77,17 @@ class ByPath:
         return parse_names(self.options.place().path)
 
     def system_name(self) -> str | None:
-        """Returns the name of the system table that the options name; None where they name a table."""
+        """Return the name of the system table that the options name; None where they name a table."""
         return parse_object_name(self.options.place().path).system
 
     def system(self, name: str, at: Mapping[str, Any]) -> SystemScan:
-        """Returns the scan of a system table, in a state of settings where the options choose none."""
+        """Return the scan of a system table, in a state of settings where the options choose none."""
         asked = self.options.read()
         return self.table().system(name, asked.columns, asked.filter, **(asked.travel or at))
 
 
 def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
+    """Describe the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
     found = (
@@ -172,7 +172,7 @@ def _describe_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
 
 
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
-    """Returns the columns of a state as a DataFrame; raises `InvalidArgument` for options of a stream."""
+    """Return the columns of a state as a DataFrame; raise `InvalidArgument` for options of a stream."""
     if not isinstance(question["state"], Mapping):
         return read_table(place, question)
     if CHANGES in question["state"]:
@@ -188,13 +188,13 @@ def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFra
 
 
 def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Returns the data source that follows the table, and its options."""
+    """Return the data source that follows the table, and its options."""
     StreamPlanner(place.options)  # what is wrong is said here, in one line
     return {"format": STREAMS_BY_NAME, "options": select_stream_options(question["options"])}
 
 
 def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
-    """Makes a table of Spark's own catalog, unless it is there.
+    """Make a table of Spark's own catalog, unless it is there.
 
     Raises:
         InvalidArgument: the table that is there has other options or default values.
@@ -223,7 +223,7 @@ def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
 
 
 def _select_read_options(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:
-    """Returns the options of reads among those that Spark's own catalog keeps, which has the table's beside them."""
+    """Return the options of reads among those that Spark's own catalog keeps, which has the table's beside them."""
     return select_read_options(question["options"])
 
 
@@ -235,7 +235,7 @@ def _is_there(place: ByPath) -> bool:
 
 
 def _select_sink_options(question: Question) -> dict[str, str]:
-    """Returns the options of a stream's writes, with the partition keys of a new table."""
+    """Return the options of a stream's writes, with the partition keys of a new table."""
     given, keys = dict(question["options"]), question["partitions"]
     if question["mode"] == COMPLETE and not any(name.lower() == OVERWRITE_MODE.lower() for name in given):
         given[OVERWRITE_MODE] = "static"
@@ -243,7 +243,7 @@ def _select_sink_options(question: Question) -> dict[str, str]:
 
 
 def _save(place: ByPath, question: Question, rows: DataFrame | None) -> None:
-    """Saves rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
+    """Save rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
     assert rows is not None  # every write has some
     given = question["options"]
     how = Writing(given, question["mode"], tuple(question["partitions"]), others=False)
@@ -251,19 +251,19 @@ def _save(place: ByPath, question: Question, rows: DataFrame | None) -> None:
 
 
 def _set_for_writes(place: ByPath, question: Question) -> dict[str, str]:
-    """Returns the settings that say how rows are written. Raises as `ByPath.chosen` for those that nothing heeds."""
+    """Return the settings that say how rows are written. Raises as `ByPath.chosen` for those that nothing heeds."""
     place.chosen(question)
     return find_settings(place, question, question["options"])
 
 
 def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
-    """Adds rows to a table that is there, or replaces all of its rows."""
+    """Add rows to a table that is there, or replace all of its rows."""
     place.table()
     _save(place, question, rows)
 
 
 def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = None) -> None:
-    """Checks what a stream is written by, before it starts."""
+    """Check what a stream is written by, before it starts."""
     options = _select_sink_options(question)
     check_stream_sink({**_set_for_writes(place, question), **options})
     place.options.place()
@@ -275,7 +275,7 @@ def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = Non
 
 
 def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> bool:
-    """Writes a batch of a stream; returns whether it had not been written before."""
+    """Write a batch of a stream; return whether it had not been written before."""
     assert rows is not None  # every batch has some
     options = _select_sink_options(question)
     user = Options(options).sink().commit_user or question["query"]

@@ -115,13 +115,13 @@ def _make_table(place: Place, question: Question, name: str) -> None:
 
 
 def check_database(place: Place, name: str) -> None:
-    """Raises `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    """Raise `DatabaseNotFound`: creating a table makes no database but ``default``."""
     if name != DEFAULT_DATABASE and name not in place.catalog.databases():
         raise DatabaseNotFound(f"there is no database {name}")
 
 
 def _check(place: Place, properties: dict[str, str]) -> None:
-    """Refuses what a table would be made without."""
+    """Refuse what a table would be made without."""
     provider = properties.get("provider", PROVIDERS[0]).lower()
     # saveAsTable names the session's default where its caller names none.
     is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
@@ -140,12 +140,12 @@ def _check(place: Place, properties: dict[str, str]) -> None:
 
 
 def _is_of_files(properties: dict[str, str]) -> bool:
-    """Returns whether a format table is asked for."""
+    """Return whether a format table is asked for."""
     return properties.get(TYPE.key, "").strip().lower() == FORMAT_TABLE
 
 
 def _is_format(provider: str) -> bool:
-    """Returns whether tables can be written in files of this format."""
+    """Return whether tables can be written in files of this format."""
     known = find_format(provider)
     return known is not None and known.lacks is not None
 
@@ -169,7 +169,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
 
 
 def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
-    """Renames a table; returns the database where it then is."""
+    """Rename a table; return the database where it then is."""
     *catalog, database = question["to namespace"] or question["namespace"]
     if catalog not in ([], [place.name]):
         raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
@@ -184,7 +184,7 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
 
 
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Makes a table that a query then fills: under its own name, or beside the one that it will replace."""
+    """Make a table that a query then fills: under its own name, or beside the one that it will replace."""
     if question["how"] == "create":
         _make_table(place, question, question["name"])
         made = load_table(place, question)
@@ -200,7 +200,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
-    """Drops a new table that has its columns in another order than the query that fills it by their places.
+    """Drop a new table that has its columns in another order than the query that fills it by their places.
 
     Raises:
         Unsupported: it has.
@@ -213,7 +213,7 @@ def _check_order(place: Place, question: Question, made: dict[str, object]) -> N
 
 
 def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Gives a filled table its name; the one that had it is dropped then. Between the two steps there is none."""
+    """Give a filled table its name; the one that had it is dropped then. Between the two steps there is none."""
     staged = question["staged"]
     if staged["how"] == "create":
         return
@@ -228,7 +228,7 @@ def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 
 def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
-    """Returns the options for the write of ``saveAsTable`` that overwrites the rows of a table, which stays as it is.
+    """Return the options for the write of ``saveAsTable`` that overwrites the rows of a table, which stays as it is.
 
     Raises:
         Unsupported: it names another table than there is: other partitions, keys, buckets, another provider.
@@ -252,7 +252,7 @@ def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> di
 
 
 def _make_mismatch_error(where: str, what: str) -> Unsupported:
-    """Returns the error of an overwrite that would need another table."""
+    """Return the error of an overwrite that would need another table."""
     hint = "writeTo(...).createOrReplace() puts another table in its place"
     return Unsupported(f"saveAsTable in the mode overwrite, which keeps the table, {what},", where=where, hint=hint)
 
@@ -294,12 +294,12 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _is_done(told: Mapping[str, Any], table: Table) -> bool:
-    """Returns whether DROP COLUMN IF EXISTS finds none."""
+    """Return whether DROP COLUMN IF EXISTS finds none."""
     return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
 
 
 def _parse_new_default(place: Place, table: Table, told: Mapping[str, Any]) -> str | None:
-    """Returns the text of a new default value; None removes the one there is."""
+    """Return the text of a new default value; None removes the one there is."""
     if len(told["path"]) != 1:
         raise Unsupported(f"a default value of {'.'.join(told['path'])}, which is a member of a column,")
     name = told["path"][0]
@@ -344,7 +344,7 @@ def _unset_option(told: Mapping[str, Any]) -> SchemaChange:
 
 
 def _check_properties(_place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Refuses secrets before the statement is a plan, which Spark shows with them in its events."""
+    """Refuse secrets before the statement is a plan, which Spark shows with them in its events."""
     check_no_secrets(question["properties"])
 
 
@@ -370,7 +370,7 @@ def _list_databases(place: Place, _question: Question, _rows: DataFrame | None) 
 
 
 def _describe_database(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str] | None:
-    """Returns the metadata of a database, None where there is none of this name."""
+    """Return the metadata of a database, None where there is none of this name."""
     name = question["database"]
     if name == SYSTEM_DATABASE:
         return {}
@@ -435,14 +435,14 @@ CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 
 
 def parse_defaults(spark: SparkSession, schema: StructType, fields: Mapping[str, t.DataField]) -> dict[str, str]:
-    """Returns the text of the defaults that columns have, by their names. Raises as `parse_default`."""
+    """Return the text of the defaults that columns have, by their names. Raises as `parse_default`."""
     given = {f.name: f.metadata[CURRENT] for f in schema.fields if CURRENT in f.metadata}
     found = {name: parse_default(spark, sql, fields[name].type, name) for name, sql in given.items()}
     return {name: text for name, text in found.items() if text is not None}
 
 
 def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) -> str | None:
-    """Returns the text that Paimon stores for a default value in Spark's SQL; None for NULL.
+    """Return the text that Paimon stores for a default value in Spark's SQL; None for NULL.
 
     Raises:
         Unsupported: no literal: Paimon stores a value, and no expression. A type that has no default values.

@@ -39,7 +39,7 @@ DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 def describe_table(
     table: Table, scan: Scan, name: str, *, writable: bool, set: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Describes the state of a table that `scan` reads; `name` is the full name by which it is asked for again.
+    """Describe the state of a table that `scan` reads; `name` is the full name by which it is asked for again.
 
     `set`: the settings of the session that have chosen the state, of which no rows can be changed then.
     """
@@ -62,7 +62,7 @@ def describe_table(
 
 
 def describe_hidden(request: ScanRequest) -> list[dict[str, object]]:
-    """Describes the hidden columns of a table."""
+    """Describe the hidden columns of a table."""
     columns = to_spark_schema(list_hidden_fields(request.schema, request.options))
     return [{"name": each.name, "type": each.dataType.json(), "nullable": each.nullable} for each in columns.fields]
 
@@ -70,7 +70,7 @@ def describe_hidden(request: ScanRequest) -> list[dict[str, object]]:
 def describe_rows(
     name: str, fields: Sequence[t.DataField], state: Mapping[str, object], *, streams: bool
 ) -> dict[str, object]:
-    """Describes a system table, whose rows are made when they are read."""
+    """Describe a system table, whose rows are made when they are read."""
     return {
         "table": name,
         "schema": to_catalog_schema(fields).json(),
@@ -84,7 +84,7 @@ def describe_rows(
 
 
 def describe_folder(name: str, table: FormatTable, state: Mapping[str, object]) -> dict[str, object]:
-    """Describes a format table: what its files hold when they are read."""
+    """Describe a format table: what its files hold when they are read."""
     comment = {} if table.comment is None else {"comment": table.comment}
     place = {"provider": table.format, "location": table.path, "is_managed_location": "true"}
     return {
@@ -98,25 +98,25 @@ def describe_folder(name: str, table: FormatTable, state: Mapping[str, object]) 
 
 
 def pack_state(path: str, request: ScanRequest, *, set: Sequence[str] = ()) -> str:
-    """Packs what a query reads as text: with the table's name it gives the rows of that very state."""
+    """Pack what a query reads as text: with the table's name it gives the rows of that very state."""
     return base64.b64encode(pickle.dumps((path, request, tuple(set)))).decode("ascii")
 
 
 def set_by(state: Mapping[str, Any] | str | None) -> Sequence[str]:
-    """Returns the settings that have chosen a state, which is packed text or made when it is read."""
+    """Return the settings that have chosen a state, which is packed text or made when it is read."""
     if isinstance(state, Mapping):
         return cast("Sequence[str]", state.get(SET, ()))
     return () if state is None else unpack_state(state)[-1]
 
 
 def unpack_state(text: str) -> tuple[str, ScanRequest, Sequence[str]]:
-    """Returns what `pack_state` has packed, in this process."""
+    """Return what `pack_state` has packed, in this process."""
     path, request, set = pickle.loads(base64.b64decode(text))
     return path, request, set
 
 
 def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
-    """Returns the columns' Spark schema, with comments, lengths and default values. Raises `Unsupported`."""
+    """Return the columns' Spark schema, with comments, lengths and default values. Raises `Unsupported`."""
     from pyspark.sql.types import StructField, StructType
 
     given = make_members_nullable(fields)
@@ -129,7 +129,7 @@ def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
 
 
 def collect_properties(table: Table) -> dict[str, str]:
-    """Returns the options of a table and its properties by Spark's names."""
+    """Return the options of a table and its properties by Spark's names."""
     own = dict(table.options)
     if table.primary_keys:
         own[PRIMARY_KEY.key] = ",".join(table.primary_keys)
@@ -139,7 +139,7 @@ def collect_properties(table: Table) -> dict[str, str]:
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
-    """Returns the type that statements show. CHAR is VARCHAR: Spark would pad what it reads and writes."""
+    """Return the type that statements show. CHAR is VARCHAR: Spark would pad what it reads and writes."""
     from pyspark.sql.types import VarcharType
 
     kind = field.type
@@ -162,7 +162,7 @@ NOT_SHOWN = ("provider", "location", "is_managed_location", "comment")
 
 
 def format_create_table(name: Sequence[str], table: Table) -> str:
-    """Returns the statement; options in the order of their keys."""
+    """Return the statement; options in the order of their keys."""
     columns = ",\n  ".join(_format_column(field) for field in table.scan().fields)
     parts = [f"CREATE TABLE {'.'.join(map(_quote_name, name))} (\n  {columns})", f"USING {PROVIDER}"]
     if table.partition_keys:
@@ -188,7 +188,7 @@ def _format_column(field: t.DataField) -> str:
 
 
 def to_sql_type(kind: t.DataType) -> str:
-    """Returns a type as Spark's SQL writes it. Raises `Unsupported` for one that Spark does not have."""
+    """Return a type as Spark's SQL writes it. Raises `Unsupported` for one that Spark does not have."""
     if isinstance(kind, t.RowType):
         return f"STRUCT<{', '.join(f'{_quote_name(field.name)}: {_format_member(field)}' for field in kind.fields)}>"
     if isinstance(kind, t.ArrayType):
@@ -218,7 +218,7 @@ def _quote_name(name: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Returns a text as Spark's SQL writes it."""
+    """Return a text as Spark's SQL writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

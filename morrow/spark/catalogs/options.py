@@ -35,7 +35,7 @@ class Chosen:
 
     @classmethod
     def of(cls, settings: Mapping[str, str], catalog: str, database: str, table: str) -> Chosen:
-        """Finds them. Raises as `match_settings`."""
+        """Find them. Raises as `match_settings`."""
         found = {
             option: key
             for option, key in match_settings(settings, catalog, database, table).items()
@@ -50,18 +50,18 @@ class Chosen:
         return has_change_options(self.options)
 
     def travel(self) -> TravelArguments:
-        """Returns the state that they choose. Raises as `parse_travel`."""
+        """Return the state that they choose. Raises as `parse_travel`."""
         return parse_travel(self.options, f"the setting {PREFIX}{{}}")
 
 
 def make_refusal(what: str, by: Sequence[str], where: str | None = None) -> Unsupported:
-    """Returns the error of what cannot be done while these settings choose the state."""
+    """Return the error of what cannot be done while these settings choose the state."""
     names, verb = " and ".join(by), "choose" if len(by) > 1 else "chooses"
     return Unsupported(f"{what} while {names} {verb} what is read", where=where, hint=f"unset {', '.join(by)}")
 
 
 def check_unset(what: str, state: Any, where: str | None = None) -> None:
-    """Raises `Unsupported` where settings have chosen the state of a question."""
+    """Raise `Unsupported` where settings have chosen the state of a question."""
     if by := descriptions.set_by(state):
         raise make_refusal(what, by, where)
 
@@ -72,7 +72,7 @@ TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 def parse_travel(
     given: Mapping[str, str], what: str = "the option {!r} of a read by name", *, clock: Clock = check_zone
 ) -> TravelArguments:
-    """Returns the state that the options name, of which errors speak as `what`; `clock` reads Spark's own moments.
+    """Return the state that the options name, of which errors speak as `what`; `clock` reads Spark's own moments.
 
     Raises:
         Unsupported: an option that names none. InvalidArgument: a value that is none of the option's.
@@ -84,12 +84,12 @@ def parse_travel(
 
 
 def is_write_option(option: str) -> bool:
-    """Returns whether an option that the settings have says how rows are written."""
+    """Return whether an option that the settings have says how rows are written."""
     return option in WRITE_OPTION_KEYS or option in EVOLVING
 
 
 def parse_sink(place: TableOpener, question: Question, *, overwrite: bool = True) -> SinkOptions:
-    """Returns the options of a write.
+    """Return the options of a write.
 
     Raises:
         InvalidArgument: a value that an option cannot have, or an option of an overwrite without one.
@@ -113,7 +113,7 @@ def _parse_sink(place: TableOpener, question: Question, *, overwrite: bool) -> S
 
 
 def find_settings(place: TableOpener, question: Question, given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options that the session sets for writes, without those that a call has given itself."""
+    """Return the options that the session sets for writes, without those that a call has given itself."""
     named = {ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: value for key, value in _select_write_settings(place, question).items() if key not in named}
 
@@ -133,13 +133,13 @@ def _select_write_settings(place: TableOpener, question: Question) -> dict[str, 
 
 
 def _answer_write_options(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Returns what Spark has to know of the options before it compares the columns of rows with the table's."""
+    """Return what Spark has to know of the options before it compares the columns of rows with the table's."""
     sink = _parse_sink(place, question, overwrite=True)
     return {"evolves": sink.evolution is not None, REPLACE_WHERE: sink.replace_where}
 
 
 def _list_table_options(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[str]:
-    """Returns those options of a write that are the table's which the write makes."""
+    """Return those options of a write that are the table's which the write makes."""
     own = Options(question["options"]).sink().table
     return [key for key in question["options"] if key.lower() in own]
 

@@ -28,7 +28,7 @@ class TableOpener(Protocol):
     def table(self, name: str) -> Table: ...
 
     def set_for(self, question: Question) -> dict[str, str]:
-        """Returns the options that settings of the session have for the table of a question."""
+        """Return the options that settings of the session have for the table of a question."""
         ...
 
 
@@ -42,7 +42,7 @@ class Place:
     access: Access
 
     def table(self, name: str) -> Table:
-        """Opens ``db.t`` or ``db.t$branch_dev``. Raises `TableNotFound`, also for names that no table can have."""
+        """Open ``db.t`` or ``db.t$branch_dev``. Raises `TableNotFound`, also for names that no table can have."""
         parts = parse_name(name)
         if parts.system is not None:
             raise TableNotFound(f"{name} is a system table, which nobody writes")
@@ -53,19 +53,19 @@ class Place:
 
 
 def build_full_name(namespace: Sequence[str], name: str) -> str:
-    """Returns ``database.table``. Raises `TableNotFound` for what cannot be the name of a database."""
+    """Return ``database.table``. Raises `TableNotFound` for what cannot be the name of a database."""
     if len(namespace) != 1 or not is_database_name(namespace[0]):
         raise TableNotFound(f"there is no table {'.'.join([*namespace, name])}; tables are named database.table")
     return f"{namespace[0]}.{name}"
 
 
 def is_database_name(name: str) -> bool:
-    """Returns whether a database can have this name: the first dot of a table's full name ends it."""
+    """Return whether a database can have this name: the first dot of a table's full name ends it."""
     return bool(name) and not any(character in name for character in "./\\$")
 
 
 def parse_name(name: str) -> ObjectName:
-    """Returns the parts of a table's full name. Raises `TableNotFound` where it has none."""
+    """Return the parts of a table's full name. Raises `TableNotFound` where it has none."""
     try:
         return parse_object_name(name)
     except InvalidArgument as error:

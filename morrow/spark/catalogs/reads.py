@@ -58,7 +58,7 @@ FOLDER = "folder"
 
 
 def load_table(place: Place, question: Question, _rows: DataFrame | None = None) -> dict[str, object]:
-    """Describes a table in its newest state, or in the one that ``version`` or ``micros`` name."""
+    """Describe a table in its newest state, or in the one that ``version`` or ``micros`` name."""
     name = build_full_name(question["namespace"], question["name"])
     at = _find_travel(question)
     settings: Mapping[str, str] = question.get("settings", {})
@@ -82,14 +82,14 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
 
 
 def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, object]:
-    """Describes the changes of a table that settings choose; it takes rows as ever."""
+    """Describe the changes of a table that settings choose; it takes rows as ever."""
     found = descriptions.describe_table(table, table.scan(), name, writable=True, set=chosen.by)
     state = {CHANGES: parse_change_options(table, chosen.options), descriptions.SET: list(chosen.by)}
     return {**found, "state": state, "version": str((found["version"], dict(chosen.options)))}
 
 
 def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Returns the state that the options of a read choose, and what tells it from others.
+    """Return the state that the options of a read choose, and what tells it from others.
 
     Raises:
         Unsupported: its columns are others than the table's. Others: as `parse_travel` and `parse_change_options`.
@@ -126,7 +126,7 @@ def _find_travel(question: Question) -> TravelArguments:
 
 
 def read_rows(place: Place, question: Question, _rows: DataFrame | None = None) -> DataFrame:
-    """Returns the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
+    """Return the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
     columns, name = tuple(question["columns"]), question["table"]
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
         return read_changed_rows(place, question)
@@ -140,7 +140,7 @@ def read_rows(place: Place, question: Question, _rows: DataFrame | None = None) 
 
 
 def read_table(place: TableOpener, question: Question) -> DataFrame:
-    """Returns the columns of the state of a table as a DataFrame, as `read_rows` does."""
+    """Return the columns of the state of a table as a DataFrame, as `read_rows` does."""
     columns = tuple(question["columns"])
     scan = narrow_scan(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
@@ -153,7 +153,7 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
 
 
 def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
-    """Returns a format table or object table of the catalog; None for others."""
+    """Return a format table or object table of the catalog; None for others."""
     for opened in (place.catalog.format_table, place.catalog.object_table):
         with suppress(InvalidArgument, Unsupported):
             return opened(name)
@@ -161,13 +161,13 @@ def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
 
 
 def is_of_folder(question: Question) -> bool:
-    """Returns whether a question is about a format table or object table."""
+    """Return whether a question is about a format table or object table."""
     state = question.get("state")  # which SHOW PARTITIONS of a session without a catalog does not have
     return isinstance(state, Mapping) and FOLDER in state
 
 
 def format_table(place: Place, question: Question) -> FormatTable:
-    """Returns the format table of a question. Raises `TableNotFound` where it is none any more."""
+    """Return the format table of a question. Raises `TableNotFound` where it is none any more."""
     found = _find_folder(place, question["table"])
     if not isinstance(found, FormatTable):
         raise TableNotFound(f"{question['table']} is no longer a format table; make the DataFrame again")
@@ -175,7 +175,7 @@ def format_table(place: Place, question: Question) -> FormatTable:
 
 
 def _read_folder(place: Place, question: Question) -> DataFrame:
-    """Returns the rows of a format table, or of an object table, which the driver makes; partitions are pruned."""
+    """Return the rows of a format table, or of an object table, which the driver makes; partitions are pruned."""
     columns, folder = tuple(question["columns"]), _find_folder(place, question["table"])
     if folder is None:
         raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
@@ -191,7 +191,7 @@ def _read_folder(place: Place, question: Question) -> DataFrame:
 
 
 def narrow_scan(place: TableOpener, question: Question) -> Scan:
-    """Returns the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
+    """Return the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
 
     Raises `TableNotFound` where the catalog has been given another warehouse since.
     """
@@ -206,7 +206,7 @@ def narrow_scan(place: TableOpener, question: Question) -> Scan:
 
 
 def read_changed_rows(place: TableOpener, question: Question) -> DataFrame:
-    """Returns the rows that were added or updated between two states; retractions are left out, as in Paimon."""
+    """Return the rows that were added or updated between two states; retractions are left out, as in Paimon."""
     table, columns = place.table(question["table"]), tuple(question["columns"])
     if unknown := set(columns) - set(table.schema.names):
         raise Unsupported(f"hidden columns of changes ({', '.join(sorted(unknown))})")
@@ -229,12 +229,12 @@ AT = "at"
 
 
 def is_system(name: str) -> bool:
-    """Returns whether a full name is that of a system table."""
+    """Return whether a full name is that of a system table."""
     return parse_name(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}.")
 
 
 def load_system(place: Place, name: str, at: Mapping[str, object], settings: Mapping[str, str]) -> dict[str, object]:
-    """Describes a system table; `at` counts before the settings."""
+    """Describe a system table; `at` counts before the settings."""
     state: dict[str, object] = {AT: dict(at)}
     system = parse_name(name).system
     if not at and system is not None and has_time_travel(system):
@@ -247,7 +247,7 @@ def load_system(place: Place, name: str, at: Mapping[str, object], settings: Map
 
 
 def has_time_travel(system: str) -> bool:
-    """Returns whether time travel changes the rows of a system table; of no others, as in Paimon, settings matter."""
+    """Return whether time travel changes the rows of a system table; of no others, as in Paimon, settings matter."""
     try:
         return find_system_table(system).travels
     except TableNotFound:
@@ -255,7 +255,7 @@ def has_time_travel(system: str) -> bool:
 
 
 def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) -> dict[str, object]:
-    """Returns the state of a system table that settings choose.
+    """Return the state of a system table that settings choose.
 
     Raises `Unsupported` where they choose changes, which only tables of the kinds of rows tell of.
     """
@@ -268,14 +268,14 @@ def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) 
 
 
 def parse_system_state(place: Place, name: str, options: Mapping[str, str]) -> dict[str, object]:
-    """Returns the state of a system table that the options of a read choose."""
+    """Return the state of a system table that the options of a read choose."""
     if has_change_options(options):
         return {AT: parse_system_changes(_open_table(place, name), name, options)}
     return {AT: dict(parse_travel(options, clock=get_clock(place.spark)))}
 
 
 def parse_system_changes(table: Table, name: str, options: Mapping[str, str]) -> dict[str, object]:
-    """Returns the two snapshots between which a system table tells of changes. Raises `Unsupported` for times."""
+    """Return the two snapshots between which a system table tells of changes. Raises `Unsupported` for times."""
     found = parse_change_options(table, options)
     if found is None or "from_snapshot" not in found:
         raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
@@ -283,7 +283,7 @@ def parse_system_changes(table: Table, name: str, options: Mapping[str, str]) ->
 
 
 def scan_system(place: Place, name: str, state: Mapping[str, object]) -> SystemScan:
-    """Returns the scan of a system table in a state."""
+    """Return the scan of a system table in a state."""
     at = state[AT]
     try:
         return place.catalog.system(name, **at)  # type: ignore[arg-type]  # it came through JSON
@@ -299,7 +299,7 @@ def _open_table(place: Place, name: str) -> Table:
 
 
 def _find_partition_filters(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[bool]:
-    """Returns of each filter whether Morrow keeps exactly the rows that Spark would: those of whole partitions."""
+    """Return of each filter whether Morrow keeps exactly the rows that Spark would: those of whole partitions."""
     if isinstance(question["state"], Mapping):
         return [False] * len(question["filters"])
     schema = descriptions.unpack_state(question["state"])[1].schema
@@ -309,7 +309,7 @@ def _find_partition_filters(_place: TableOpener, question: Question, _rows: Data
 
 
 def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame | None) -> DataFrame | None:
-    """Returns aggregates as metadata tells them; None where it does not."""
+    """Return aggregates as metadata tells them; None where it does not."""
     if isinstance(question["state"], Mapping):
         return None  # a system table, or changes
     scan = narrow_scan(place, question)
@@ -328,7 +328,7 @@ def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame
 
 
 def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, int]:
-    """Estimates rows and bytes, of all columns."""
+    """Estimate rows and bytes, of all columns."""
     if isinstance(question["state"], Mapping):
         return {}
     scan = narrow_scan(place, question)
@@ -344,7 +344,7 @@ SUMMARY_ANSWERS = {
 
 
 def read_changes(changes: Changes, spark: SparkSession, *, with_kinds: bool) -> DataFrame:
-    """Returns changed rows, led by their kinds; without kinds, retractions (-U, -D) are left out.
+    """Return changed rows, led by their kinds; without kinds, retractions (-U, -D) are left out.
 
     Raises `Unsupported`: a column whose type this version of Spark does not have.
     """

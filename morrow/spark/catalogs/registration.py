@@ -71,7 +71,7 @@ def catalog(
     verify: Verify | None = None,
     **more: object,
 ) -> None:
-    """Makes a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
+    """Make a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
 
     Statements and DataFrame calls that name ``pm.database.table`` read and write its tables; docs/spark-sql.md lists
     them. Every query sees the newest snapshot. ``format("paimon")`` and ``format("morrow")`` are known then, too, as
@@ -112,7 +112,7 @@ def _open_answers(
     access: Access,
     given: Mapping[str, object],
 ) -> CatalogAnswers:
-    """Opens the catalog. Raises `InvalidArgument` where none is named, or two."""
+    """Open the catalog. Raises `InvalidArgument` where none is named, or two."""
     if isinstance(warehouse, Catalog):
         if given:
             raise InvalidArgument("a Catalog has its options: give it alone")
@@ -130,7 +130,7 @@ def _open_answers(
 
 
 def _ensure_id(spark: SparkSession, name: str) -> str:
-    """Returns the id under which a catalog asks, which its settings hold; sets them where they are not there."""
+    """Return the id under which a catalog asks, which its settings hold; set them where they are not there."""
     setting, ours = f"{CATALOG_SETTING}{name}", get_class_name(CLASS)
     there = spark.conf.get(setting, None)
     if there is not None and there != ours:
@@ -155,7 +155,7 @@ log = get_logger(__name__)
 
 
 def register(spark: SparkSession) -> None:
-    """Registers ``format("morrow")`` in a session; its options are in `morrow.spark.source.options`.
+    """Register ``format("morrow")`` in a session; its options are in `morrow.spark.source.options`.
 
     It is registered as ``paimon``, too, unless a jar has that name. Repeating it changes nothing.
 
@@ -173,7 +173,7 @@ def register(spark: SparkSession) -> None:
 
 
 def register_in_jvm(spark: SparkSession) -> None:
-    """Registers the format as a class of the session's JVM. Raises `Unsupported` where none is reached or takes it."""
+    """Register the format as a class of the session's JVM. Raises `Unsupported` where none is reached or take it."""
     load(spark)
     id = spark.conf.get(FORMAT_SETTING, None)
     if id is None:
@@ -189,7 +189,7 @@ def register_in_jvm(spark: SparkSession) -> None:
 
 
 def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | FormatAnswers | StatementAnswers) -> None:
-    """Has the JVM ask these answers under an id, in place of those that it has asked so far."""
+    """Have the JVM ask these answers under an id, in place of those that it has asked so far."""
     from pyspark import java_gateway
 
     gateway = cast("Any", spark).sparkContext._gateway
@@ -198,14 +198,14 @@ def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | Form
 
 
 def answer_statements(spark: SparkSession) -> None:
-    """Has the parser of the session ask about statements that may be Paimon's, or that Spark would do in part."""
+    """Have the parser of the session ask about statements that may be Paimon's, or that Spark would do in part."""
     statements = take_statements(spark)
     if statements is not None:
         start_answering(spark, statements, StatementAnswers(spark))
 
 
 def register_streams(spark: SparkSession) -> None:
-    """Registers the data source whose streams the JVM asks for."""
+    """Register the data source whose streams the JVM asks for."""
     from morrow.spark.source.datasource import StreamsByName  # which Spark 3.5 cannot import
 
     register_source(spark, StreamsByName)
@@ -307,14 +307,14 @@ class StatementAnswers:
 
 
 def _to_frame(rows: Any, spark: SparkSession) -> DataFrame | Derivation | None:
-    """Returns what the JVM sends along with a question."""
+    """Return what the JVM sends along with a question."""
     if rows is None:
         return None
     return Derivation(rows, spark) if rows.getClass().getSimpleName() == DERIVATION else DataFrame(rows, spark)
 
 
 def _answer_java(function: Callable[[], object]) -> Any:
-    """Returns what a function returns or raises in the form that `Python.java` takes."""
+    """Return what a function returns or raises in the form that `Python.java` takes."""
     try:
         answer = function()
     except MorrowError as error:

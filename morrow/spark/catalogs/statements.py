@@ -29,7 +29,7 @@ Parts = Mapping[str, Any]
 
 
 def run(place: Place, packed: str) -> DataFrame:
-    """Does a statement, and returns its rows.
+    """Do a statement, and return its rows.
 
     Raises `TableNotFound`, and as the methods of `Table.tags` and `Catalog.create_table`.
     """
@@ -70,7 +70,7 @@ def _rename_tag(place: Place, name: str, parts: Parts) -> None:
 
 
 def _create_like(place: Place, name: str, parts: Parts) -> None:
-    """Creates a table with the columns, keys, partitions, options and comment of another one."""
+    """Create a table with the columns, keys, partitions, options and comment of another one."""
     provider = parts.get("provider", PROVIDERS[0]).lower()
     if provider not in PROVIDERS:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
@@ -116,7 +116,7 @@ def _analyze_all(place: Place, database: str, parts: Parts) -> None:
 
 
 def _find_column(schema: TableSchema, name: str) -> str:
-    """Returns the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
+    """Return the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
     return name if name in schema.by_name else schema.column(alike[0] if len(alike) == 1 else name).name
 
@@ -145,7 +145,7 @@ def _list_procedures(_place: Place, _question: Question, _rows: DataFrame | None
 
 
 def _describe_parameters(_place: Place, question: Question, _rows: DataFrame | None) -> list[dict[str, object]]:
-    """Describes the parameters of a procedure, in Paimon's order."""
+    """Describe the parameters of a procedure, in Paimon's order."""
     if question["namespace"] != [NAMESPACE]:
         name = ".".join([*question["namespace"], question["name"]])
         raise InvalidArgument(f"there is no procedure {name}; they are in the database {NAMESPACE}")
@@ -179,7 +179,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
 
 
 def _refresh(place: Place, name: str) -> None:
-    """Has the cached rows of a table read anew, as after a write: a rollback or a branch may have changed them."""
+    """Have the cached rows of a table read anew, as after a write: a rollback or a branch may have changed them."""
     session = cast("Any", place.spark)._jsparkSession
     if session.sharedState().cacheManager().isEmpty() or any(mark in name for mark in "*/"):
         return
@@ -187,7 +187,7 @@ def _refresh(place: Place, name: str) -> None:
 
 
 def _qualify_name(place: Place, text: str) -> str:
-    """Returns ``database.table`` of a table's name, found in the database of now where it names none."""
+    """Return ``database.table`` of a table's name, found in the database of now where it names none."""
     name = text.removeprefix(f"{place.name}.")
     if not name.strip() or any(mark in name for mark in "./"):  # or a folder, of procedures that take one
         return name

@@ -26,18 +26,18 @@ OF_PLACES = ("path", "paths", "branch", BY_CATALOG)
 
 
 def is_streamable(name: str) -> bool:
-    """Returns whether the table of this name can be read as a stream."""
+    """Return whether the table of this name can be read as a stream."""
     return parse_name(name).system in (None, AUDIT_LOG)
 
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Returns the data source that follows a table, and the options that say what and from where on."""
+    """Return the data source that follows a table, and the options that say what and from where on."""
     check_unset(STREAMING, question["state"])
     return {"format": STREAMS_BY_NAME, "options": _build_source_options(place, question["table"], question["options"])}
 
 
 def _check_stream(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Checks the options of a stream; what is no table that streams is left to Spark."""
+    """Check the options of a stream; what is no table that streams is left to Spark."""
     try:
         name = build_full_name(question["namespace"], question["name"])
         if is_streamable(name):
@@ -47,7 +47,7 @@ def _check_stream(place: Place, question: Question, _rows: DataFrame | None) -> 
 
 
 def _build_source_options(place: Place, called: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of the data source that follows a table."""
+    """Return the options of the data source that follows a table."""
     _check(given)
     name = parse_name(called)
     table = place.catalog.table(name.table, branch=name.branch)
@@ -67,7 +67,7 @@ def _build_source_options(place: Place, called: str, given: Mapping[str, str]) -
 
 
 def _check(given: Mapping[str, str]) -> None:
-    """Refuses options that would change which table is read, or its columns."""
+    """Refuse options that would change which table is read, or its columns."""
     for key in given:
         option = key.lower()
         if option in OF_PLACES or option.startswith(STORAGE_PREFIX):
@@ -81,7 +81,7 @@ def _check(given: Mapping[str, str]) -> None:
 
 
 def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bool:
-    """Writes a batch; returns whether it had not been written before."""
+    """Write a batch; return whether it had not been written before."""
     assert rows is not None  # every batch has some
     options = question["options"]
     check_stream_sink(options)

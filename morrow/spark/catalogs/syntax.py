@@ -36,7 +36,7 @@ SPARKS_OWN = "spark_catalog"
 
 
 def rewrite_statement(spark: SparkSession, text: str) -> str | None:
-    """Returns what Spark parses in the place of a statement; None where it is not Paimon's, or of another catalog.
+    """Return what Spark parses in the place of a statement; None where it is not Paimon's, or of another catalog.
 
     Raises:
         InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
@@ -63,19 +63,19 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
 
 
 def check_options_of_view(spark: SparkSession, view: str, options: Sequence[str]) -> None:
-    """Raises `InvalidArgument` for options of a reader of a view of a Morrow table, which Spark ignores."""
+    """Raise `InvalidArgument` for options of a reader of a view of a Morrow table, which Spark ignores."""
     if is_view_of_table(view, spark):
         raise make_ignored_error(view, options[0])
 
 
 def _is_temporary(spark: SparkSession, name: str) -> bool:
-    """Returns whether this is the name of a temporary view, of the session or of all."""
+    """Return whether this is the name of a temporary view, of the session or of all."""
     session = cast("Any", spark)._jsparkSession.sessionState()
     return bool(session.catalog().isTempView(session.sqlParser().parseMultipartIdentifier(name)))
 
 
 def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Returns the catalog that a name is of, and its other parts, as Spark looks names up."""
+    """Return the catalog that a name is of, and its other parts, as Spark looks names up."""
     first = parts[0]
     if len(parts) > 1 and (first == SPARKS_OWN or spark.conf.get(f"{CATALOG_SETTING}{first}", None) is not None):
         return first, parts[1:]
@@ -85,7 +85,7 @@ def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequ
 
 
 def resolve_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Returns the catalog that the name of a database is of, and the name; those of now for what is not given."""
+    """Return the catalog that the name of a database is of, and the name; those of now for what is not given."""
     if len(parts) > 1:
         return resolve_name(spark, parts)
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
@@ -97,7 +97,7 @@ def _is_ours(spark: SparkSession, catalog: str) -> bool:
 
 
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
-    """Returns the table that a function of changes reads, and the options that its other arguments stand for.
+    """Return the table that a function of changes reads, and the options that its other arguments stand for.
 
     Raises:
         InvalidArgument: other arguments than it takes. Unsupported: a table of another catalog.
@@ -113,13 +113,13 @@ def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequ
 
 
 def pack_statement(statement: Statement, name: Sequence[str]) -> str:
-    """Packs a statement as text that every literal can hold; the name is that of its table in the catalog."""
+    """Pack a statement as text that every literal can hold; the name is that of its table in the catalog."""
     told = {**asdict(statement), "table": list(name)}
     return base64.b64encode(json.dumps(told).encode()).decode("ascii")
 
 
 def unpack_statement(text: str) -> tuple[Statement, str]:
-    """Returns what `pack_statement` has packed: the statement, and the full name of its table or database.
+    """Return what `pack_statement` has packed: the statement, and the full name of its table or database.
 
     Raises `TableNotFound`, `DatabaseNotFound`.
     """
@@ -157,7 +157,7 @@ class Statement:
 
 
 def parse_statement(text: str) -> Statement | None:
-    """Returns a statement of Paimon's; None for all others, which are Spark's.
+    """Return a statement of Paimon's; None for all others, which are Spark's.
 
     Raises:
         InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
@@ -188,7 +188,7 @@ def parse_statement(text: str) -> Statement | None:
 
 
 def _parse_create_like(words: SparkWords) -> Statement | None:
-    """Parses CREATE TABLE ... LIKE; None for every other CREATE TABLE."""
+    """Parse CREATE TABLE ... LIKE; None for every other CREATE TABLE."""
     ignores = words.has("IF", "NOT", "EXISTS")
     try:
         table = words.path()
@@ -208,7 +208,7 @@ def _parse_create_like(words: SparkWords) -> Statement | None:
 
 
 def _parse_analyze(words: SparkWords) -> Statement | None:
-    """Parses ANALYZE TABLE; None where no name follows."""
+    """Parse ANALYZE TABLE; None where no name follows."""
     try:
         table = words.path()
     except InvalidArgument:
@@ -226,7 +226,7 @@ def _parse_analyze(words: SparkWords) -> Statement | None:
 
 
 def _parse_analyze_all(words: SparkWords) -> Statement:
-    """Parses ANALYZE TABLES; its name is that of a database, empty for the current one."""
+    """Parse ANALYZE TABLES; its name is that of a database, empty for the current one."""
     named = words.has("IN") or words.has("FROM")
     path = words.path() if named else ()
     words.need("COMPUTE", "STATISTICS")
@@ -289,7 +289,7 @@ class SparkWords(Words):
     """A cursor over the tokens of one statement, which semicolons may end."""
 
     def __init__(self, text: str) -> None:
-        """Raises `InvalidArgument` for text that has no tokens, such as an open quote."""
+        """Raise `InvalidArgument` for text that has no tokens, such as an open quote."""
         try:
             found = Tokenizer(dialect="spark").tokenize(text)
         except TokenError as error:
@@ -297,18 +297,18 @@ class SparkWords(Words):
         super().__init__(text, [part for token in found for part in _split_token(token)])
 
     def is_at_end(self) -> bool:
-        """Takes semicolons, and returns whether nothing else is left."""
+        """Take semicolons, and return whether nothing else is left."""
         while self.takes(TokenType.SEMICOLON):
             pass
         return self.next is None
 
     def raw(self, start: int, end: int) -> str:
-        """Returns the text of some tokens as it was written; comments after the last one are left out."""
+        """Return the text of some tokens as it was written; comments after the last one are left out."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
 
 
 def _split_token(token: Token) -> Iterator[Token]:
-    """Yields the words of a token, of which sqlglot makes one where they are a keyword (``PARTITIONED BY``)."""
+    """Yield the words of a token, of which sqlglot makes one where they are a keyword (``PARTITIONED BY``)."""
     parts = token.text.split()
     if len(parts) < 2 or token.token_type in QUOTED:
         yield token
@@ -319,7 +319,7 @@ def _split_token(token: Token) -> Iterator[Token]:
 
 
 def split_name(text: str) -> tuple[str, ...]:
-    """Returns the parts of a name. Raises `InvalidArgument` for other text."""
+    """Return the parts of a name. Raises `InvalidArgument` for other text."""
     try:
         words = SparkWords(text)
     except InvalidArgument as error:

@@ -46,7 +46,7 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
 
 
 def write_table(place: TableOpener, question: Question, rows: DataFrame | Derivation) -> None:
-    """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
+    """Write rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     table = place.table(question["table"])
     if isinstance(rows, Derivation):
         retry_write(place, question, rows, insert)
@@ -73,7 +73,7 @@ def write_table(place: TableOpener, question: Question, rows: DataFrame | Deriva
 
 
 def _write_files(place: Place, question: Question, rows: DataFrame | Derivation) -> None:
-    """Writes rows to a format table; overwrites replace whole partitions."""
+    """Write rows to a format table; overwrites replace whole partitions."""
     table = format_table(place, question)
     if isinstance(rows, Derivation):
         raise Unsupported("MERGE INTO a format table", where=table.path, hint=WITHOUT_SNAPSHOTS)
@@ -93,7 +93,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
 
 
 def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:
-    """Returns the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
+    """Return the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
     known = {field.name: field for field in fields}
     found = [parse_predicates([] if one is None else [one], known) for one in told]
     if not all(found):
@@ -102,7 +102,7 @@ def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[Data
 
 
 def _partition(told: dict[str, list[str]]) -> dict[str, object]:
-    """Returns values of partition columns by their names."""
+    """Return values of partition columns by their names."""
     return {parse_column(name): parse_partition_value(value) for name, value in told.items()}
 
 
@@ -130,13 +130,13 @@ def _apply_change(command: str, rows: DataFrame, target: WriteTarget, premise: P
 
 
 def _combine_filters(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predicate | None:
-    """Returns the predicate that keeps the same rows as all of these filters; None when there is none."""
+    """Return the predicate that keeps the same rows as all of these filters; None when there is none."""
     found = [parse_predicates([one], target.schema.by_name) for one in filters]
     return combine_predicates(*(part for parts in found for part in parts)) if all(found) else None
 
 
 def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | None) -> bool:
-    """Returns whether Morrow deletes without rows of Spark's: all rows, partitions, or rows of an append table."""
+    """Return whether Morrow deletes without rows of Spark's: all rows, partitions, or rows of an append table."""
     target = WriteTarget.of(place.table(question["table"])._metadata)
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
@@ -149,7 +149,7 @@ def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | Non
 
 
 def _check(_place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
-    """Refuses a change of rows before Spark makes its plan."""
+    """Refuse a change of rows before Spark makes its plan."""
     check_unset(CHANGING, question["state"], question["table"])
 
 
@@ -200,14 +200,14 @@ class Derivation:
         return bool(self._java.isRepeatable())
 
     def repeat(self, found: dict[str, object]) -> None:
-        """Derives the rows from the state that is described."""
+        """Derive the rows from the state that is described."""
         self._java.repeat(json.dumps(found))
 
 
 def retry_write(
     place: TableOpener, question: Question, rows: Derivation, write: Callable[[DataFrame, WriteTarget, Premise], object]
 ) -> None:
-    """Writes rows, and derives them again for as long as others have changed first what they were derived from.
+    """Write rows, and derive them again for as long as others have changed first what they were derived from.
 
     Raises:
         CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``), or have changed the
@@ -244,7 +244,7 @@ def retry_write(
 
 
 def _describe_newest(place: TableOpener, question: Question) -> dict[str, object] | None:
-    """Describes the newest state, after compacting rows that reads do not see yet; None where its columns differ."""
+    """Describe the newest state, after compacting rows that reads do not see yet; None where its columns differ."""
     name = question["table"]
     table = place.table(name)
     find_readable_snapshot(WriteTarget.of(table._metadata))
@@ -257,7 +257,7 @@ def _describe_newest(place: TableOpener, question: Question) -> dict[str, object
 def _build_premise(
     place: TableOpener, name: str, state: str, filters: Sequence[Sequence[Any]]
 ) -> tuple[WriteTarget, Premise]:
-    """Returns the table, and the premise that its rows are those that a statement has read by these filters.
+    """Return the table, and the premise that its rows are those that a statement has read by these filters.
 
     Raises:
         CommitConflict: the table has another schema since. TableNotFound: the catalog was given another warehouse.

@@ -49,7 +49,7 @@ def run_tasks(
     columns: StructType | str,
     size: int | None = None,
 ) -> DataFrame:
-    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's, taken one by one.
+    """Return a DataFrame of the results of work, `columns` of it; each group of units is one task's, taken one by one.
 
     `size` is that of the results in bytes, for Spark's planner, where it is known.
     """
@@ -60,7 +60,7 @@ def run_tasks(
 
 
 def map_rows(rows: DataFrame, work: Work, shared: object, columns: StructType | str) -> DataFrame:
-    """Returns the results, `columns`, of work on the rows of each task.
+    """Return the results, `columns`, of work on the rows of each task.
 
     Raises:
         Unsupported: the workers' Python has no Morrow.
@@ -70,7 +70,7 @@ def map_rows(rows: DataFrame, work: Work, shared: object, columns: StructType | 
 
 
 def shuffle_by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
-    """Shuffles rows to so many tasks, by the SQL of an integer whose remainder is the number of the task."""
+    """Shuffle rows to so many tasks, by the SQL of an integer whose remainder is the number of the task."""
     from pyspark.sql import functions
 
     # Spark partitions by the hash of an integer, so each task has an integer whose hash selects it.
@@ -79,7 +79,7 @@ def shuffle_by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
 
 
 def find_tokens(tasks: int) -> list[int]:
-    """Returns for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
+    """Return for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
 
     Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one of 20,000 cases;
     a number without one takes any.
@@ -92,7 +92,7 @@ def find_tokens(tasks: int) -> list[int]:
 
 
 def make_units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> DataFrame:
-    """Returns units of work as a DataFrame with one partition for each group."""
+    """Return units of work as a DataFrame with one partition for each group."""
     batches = [make_unit_batch(group) for group in groups]
     units = pa.Table.from_batches(batches, UNITS)
     if is_connect(spark):
@@ -105,7 +105,7 @@ def make_units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> 
 
 @contextmanager
 def _split_batches(spark: SparkSession) -> Iterator[None]:
-    """Has Spark make a partition of each Arrow batch of rows given to it."""
+    """Have Spark make a partition of each Arrow batch of rows given to it."""
     with INLINE_LOCK:
         before = spark.conf.get(INLINE_SETTING, None)
         spark.conf.set(INLINE_SETTING, "0")
@@ -132,7 +132,7 @@ _CHECKED: WeakSet[Any] = WeakSet()
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Makes the workers of a session in local mode run this Python, unless the user has chosen one.
+    """Make the workers of a session in local mode run this Python, unless the user has chosen one.
 
     Raises:
         Unsupported: they run another one, which has no Morrow, or another version of Python.
@@ -148,7 +148,7 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Returns whether the executors of a session, not of Spark Connect, are the driver's own process."""
+    """Return whether the executors of a session, not of Spark Connect, are the driver's own process."""
     master: str = cast("Any", spark.sparkContext).master
     return master == LOCAL[0] or master.startswith(LOCAL[1])
 
@@ -173,7 +173,7 @@ def _ask(context: Any) -> None:
 
 
 def _make_probe() -> Callable[[Iterator[int]], list[str]]:
-    """Returns a function that is sent as its code: the workers could not import one of this module."""
+    """Return a function that is sent as its code: the workers could not import one of this module."""
     names = NEEDED
 
     def look(_rows: Iterator[int]) -> list[str]:
@@ -185,7 +185,7 @@ def _make_probe() -> Callable[[Iterator[int]], list[str]]:
 
 
 def _find_error_line(error: Exception) -> str:
-    """Returns what the worker said: the line above the JVM's own stack."""
+    """Return what the worker said: the line above the JVM's own stack."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("at ", "...", "File ", "Traceback"))]
     python = [line for line in said if "Error" in line and not line.startswith("py4j")]

@@ -65,11 +65,11 @@ class ScanJob:
         return cls(replace(plan, sections=(), steps=(), fallback=None), StoreAccess.of(store))
 
     def units(self, sections: Iterable[Section]) -> list[bytes]:
-        """Returns sections of the plan as units of work."""
+        """Return sections of the plan as units of work."""
         return [encode_section(section, self.plan) for section in sections]
 
     def plans_of(self, units: Sequence[bytes]) -> list[ScanPlan]:
-        """Returns the plans of the sections in these units: one for those that are whole, one for each that is cut."""
+        """Return the plans of the sections in these units: one for those that are whole, one for each that is cut."""
         sections = [decode_section(unit, self.plan) for unit in units]
         whole = tuple(section for section in sections if section.cut is None)
         apart = [narrow_plan(self.plan, section) for section in sections if section.cut is not None]
@@ -84,7 +84,7 @@ def run_sections(
     columns: StructType | str,
     spark: SparkSession,
 ) -> DataFrame:
-    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once.
+    """Return a DataFrame of the work's results for these sections, `columns` of it; each section is processed once.
 
     Large ones that merge are cut, so that several tasks do so.
     """
@@ -96,7 +96,7 @@ def run_sections(
 
 
 def encode_section(section: Section, plan: ScanPlan) -> bytes:
-    """Encodes a section of `plan` as bytes."""
+    """Encode a section of `plan` as bytes."""
     key = _list_key_types(plan)
     return wire.encode_value(
         _Encoded(
@@ -112,7 +112,7 @@ def encode_section(section: Section, plan: ScanPlan) -> bytes:
 
 
 def decode_section(data: bytes, plan: ScanPlan) -> Section:
-    """Decodes a section that was `encode_section` for this plan."""
+    """Decode a section that was `encode_section` for this plan."""
     found = wire.decode_value(data, _Encoded)
     key = _list_key_types(plan)
     return Section(
@@ -178,7 +178,7 @@ class _Keys:
     bounds: list[tuple[Any, Any]]
 
     def edges(self, pieces: int) -> list[Any]:
-        """Returns values, each once and not the least, that cut the rows into about so many equal pieces."""
+        """Return values, each once and not the least, that cut the rows into about so many equal pieces."""
         total = sum(self.rows)
         found: list[Any] = []
         for value, before in zip(self.values, accumulate(self.rows, initial=0)):
@@ -188,7 +188,7 @@ class _Keys:
 
 
 def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Sequence[Section]:
-    """Returns the section in pieces of about `limit` bytes that share no key; whole, where it cannot be cut.
+    """Return the section in pieces of about `limit` bytes that share no key; whole, where it cannot be cut.
 
     It cannot where a file is damaged or gone: the task that reads it says so.
     """
@@ -207,7 +207,7 @@ def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Seque
 
 
 def narrow_plan(plan: ScanPlan, section: Section) -> ScanPlan:
-    """Returns the plan of one section: of one that is cut, with the filter that keeps its keys."""
+    """Return the plan of one section: of one that is cut, with the filter that keeps its keys."""
     plan = replace(plan, sections=(section,))
     if section.cut is None:
         return plan
@@ -239,7 +239,7 @@ def _cut(plan: ScanPlan, section: Section, store: FileStore, pieces: int) -> Ite
 
 
 def _sample_keys(keys: SectionKeys, pieces: int) -> Iterator[tuple[DataField, _Keys]]:
-    """Yields what is known of key columns, that which costs least first."""
+    """Yield what is known of key columns, that which costs least first."""
     known = _sample_row_groups(keys, pieces)
     if known is not None:
         yield keys.key_fields[0], known
@@ -249,7 +249,7 @@ def _sample_keys(keys: SectionKeys, pieces: int) -> Iterator[tuple[DataField, _K
 
 
 def _sample_row_groups(keys: SectionKeys, pieces: int) -> _Keys | None:
-    """Returns the least keys of row groups; None where these are few, or have no statistics of the first column."""
+    """Return the least keys of row groups; None where these are few, or have no statistics of the first column."""
     field = keys.key_fields[0]
     if not isinstance(field.type, RANGED_TYPES):
         return None
@@ -268,7 +268,7 @@ def _sample_row_groups(keys: SectionKeys, pieces: int) -> _Keys | None:
 
 
 def _sample_rows(keys: SectionKeys, field: DataField, pieces: int) -> _Keys:
-    """Returns a sample of the values of a key column."""
+    """Return a sample of the values of a key column."""
     frames = [scan_files(keys.plan, keys.section, [file], [field], keys.store) for file in keys.files]
     step = keys.section.row_count // (pieces * SAMPLES_PER_PIECE) + 1
     with translate_file_errors(keys.plan, [keys.section], [field], keys.store):
@@ -292,7 +292,7 @@ TASKS_PER_CORE = 4
 
 
 def pack_units(units: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:
-    """Yields groups of neighbouring units that weigh about `limit` together; a unit that weighs more is alone."""
+    """Yield groups of neighbouring units that weigh about `limit` together; a unit that weighs more is alone."""
     held: list[T] = []
     size = 0
     for unit in units:
@@ -318,14 +318,14 @@ def spread_units(units: Sequence[T], weight: Callable[[T], int], groups: int) ->
 
 
 def pack_sections(sections: Sequence[Section], limit: int) -> Iterator[list[Section]]:
-    """Yields groups of sections of about `limit` bytes; RAW sections may be split."""
+    """Yield groups of sections of about `limit` bytes; RAW sections may be split."""
     yield from pack_units(
         (piece for section in sections for piece in split_section(section, limit)), compute_weight, limit
     )
 
 
 def split_section(section: Section, limit: int) -> Iterator[Section]:
-    """Splits a section whose files are read one by one, and so by any number of tasks."""
+    """Split a section whose files are read one by one, and so by any number of tasks."""
     if section.kind is not SectionKind.RAW or compute_weight(section) <= limit:
         yield section
         return
@@ -334,7 +334,7 @@ def split_section(section: Section, limit: int) -> Iterator[Section]:
 
 
 def compute_task_bytes(sections: Iterable[Section], tasks: int, least: int | None = None) -> int:
-    """Returns the bytes per task that give work to so many tasks: `least` (`OPENING_BYTES`) to `MAX_TASK_BYTES`."""
+    """Return the bytes per task that give work to so many tasks: `least` (`OPENING_BYTES`) to `MAX_TASK_BYTES`."""
     each = sum(map(compute_weight, sections)) // tasks
     return min(MAX_TASK_BYTES, max(each, OPENING_BYTES if least is None else least))
 

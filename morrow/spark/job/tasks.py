@@ -41,7 +41,7 @@ class Tasks:
 
 
 def use_cores_of_task() -> None:
-    """Limits Polars to the cores of a task: it would use every core of the machine in each concurrent task."""
+    """Limit Polars to the cores of a task: it would use every core of the machine in each concurrent task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -111,6 +111,6 @@ HOMES: Mapping[Work, str] = {
 
 
 def find_runner(work: Work) -> Run:
-    """Returns the function that does a kind of work."""
+    """Return the function that does a kind of work."""
     run: Run = import_module(HOMES[work]).WORKS[work]
     return run

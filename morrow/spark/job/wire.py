@@ -60,7 +60,7 @@ class StoreAccess:
         return cls(store.url(folder), share_options(store.storage_options), get_verify(store))
 
     def opened(self) -> tuple[FileStore, str]:
-        """Returns the store, and the path of the folder in it."""
+        """Return the store, and the path of the folder in it."""
         return resolve(self.location or "/", self.storage_options, self.verify)
 
     def store(self) -> FileStore:
@@ -68,22 +68,22 @@ class StoreAccess:
 
 
 def make_unit_batch(units: Sequence[bytes]) -> pa.RecordBatch:
-    """Returns units of work as a record batch."""
+    """Return units of work as a record batch."""
     return pa.record_batch([pa.array(units, pa.binary())], schema=UNITS)
 
 
 def extract_units(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
-    """Returns the units of work of a task."""
+    """Return the units of work of a task."""
     return [unit for batch in batches for unit in batch.column(UNIT).to_pylist()]
 
 
 def encode_value(value: object) -> bytes:
-    """Returns a value of plain data as MessagePack."""
+    """Return a value of plain data as MessagePack."""
     return msgspec.msgpack.encode(value)
 
 
 def decode_value(data: bytes, kind: type[T]) -> T:
-    """Returns the value of this type that was `encode_value`."""
+    """Return the value of this type that was `encode_value`."""
     value: T = _make_decoder(cast("Any", kind)).decode(data)
     return value
 
@@ -94,19 +94,19 @@ def _make_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 def decode_messages(data: bytes) -> tuple[CommitMessage, ...]:
-    """Returns the commit messages that were `encode_value` together."""
+    """Return the commit messages that were `encode_value` together."""
     return decode_value(data, tuple[CommitMessage, ...])
 
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
-    """Returns a frame as Arrow IPC, which keeps every type unchanged."""
+    """Return a frame as Arrow IPC, which keeps every type unchanged."""
     buffer = io.BytesIO()
     frame.write_ipc(buffer, compression="lz4")
     return buffer.getvalue()
 
 
 def decode_frame(data: bytes) -> pl.DataFrame:
-    """Returns the frame from the bytes of `encode_frame`."""
+    """Return the frame from the bytes of `encode_frame`."""
     return pl.read_ipc(io.BytesIO(data))
 
 
@@ -118,7 +118,7 @@ _SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("erro
 def build_result(
     attempt: str, write: Callable[[], Iterable[CommitMessage]], final: tuple[type[MorrowError], ...] = (MorrowError,)
 ) -> pa.RecordBatch:
-    """Returns the row of a task that writes these messages.
+    """Return the row of a task that writes these messages.
 
     `final` errors are results as well: another attempt would fail in the same way. After errors of the store it may
     succeed.
@@ -140,7 +140,7 @@ def _build_row(attempt: str, **values: bytes) -> pa.RecordBatch:
 
 
 def get_attempt_name() -> str:
-    """Returns a name that is unique among the attempts of all tasks of the application."""
+    """Return a name that is unique among the attempts of all tasks of the application."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -148,7 +148,7 @@ def get_attempt_name() -> str:
 
 
 def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
-    """Runs a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
+    """Run a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
 
     Raises:
         MorrowError: the error of the first task that returned one. Spark's own errors, when a task failed too often.
@@ -199,11 +199,11 @@ class TableAccess:
         )
 
     def target(self) -> WriteTarget:
-        """Returns the table at the schema that the driver saw, whatever the newest is."""
+        """Return the table at the schema that the driver saw, whatever the newest is."""
         return self._at(*self.store.opened())
 
     def attempt(self, name: str) -> WriteTarget:
-        """Returns as `target`; the files that are made through it are logged as those of this attempt of a task."""
+        """Return as `target`; the files that are made through it are logged as those of this attempt of a task."""
         store, root = self.store.opened()
         return self._at(log_attempt_files(store, self.attempt_log, name), root)
 

@@ -33,12 +33,12 @@ RULES = {"extraOptimizations": "ReadPlans", "extraStrategies": "Commands"}
 
 
 def get_class_name(name: str) -> str:
-    """Returns the full name of a compiled class."""
+    """Return the full name of a compiled class."""
     return f"{get_package()}.{name}"
 
 
 def load(spark: SparkSession) -> None:
-    """Makes the classes known to the session and its rules part of it. Repeating it changes nothing.
+    """Make the classes known to the session and its rules part of it. Repeating it changes nothing.
 
     Raises:
         Unsupported: there is no JVM to reach (Spark Connect), or its Spark does not take the classes.
@@ -57,7 +57,7 @@ def load(spark: SparkSession) -> None:
 
 
 def load_alias(spark: SparkSession) -> None:
-    """Makes the format known by Paimon's name as well, after `load`, unless a jar has that name."""
+    """Make the format known by Paimon's name as well, after `load`, unless a jar has that name."""
     from py4j.protocol import Py4JJavaError
 
     sources = cast("Any", spark)._jvm.org.apache.spark.sql.execution.datasources.DataSource
@@ -69,18 +69,18 @@ def load_alias(spark: SparkSession) -> None:
 
 
 def _is_sent(spark: SparkSession, jar: Path) -> bool:
-    """Returns whether executors get a jar; a session that was stopped leaves its classes in the JVM, not to these."""
+    """Return whether executors get a jar; a session that was stopped leaves its classes in the JVM, not to these."""
     sent = to_list(spark, cast("Any", spark)._jsparkSession.sparkContext().listJars())
     return any(str(url).endswith(f"/{jar.name}") for url in sent)
 
 
 def _is_extensible(loader: Any) -> bool:
-    """Returns whether a class loader, or None, takes further jars; of one in Java `hasattr` finds every name."""
+    """Return whether a class loader, or None, takes further jars; of one in Java `hasattr` finds every name."""
     return loader is not None and any(method.getName() == "addURL" for method in loader.getClass().getMethods())
 
 
 def _add(spark: SparkSession, jar: Path) -> None:
-    """Adds a jar for executors, for this thread, and for threads to come, whose class loader is another one."""
+    """Add a jar for executors, for this thread, and for threads to come, whose class loader is another one."""
     loader = cast("Any", spark)._jsparkSession.sharedState().jarClassLoader().getParent()
     if _is_extensible(loader):
         loader.addURL(cast("Any", spark)._jvm.java.io.File(str(jar)).toURI().toURL())
@@ -89,7 +89,7 @@ def _add(spark: SparkSession, jar: Path) -> None:
 
 
 def take_statements(spark: SparkSession) -> str | None:
-    """Has the session's parser ask for statements of Paimon's; returns the id under which it asks.
+    """Have the session's parser ask for statements of Paimon's; return the id under which it asks.
 
     Returns None, with a warning, where this Spark keeps its parser: such statements stay unknown to it.
     """
@@ -112,7 +112,7 @@ def take_statements(spark: SparkSession) -> str | None:
 
 
 def find_class(spark: SparkSession, name: str) -> Any:
-    """Returns a compiled class, as Java's Class.
+    """Return a compiled class, as Java's Class.
 
     Raises:
         Unsupported: it is not there: `load` was not called, or failed.
@@ -135,7 +135,7 @@ def _look_up_class(spark: SparkSession, name: str) -> Any:
 
 
 def _add_rule(spark: SparkSession, place: str, name: str) -> None:
-    """Adds a rule to those that the session has from others, in front; not twice."""
+    """Add a rule to those that the session has from others, in front; not twice."""
     session, jvm = cast("Any", spark)._jsparkSession, cast("Any", spark)._jvm
     experimental = session.experimental()
     rules = to_list(spark, getattr(experimental, place)())
@@ -170,7 +170,7 @@ IMPORT = re.compile(r"^import [^;]+;\n", re.MULTILINE)
 
 
 def read_sources(folder: str = PACKAGE) -> dict[str, str]:
-    """Returns the text of every class of a folder by its file's name."""
+    """Return the text of every class of a folder by its file's name."""
     files = [file for file in resources.files(folder).iterdir() if file.name.endswith(".java")]
     shared = [resources.files(PACKAGE) / name for name in SHARED.get(folder, ())]
     texts = {file.name: file.read_text("utf-8") for file in (*files, *shared)}
@@ -179,14 +179,14 @@ def read_sources(folder: str = PACKAGE) -> dict[str, str]:
 
 @cache
 def get_package(folder: str = PACKAGE) -> str:
-    """Returns the name of the package of the compiled classes."""
+    """Return the name of the package of the compiled classes."""
     text = "\0".join(read_sources(folder).values())
     return f"{folder}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 @cache
 def build_compilation_unit(folder: str = PACKAGE) -> str:
-    """Returns all classes as one text, as Janino compiles it: classes of several texts could not name each other."""
+    """Return all classes as one text, as Janino compiles it: classes of several texts could not name each other."""
     texts = list(read_sources(folder).values())
     imports = sorted({found for text in texts for found in IMPORT.findall(text)})
     bodies = [IMPORT.sub("", text).replace(f"package {folder};\n", "") for text in texts]
@@ -194,7 +194,7 @@ def build_compilation_unit(folder: str = PACKAGE) -> str:
 
 
 def compile_classes(spark: SparkSession) -> dict[str, bytes]:
-    """Compiles the catalog's classes in the driver's JVM, and returns the bytes of each by its name.
+    """Compile the catalog's classes in the driver's JVM, and return the bytes of each by its name.
 
     Raises:
         Unsupported: the text does not compile against this version of Spark.
@@ -211,7 +211,7 @@ def compile_classes(spark: SparkSession) -> dict[str, bytes]:
 def compile_folder(
     spark: SparkSession, folder: str, what: str, hint: str | None = None, *, edit: tuple[str, str] | None = None
 ) -> Any:
-    """Compiles the classes of a folder in the driver's JVM, and returns Janino's compiler, which holds them.
+    """Compile the classes of a folder in the driver's JVM, and return Janino's compiler, which holds them.
 
     `edit`: words of the text, and those that this version of Spark wants in their place.
 
@@ -233,7 +233,7 @@ def compile_folder(
 
 
 def find_root_message(error: Any) -> str:
-    """Returns what the innermost cause says: those around it tell where in the text."""
+    """Return what the innermost cause says: those around it tell where in the text."""
     while error.getCause() is not None:
         error = error.getCause()
     return str(error.getMessage())
@@ -244,7 +244,7 @@ _JARS: dict[tuple[str, str], Path] = {}
 
 
 def make_jar(spark: SparkSession) -> Path:
-    """Returns a jar with the classes, made once per process. Raises as `compile_classes`."""
+    """Return a jar with the classes, made once per process. Raises as `compile_classes`."""
     key = get_package(), spark.version
     if key not in _JARS:
         folder = Path(tempfile.mkdtemp(prefix="morrow-jvm-"))
@@ -259,7 +259,7 @@ def make_jar(spark: SparkSession) -> Path:
 
 
 def make_alias_jar(spark: SparkSession) -> Path:
-    """Returns a jar that makes the format known by Paimon's name, beside `make_jar`. Raises as `compile_classes`."""
+    """Return a jar that makes the format known by Paimon's name, beside `make_jar`. Raises as `compile_classes`."""
     made = make_jar(spark).with_name(f"{get_package()}-alias.jar")
     if not made.exists():
         with zipfile.ZipFile(made, "w") as archive:

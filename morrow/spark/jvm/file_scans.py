@@ -70,7 +70,7 @@ class Scanning:
     obstacle: str | None = None
 
     def frame(self, spark: SparkSession, described: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
-        """Returns the live rows of the files that `described` names, as the Java text has it.
+        """Return the live rows of the files that `described` names, as the Java text has it.
 
         Args:
             spark: the session.
@@ -83,11 +83,11 @@ class Scanning:
         return _make_frame(self.calls.scan(_get_session(spark), *given), spark)
 
     def reaches(self, spark: SparkSession, url: str, size: int) -> str | None:
-        """Returns why Spark does not find a file of this size at a URL; None if it does."""
+        """Return why Spark does not find a file of this size at a URL; None if it does."""
         return cast("str | None", self.calls.obstacle(_get_session(spark), url, size))
 
     def rows(self, spark: SparkSession, schema: str, size: int, title: str, rows: Rows) -> DataFrame:
-        """Returns rows that are asked for when Spark plans a query, of the columns and rows that it needs.
+        """Return rows that are asked for when Spark plans a query, of the columns and rows that it needs.
 
         Args:
             spark: the session.
@@ -102,7 +102,7 @@ class Scanning:
         return _make_frame(self.calls.rows(_get_session(spark), schema, size, title, _RowsFunction(rows)), spark)
 
     def given(self, spark: SparkSession, file: str, schema: str) -> DataFrame | None:
-        """Returns the rows of a file in Arrow's stream format, which are in the driver's JVM from then on.
+        """Return the rows of a file in Arrow's stream format, which are in the driver's JVM from then on.
 
         `schema` is that of Spark as JSON. None where the session is set to have wider types than `to_travel_schema`.
         """
@@ -110,7 +110,7 @@ class Scanning:
         return None if made is None else _make_frame(made, spark)
 
     def named(self, frame: DataFrame, name: str) -> DataFrame:
-        """Returns the same rows, projected, under a name."""
+        """Return the same rows, projected, under a name."""
         spark = frame.sparkSession
         return _make_frame(self.calls.named(_get_session(spark), cast("Any", frame)._jdf, name), spark)
 
@@ -131,7 +131,7 @@ _LOCK = Lock()
 
 
 def get_scanning(spark: SparkSession) -> Scanning:
-    """Returns what the session can do; the first call in a JVM compiles the classes and tries them."""
+    """Return what the session can do; the first call in a JVM compiles the classes and try them."""
     if not hasattr(spark, "_jsparkSession"):
         return Scanning(obstacle=NO_JVM)
     gateway = cast("Any", spark).sparkContext._gateway
@@ -160,7 +160,7 @@ def _try_scanning(spark: SparkSession) -> Scanning:
 
 
 def _make_calls(compiler: Any, spark: SparkSession) -> Any:
-    """Returns the object that is called."""
+    """Return the object that is called."""
     found = compiler.getClassLoader().loadClass(f"{get_package(SCANS)}.{CALLS}")
     nothing = cast("Any", spark).sparkContext._gateway.new_array(cast("Any", spark)._jvm.java.lang.Object, 0)
     return found.getConstructors()[0].newInstance(nothing)
@@ -178,7 +178,7 @@ _CONSTRUCTORS_LOCK = Lock()
 
 
 def keep_files(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """Returns the same scan of files with a list that no refresh changes.
+    """Return the same scan of files with a list that no refresh changes.
 
     Returns `frame` where there is no JVM to reach, or its Spark does not take the class.
     """

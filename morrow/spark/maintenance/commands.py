@@ -54,7 +54,7 @@ def compact(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Compacts files, in one commit, as `Table.compact`, in Spark tasks. The result is the same.
+    """Compact files, in one commit, as `Table.compact`, in Spark tasks. The result is the same.
 
     A full compaction also rewrites the files with deletion vectors.
 
@@ -102,7 +102,7 @@ def remove_orphan_files(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> OrphanFiles:
-    """Finds and removes orphan files, as `Table.remove_orphan_files`; tasks list the folders.
+    """Find and removes orphan files, as `Table.remove_orphan_files`; tasks list the folders.
 
     The driver decides which files are orphans; it holds 8 bytes for each file of the table.
 
@@ -138,7 +138,7 @@ def _format_option(value: object) -> str:
 
 
 def analyze_by_job(target: WriteTarget, columns: Sequence[str], spark: SparkSession) -> Snapshot | None:
-    """Measures the newest snapshot in one job of Spark's, and commits the result; otherwise as `Table.analyze`."""
+    """Measure the newest snapshot in one job of Spark's, and commit the result; otherwise as `Table.analyze`."""
 
     def measure(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[int, Mapping[str, ColumnFacts]]:
         names = tuple(field.name for field in fields) or tuple(plan.columns[:1])

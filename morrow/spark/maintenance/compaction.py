@@ -84,7 +84,7 @@ def compact(
     how: Compaction,
     distributed: bool | None = None,
 ) -> Snapshot | None:
-    """Compacts a table in one commit.
+    """Compact a table in one commit.
 
     Args:
         distributed: whether executors do the work; None: if there are `MIN_DISTRIBUTED_BYTES` and more than one unit.
@@ -110,7 +110,7 @@ def _compact_newest(
     sorter: Sorter | None,
     distributed: bool | None,
 ) -> Snapshot | None:
-    """Compacts the newest snapshot."""
+    """Compact the newest snapshot."""
     snapshot = target.metadata.latest_snapshot()
     partitions = find_partitions(target, snapshot, chosen)
     if snapshot is None or partitions == []:
@@ -153,7 +153,7 @@ def _compact_by_tasks(
     how: Compaction,
     commits: TableCommit,
 ) -> list[CommitMessage]:
-    """Returns the messages of the tasks; after an error none of their files stays."""
+    """Return the messages of the tasks; after an error none of their files stays."""
     messages = _compact_units(spark, target, units, how) if units else []
     try:
         return messages + (sort_in_ranges(spark, target, parts, how) if parts else [])
@@ -186,7 +186,7 @@ def _list_held(
 def _plan_units(
     target: WriteTarget, held: Sequence[Held], how: Compaction, sorter: Sorter | None
 ) -> tuple[list[Unit], list[Divided]]:
-    """Returns the units of a compaction, and the partitions whose sorting is divided among tasks."""
+    """Return the units of a compaction, and the partitions whose sorting is divided among tasks."""
     if sorter is not None:
         parts = {number: divide_partition(target, one, sorter) for number, one in enumerate(held)}
         whole = [Unit(Step.SORTED, (held[number],)) for number, part in parts.items() if part is None]
@@ -202,7 +202,7 @@ def _plan_units(
 
 
 def _plan_postponed(held: Iterable[Held]) -> Iterator[Unit]:
-    """Yields one unit for all buckets of a partition with postponed rows, which may go to any; else one per bucket."""
+    """Yield one unit for all buckets of a partition with postponed rows, which may go to any; else one per bucket."""
     partitions: dict[bytes, list[Held]] = {}
     for one in held:
         partitions.setdefault(one.partition, []).append(one)
@@ -234,13 +234,13 @@ class Divided:
         return self.bounds.height + 1
 
     def groups(self, target: WriteTarget) -> int:
-        """Returns the number of tasks that sort it: each writes about one file of the target size."""
+        """Return the number of tasks that sort it: each writes about one file of the target size."""
         size = sum(file.file_size for file in self.held.files)
         return min(max(size // target.write.target_file_size, 1), self.ranges)
 
 
 def divide_partition(target: WriteTarget, held: Held, sorter: Sorter) -> Divided | None:
-    """Returns the division of a partition into ranges; None when one task can sort it."""
+    """Return the division of a partition into ranges; None when one task can sort it."""
     if sum(file.file_size for file in held.files) <= target.write.write_buffer // RANGES_PER_WRITE_BUFFER:
         return None
     bounds = choose_range_bounds(open_partition_rows(target, held.place, held.state), sorter)
@@ -250,7 +250,7 @@ def divide_partition(target: WriteTarget, held: Held, sorter: Sorter) -> Divided
 def sort_in_ranges(
     spark: SparkSession, target: WriteTarget, partitions: Sequence[Divided], how: Compaction
 ) -> list[CommitMessage]:
-    """Sorts these partitions in one job. After an error none of its files stays. Raises as `collect_results`."""
+    """Sort these partitions in one job. After an error none of its files stays. Raises as `collect_results`."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     parts: list[SortedPart] = []
     groups = 0
@@ -271,7 +271,7 @@ def sort_in_ranges(
 
 
 def list_files(part: int, held: Held) -> Iterator[SortedFile]:
-    """Yields the files of a part, each with its deletion vectors."""
+    """Yield the files of a part, each with its deletion vectors."""
     for number, file in enumerate(held.files):
         yield SortedFile(part, number, held.only((file,)))
 
@@ -279,7 +279,7 @@ def list_files(part: int, held: Held) -> Iterator[SortedFile]:
 def _merge_messages(
     target: WriteTarget, partitions: Sequence[Divided], written: Sequence[CommitMessage]
 ) -> list[CommitMessage]:
-    """Returns one message for each partition, with all files written for it."""
+    """Return one message for each partition, with all files written for it."""
     files: dict[Placement, list[DataFileMeta]] = defaultdict(list)
     for message in written:
         files[Placement.of(message)] += message.new_files
@@ -287,7 +287,7 @@ def _merge_messages(
 
 
 def _make_session(spark: SparkSession) -> SparkSession:
-    """Returns a session of the same application that passes small batches to tasks; the caller's stays unchanged."""
+    """Return a session of the same application that passes small batches to tasks; the caller's stays unchanged."""
     from pyspark.errors import PySparkException
 
     try:

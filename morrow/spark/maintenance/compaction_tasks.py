@@ -82,7 +82,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def only(self, files: tuple[DataFileMeta, ...]) -> Held:
-        """Returns some of the files, with the index files of their deletion vectors."""
+        """Return some of the files, with the index files of their deletion vectors."""
         names = {file.file_name for file in files}
         return msgspec.structs.replace(
             self, files=files, index_files=tuple(index for index in self.index_files if _has_one(index, names))
@@ -98,7 +98,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _has_one(index: IndexFileMeta, names: set[str]) -> bool:
-    """Returns whether an index file has the deletion vector of one of these data files."""
+    """Return whether an index file has the deletion vector of one of these data files."""
     return index.index_type == INDEX_TYPE and any(entry.data_file in names for entry in index.deletion_ranges or ())
 
 
@@ -113,7 +113,7 @@ class Unit(msgspec.Struct, frozen=True, array_like=True):
         return {one.place: one.state for one in self.held}
 
     def weight(self) -> int:
-        """Returns the total size of its files in bytes."""
+        """Return the total size of its files in bytes."""
         return sum(file.file_size for one in self.held for file in one.files)
 
 
@@ -141,11 +141,11 @@ class CompactionJob:
     how: Compaction
 
     def target(self) -> WriteTarget:
-        """Returns the table at the schema that the driver saw, with the options of this compaction."""
+        """Return the table at the schema that the driver saw, with the options of this compaction."""
         return override_options(self.table.target(), self.how.options)
 
     def attempt(self, name: str) -> WriteTarget:
-        """Returns as `target`, for what an attempt of a task writes."""
+        """Return as `target`, for what an attempt of a task writes."""
         return override_options(self.table.attempt(name), self.how.options)
 
 
@@ -190,7 +190,7 @@ class SortJob:
 
 
 def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of files, split by range, or the error of one. Spark retries after errors of the store."""
+    """Yield the rows of files, split by range, or the error of one. Spark retries after errors of the store."""
     for unit in extract_units(units):
         file = decode_value(unit, SortedFile)
         groups = job.parts[file.part].groups
@@ -204,7 +204,7 @@ def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _split_ranges(job: SortJob, file: SortedFile) -> Iterator[tuple[int, int, pl.DataFrame]]:
-    """Yields the number of a range, the number of a batch of the file, and the rows of both."""
+    """Yield the number of a range, the number of a batch of the file, and the rows of both."""
     target, how = job.compaction.target(), job.compaction.how
     sorter, bounds = Sorter.of(target, how.order_by, how.strategy), job.parts[file.part].bounds
     for batch, rows in enumerate(open_partition_rows(target, file.held.place, file.held.state).frames()):
@@ -217,7 +217,7 @@ def _make_piece(group: int, chosen: int, place: int, rows: bytes) -> pa.RecordBa
 
 
 def sort(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Sorts and writes the groups that arrive, one after another, and yields one row of `RESULT` for each."""
+    """Sort and write the groups that arrive, one after another, and yield one row of `RESULT` for each."""
     attempt = get_attempt_name()
     target, how = job.compaction.attempt(attempt), job.compaction.how
     sorter = Sorter.of(target, how.order_by, how.strategy)
@@ -257,7 +257,7 @@ Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
 
 
 def compact(job: CompactionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Compacts the units of a task and yields the result as one row of `RESULT`. Errors of the table are results."""
+    """Compact the units of a task and yield the result as one row of `RESULT`. Errors of the table are results."""
     attempt = get_attempt_name()
     units = [decode_value(unit, Unit) for unit in extract_units(batches)]
     yield build_result(attempt, partial(_run_units, job, job.attempt(attempt), units))

@@ -62,7 +62,7 @@ def remove_orphan_files(
     parallelism: int | None = None,
     distributed: bool | None = None,
 ) -> OrphanFiles:
-    """Finds files that nothing names, and removes them.
+    """Find files that nothing names, and remove them.
 
     Args:
         parallelism: the most tasks that list; None: a few for each core.
@@ -140,13 +140,13 @@ class SparkListing:
         return found.filter(pl.col(NAME).hash().is_in(hashes.implode()))
 
     def _of_top(self, place: int) -> ListedFiles:
-        """Returns the driver's own listing; tasks report whether the folders that they list are empty."""
+        """Return the driver's own listing; tasks report whether the folders that they list are empty."""
         found = list_old_files(self.places[place], (p for at, p in self.top.pieces if at == place), self.before_millis)
         theirs = {folder.path for folder in self.top.folders}
         return ListedFiles(found.hashes, found.strays, [path for path in found.empty if path not in theirs])
 
     def _list(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
-        """Yields the contents of a folder, without symbolic links, as walks do."""
+        """Yield the contents of a folder, without symbolic links, as walks do."""
         for status in self.store.list(folder):
             path = f"{folder.rstrip('/')}/{status.name}"
             if not (self.store.is_local and Path(path).is_symlink()):
@@ -158,7 +158,7 @@ class SparkListing:
         return to_piece(kept, self.before_millis)
 
     def _run(self, work: Work, columns: str, hashes: bytes = b"") -> list[Any]:
-        """Returns the rows of tasks to which the folders are dealt, in turn."""
+        """Return the rows of tasks to which the folders are dealt, in turn."""
         job = ListingJob(StoreAccess.of(self.store), self.places, self.before_millis, hashes)
         groups = spread_units(self.top.folders, lambda _: 0, self.tasks)
         units = [[encode_value(folder) for folder in group] for group in groups]
@@ -196,7 +196,7 @@ class ListingJob:
     hashes: bytes = field(default=b"", repr=False)
 
     def pieces(self, folder: Folder, store: FileStore) -> Iterator[pl.DataFrame]:
-        """Yields the subtree of a folder, then the folder itself, in the order of walks."""
+        """Yield the subtree of a folder, then the folder itself, in the order of walks."""
         # Object stores have no folders, so none is empty.
         own = [(folder.path, folder.status)] if store.is_local else []
         walk = self.places[folder.place].walk(store, self.before_millis, folder.path)
@@ -204,7 +204,7 @@ class ListingJob:
 
 
 def list_folders(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the contents of the folders of one task, in one row of `LISTED`."""
+    """Yield the contents of the folders of one task, in one row of `LISTED`."""
     store = job.store.store()
     found = combine_listings(
         list_old_files(job.places[folder.place], job.pieces(folder, store), job.before_millis)
@@ -220,7 +220,7 @@ def list_folders(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def find_files(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the old files whose names have the job's hashes, in rows of `PATHS`."""
+    """Yield the old files whose names have the job's hashes, in rows of `PATHS`."""
     store, wanted = job.store.store(), decode_hashes(job.hashes)
     for folder in _decode_folders(units):
         for piece in job.pieces(folder, store):
@@ -234,19 +234,19 @@ def _decode_folders(units: Iterable[pa.RecordBatch]) -> list[Folder]:
 
 
 def combine_task_listings(rows: Sequence[tuple[bytes, bytes, Sequence[str]]]) -> ListedFiles:
-    """Returns the listing by tasks, from the first three columns of their rows."""
+    """Return the listing by tasks, from the first three columns of their rows."""
     return combine_listings(
         ListedFiles(decode_hashes(hashes), decode_frame(strays), list(empty)) for hashes, strays, empty in rows
     )
 
 
 def probe() -> int:
-    """Returns the hash of `PROBE` in this process, as a number that Spark has a type for."""
+    """Return the hash of `PROBE` in this process, as a number that Spark has a type for."""
     return int(pl.Series([PROBE]).hash().reinterpret(signed=True)[0])
 
 
 def decode_hashes(data: bytes) -> pl.Series:
-    """Returns hashes, 8 bytes each, as UInt64."""
+    """Return hashes, 8 bytes each, as UInt64."""
     return pl.Series(np.frombuffer(data, np.uint64), dtype=pl.UInt64)
 
 

@@ -99,7 +99,7 @@ class Choice:
 
 
 def choose_readers(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> list[Choice]:
-    """Returns one choice for each section of one part of a plan, in their order.
+    """Return one choice for each section of one part of a plan, in their order.
 
     `far` says why Spark does not reach the files, if it does not. Unless they are `listed` for it, it finds them by
     their names, and values of partitions in those; masks are joined.
@@ -116,7 +116,7 @@ def choose_readers(plan: ScanPlan, *, far: str | None = None, listed: bool = Tru
 
 
 def _find_partition_obstacle(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
-    """Returns the obstacle to scanning the partitions of these sections."""
+    """Return the obstacle to scanning the partitions of these sections."""
     partitions = {section.partition_row for section in sections}
     if len(partitions) <= MAX_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
         return None
@@ -126,7 +126,7 @@ def _find_partition_obstacle(plan: ScanPlan, sections: Sequence[Section]) -> str
 
 
 def _limit_choices(chosen: Iterable[Choice], most_files: int) -> Iterator[Choice]:
-    """Yields the choices, Spark's only as long as the driver can hold the masks and name the files."""
+    """Yield the choices, Spark's only as long as the driver can hold the masks and name the files."""
     rows = files = 0
     for choice in chosen:
         if choice.is_native:
@@ -145,7 +145,7 @@ def _is_masked(section: Section) -> bool:
 
 
 def explain(plan: ScanPlan, far: str | None = None, join: str | None = None, *, here: bool = False) -> str:
-    """Returns the choices as text, those of a kind together.
+    """Return the choices as text, those of a kind together.
 
     `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so. `here`: the
     driver's process runs the tasks.
@@ -174,7 +174,7 @@ def _name_scan(section: Section) -> str:
 
 
 def _find_plan_obstacle(plan: ScanPlan) -> str | None:
-    """Returns the obstacle to Spark's scan for all sections."""
+    """Return the obstacle to Spark's scan for all sections."""
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
     for field in list_virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
@@ -186,7 +186,7 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
-    """Returns the obstacle to a scan that skips what statistics rule out: those of Parquet leave out NaN, which SQL has
+    """Return the obstacle to a scan that skips what statistics rule out: those of Parquet leave out NaN, which SQL has
     above all numbers, and its dictionaries tell -0.0 from 0.0, which SQL has as equal.
     """
     for name in plan.read_columns:
@@ -235,7 +235,7 @@ def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataFie
 
 
 def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
-    """Returns the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
+    """Return the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
     if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
     for field in (*fields, *written):
@@ -259,7 +259,7 @@ def _describe_orc_obstacle(field: DataField, kind: type[DataType]) -> str:
 
 
 def _list_members(kind: DataType) -> Iterator[str]:
-    """Yields the names of all members of rows in a type."""
+    """Yield the names of all members of rows in a type."""
     if isinstance(kind, t.RowType):
         yield from (field.name for field in kind.fields)
     for part in _list_parts(kind):
@@ -267,7 +267,7 @@ def _list_members(kind: DataType) -> Iterator[str]:
 
 
 def _list_parts(kind: DataType) -> tuple[DataType, ...]:
-    """Returns the types that a nested type is made of."""
+    """Return the types that a nested type is made of."""
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return (kind.element,)
     if isinstance(kind, t.MapType):
@@ -276,19 +276,19 @@ def _list_parts(kind: DataType) -> tuple[DataType, ...]:
 
 
 def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
-    """Returns the columns that are read from files: partition columns are constants."""
+    """Return the columns that are read from files: partition columns are constants."""
     return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
 
 
 @lru_cache(maxsize=512)
 def _has_type(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
-    """Returns whether a type, or one that it is made of, is one of `wanted`."""
+    """Return whether a type, or one that it is made of, is one of `wanted`."""
     return isinstance(kind, wanted) or any(_has_type(part, wanted) for part in _list_parts(kind))
 
 
 @lru_cache(maxsize=512)
 def is_plain(kind: DataType) -> bool:
-    """Returns whether Spark reads a type, and those that it is made of, from Parquet as Morrow does."""
+    """Return whether Spark reads a type, and those that it is made of, from Parquet as Morrow does."""
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
         # Finer ones are stored in a form whose meaning depends on settings of the session.
         return kind.precision <= MICROSECONDS
@@ -320,7 +320,7 @@ class Folders:
 
 
 def find_base(plan: ScanPlan, files: Iterable[tuple[str, tuple[object, ...]]]) -> Folders | None:
-    """Returns the folder where Spark has to start to find the partitions of these files, given by path and partition.
+    """Return the folder where Spark has to start to find the partitions of these files, given by path and partition.
 
     None when it would find other values than these, or would have to start in several folders.
     """
@@ -345,7 +345,7 @@ def _is_in_days(segment: str, field: DataField) -> bool:
 
 
 def _is_value_of(segment: str, field: DataField, value: object) -> bool:
-    """Returns whether Spark reads this value from a folder of this name."""
+    """Return whether Spark reads this value from a folder of this name."""
     name, _, written = segment.partition("=")
     if name != field.name or value is None:
         return False

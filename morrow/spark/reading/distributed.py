@@ -59,7 +59,7 @@ def to_dataframe(
     joins: bool = False,
     limits: bool = True,
 ) -> DataFrame:
-    """Returns the rows of a plan. Every column is nullable, as Spark has those of files.
+    """Return the rows of a plan. Every column is nullable, as Spark has those of files.
 
     Args:
         plan: the plan to read.
@@ -84,7 +84,7 @@ def to_dataframe(
 
 
 def make_read_only(frame: DataFrame, way: Scanning) -> DataFrame:
-    """Returns the same rows under the name `VIEW`, to which Spark refuses to write.
+    """Return the same rows under the name `VIEW`, to which Spark refuses to write.
 
     INSERT into a view whose plan is a scan of one folder or file, and nothing else, writes there: an overwrite would
     replace the table's data file. A projection of all columns is refused; the optimiser takes it out of queries.
@@ -125,7 +125,7 @@ def _read_part(
 
 
 def _group_branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
-    """Groups the sections by as many leading partition keys as give few enough groups."""
+    """Group the sections by as many leading partition keys as give few enough groups."""
     rows = sum(section.row_count for section in sections)
     keys = 0 if rows < MIN_BRANCHED_ROWS else len(plan.schema.partition_keys)
     types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
@@ -137,7 +137,7 @@ def _group_branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tup
 def _group_by_keys(
     sections: Sequence[Section], types: Sequence[DataType], *, whole: bool
 ) -> Collection[list[Section]] | None:
-    """Groups the sections by the first partition keys, or by the `whole` of them; None where that gives too many."""
+    """Group the sections by the first partition keys, or by the `whole` of them; None where that gives too many."""
     if not types:
         return [list(sections)] if sections else []
     branches: dict[bytes, list[Section]] = {}
@@ -164,7 +164,7 @@ def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
 
 
 def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
-    """Returns the hidden columns of a table: a name that is one of its own columns, in whatever case, stands for that.
+    """Return the hidden columns of a table: a name that is one of its own columns, in whatever case, stands for that.
 
     All are nullable but those by which Spark changes rows: row ids are null in files older than the tracking.
     """
@@ -187,7 +187,7 @@ def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[Data
 
 
 def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> DataFrame:
-    """Returns columns of a scan's rows, hidden ones among them, in this order.
+    """Return columns of a scan's rows, hidden ones among them, in this order.
 
     Raises:
         Unsupported: places of rows that are merged from several files. Others: as `distributed.to_dataframe`.
@@ -212,7 +212,7 @@ def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Data
 def _select_columns(
     rows: DataFrame, names: Sequence[str], columns: Sequence[str], keys: Sequence[str] | None
 ) -> DataFrame:
-    """Returns columns of rows with these names, and the partition of its keys, if there are any."""
+    """Return columns of rows with these names, and the partition of its keys, if there are any."""
     from pyspark.sql.functions import col, struct
 
     # By number: Spark takes names that differ in case for one.
@@ -224,7 +224,7 @@ def _select_columns(
 
 
 def _read_with_places(plan: ScanPlan, store: FileStore, spark: SparkSession, *, placed: bool) -> DataFrame:
-    """Returns rows with `FILE_PATH`, `ROW_INDEX` and `ROW_BUCKET`; `placed`: the first two have to be known."""
+    """Return rows with `FILE_PATH`, `ROW_INDEX` and `ROW_BUCKET`; `placed`: the first two have to be known."""
     from pyspark.sql.types import IntegerType, LongType, StringType
 
     columns = to_spark_schema(drop_not_null(plan.fields)).add(FILE_PATH, StringType()).add(ROW_INDEX, LongType())

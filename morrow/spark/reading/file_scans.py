@@ -104,7 +104,7 @@ class FileScan:
 
 
 def group_alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool, str], list[MaskedFile]]:
-    """Groups files by names of columns, whether retractions are dropped, and format; leaves out those of dead rows."""
+    """Group files by names of columns, whether retractions are dropped, and format; leaves out those of dead rows."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
     groups: dict[tuple[Names, bool, str], list[MaskedFile]] = {}
@@ -118,7 +118,7 @@ def group_alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Na
 
 
 def group_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
-    """Groups the files into as few scans as possible; those without a live row are left out."""
+    """Group the files into as few scans as possible; those without a live row are left out."""
     partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
     return [
         FileScan(plan, tuple(group), names, drops, folders)
@@ -130,7 +130,7 @@ def group_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
 
 
 def _list_names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
-    """Returns the names under which Spark has to select columns of a file; None for a missing column.
+    """Return the names under which Spark has to select columns of a file; None for a missing column.
 
     A column added later is still selected, and null, unless another one has its name.
     """
@@ -140,7 +140,7 @@ def _list_names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Na
 
 
 def _is_dropping(plan: ScanPlan, each: MaskedFile) -> bool:
-    """Returns whether the scan drops retractions by their kind: masks of a merge have left them out already."""
+    """Return whether the scan drops retractions by their kind: masks of a merge have left them out already."""
     return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
@@ -154,7 +154,7 @@ def group_by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
 
 
 def _group_identifiable(files: list[MaskedFile]) -> list[list[MaskedFile]]:
-    """Groups masked files so that sizes or names identify each within its group."""
+    """Group masked files so that sizes or names identify each within its group."""
     if not is_masked(files):
         return [files]
     by_size, by_name = _group_repetitions(files, size_of), _group_repetitions(files, name_of)
@@ -163,7 +163,7 @@ def _group_identifiable(files: list[MaskedFile]) -> list[list[MaskedFile]]:
 
 
 def _group_repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
-    """Returns the first file of each key, then the second ones, and so on."""
+    """Return the first file of each key, then the second ones, and so on."""
     seen: Counter[object] = Counter()
     groups: list[list[MaskedFile]] = []
     for each in files:
@@ -188,7 +188,7 @@ def name_of(each: MaskedFile) -> str:
 
 
 def _group_by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
-    """Returns one scan where paths give the partitions as Spark parses them, else one for each partition."""
+    """Return one scan where paths give the partitions as Spark parses them, else one for each partition."""
     by_value: dict[bytes, list[MaskedFile]] = {}
     for each in files:
         by_value.setdefault(each.section.partition_row, []).append(each)
@@ -230,7 +230,7 @@ class Located(Protocol):
 
 
 def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: SparkSession) -> Place:
-    """Returns where Spark finds the files of a store; `file` is one of them, which it has to find."""
+    """Return where Spark finds the files of a store; `file` is one of them, which it has to find."""
     if store.is_local:
         return DISK
     if scanning.obstacle is not None or file is None:
@@ -246,7 +246,7 @@ def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: 
 
 
 def _list_urls(store: FileStore) -> Iterator[str]:
-    """Yields what Spark may call the store, that which Morrow calls it first."""
+    """Yield what Spark may call the store, that which Morrow calls it first."""
     url = store.url("")
     scheme, _, rest = url.partition("://")
     yield url
@@ -259,7 +259,7 @@ def _use_schemes(*schemes: str) -> Callable[[str, FileStore], Iterator[str]]:
 
 
 def _locate_azure(rest: str, store: FileStore) -> Iterator[str]:
-    """Returns the URL of a container in Azure, with the account in it as Hadoop wants it."""
+    """Return the URL of a container in Azure, with the account in it as Hadoop wants it."""
     container, _, path = rest.partition("/")
     given = {name.lower(): value for name, value in store.storage_options.items()}
     account = next((given[name] for name in ACCOUNTS if name in given), os.environ.get(ACCOUNT_VARIABLE))

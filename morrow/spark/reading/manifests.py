@@ -101,7 +101,7 @@ class ManifestTasks:
 
 
 def _find_obstacle(spark: SparkSession) -> str | None:
-    """Returns why the driver decodes all manifests by itself, if it does."""
+    """Return why the driver decodes all manifests by itself, if it does."""
     if is_connect(spark):
         return CONNECTED
     return LOCAL if is_local(spark) else None
@@ -110,7 +110,7 @@ def _find_obstacle(spark: SparkSession) -> str | None:
 def _decode_by_tasks(
     metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame, spark: SparkSession
 ) -> tuple[Decoded, int]:
-    """Returns the entries of manifests, and how many tasks decoded them. Raises the first error that a task met."""
+    """Return the entries of manifests, and how many tasks decoded them. Raises the first error that a task met."""
     listed = list(manifests.select(LISTED).iter_rows())
     limit = max(sum(size for _, size, *_ in listed) // (count_cores(spark) * TASKS_PER_CORE), MIN_TASK_BYTES)
     groups = [[encode_value(group)] for group in enumerate(pack_units(listed, lambda each: each[1], limit))]
@@ -123,7 +123,7 @@ def _decode_by_tasks(
 
 
 def decode_entries(job: ManifestJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the entries of each group of manifests."""
+    """Yield the entries of each group of manifests."""
     metadata = job.metadata()
     for unit in extract_units(units):
         number, listed = decode_value(unit, tuple[int, list[tuple[str, int, int, int]]])

@@ -77,7 +77,7 @@ CHECKS_PAGES = "parquet.page.verify-checksum.enabled"
 
 
 def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pages: bool = False) -> DataFrame:
-    """Returns the live rows of a scan that the filter keeps, columns `plan.columns`; masks are joined.
+    """Return the live rows of a scan that the filter keeps, columns `plan.columns`; masks are joined.
 
     With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
@@ -88,7 +88,7 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pa
 
 
 def finish_scan(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
-    """Returns the rows that the filter keeps of the live rows of a scan, columns `plan.columns`."""
+    """Return the rows that the filter keeps of the live rows of a scan, columns `plan.columns`."""
     from pyspark.sql.functions import expr
 
     if plan.filter.predicate != ALWAYS:
@@ -112,7 +112,7 @@ def _make_reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
 
 
 def _find_columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
-    """Returns the source of columns in the scan: columns of the files, or constants."""
+    """Return the source of columns in the scan: columns of the files, or constants."""
     from pyspark.sql.functions import col, date_from_unix_date
 
     names = {field.name: name for field, name in zip(read_fields(plan), scan.names)}
@@ -142,13 +142,13 @@ def _join_masks(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFr
 
 
 def _is_live(key: str, row: str) -> str:
-    """Returns the SQL condition that the bit of a row is set in the mask of its file."""
+    """Return the SQL condition that the bit of a row is set in the mask of its file."""
     word, bit = f"get({MASK}, CAST(shiftright({row}, 6) AS INT))", f"CAST({row} & {WORD_BITS - 1} AS INT)"
     return f"{key} = {FILE} AND (shiftright({word}, {bit}) & 1) = 1"
 
 
 def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:
-    """Returns a relation of the keys that identify files, and their masks."""
+    """Return a relation of the keys that identify files, and their masks."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     kind = LongType() if isinstance(keys[0], int) else StringType()
@@ -158,7 +158,7 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
 
 
 def mask_words(each: MaskedFile) -> Words:
-    """Returns a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
+    """Return a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
     bits = pack_mask(each.mask)
     if bits is None:
         return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
@@ -183,7 +183,7 @@ def scan_listed(
     *,
     checks_pages: bool,
 ) -> Iterator[DataFrame]:
-    """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
+    """Yield the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
 
     def frame(plan: ScanPlan, scan: FileScan) -> DataFrame:
         return finish_scan(plan, scan, _scan_files(scan, place, scanning, spark, checks_pages))
@@ -206,7 +206,7 @@ def _plan_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[FileSca
 
 
 def _scan_files(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession, checks_pages: bool) -> DataFrame:
-    """Returns the live rows of a scan, columns `scan.columns`."""
+    """Return the live rows of a scan, columns `scan.columns`."""
     partitions: dict[bytes, tuple[object, ...]] = {}
     for each in scan.files:
         partitions.setdefault(each.section.partition_row, each.section.partition)
@@ -240,14 +240,14 @@ def _scan_files(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSe
 
 
 def _describe_anchor(plan: ScanPlan, snapshot: Snapshot, place: Place) -> Mapping[str, str]:
-    """Returns the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
+    """Return the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
     gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
     anchor = place.url + TablePaths(plan.root, plan.branch).snapshot(snapshot.id)
     return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}; {CACHED}"}
 
 
 def _concat_masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
-    """Returns the first bit of each file, and the words of all masks one after another."""
+    """Return the first bit of each file, and the words of all masks one after another."""
     firsts, masks, words = [], [], 0
     for each in files:
         if each.mask is None:
@@ -260,7 +260,7 @@ def _concat_masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
 
 
 def find_folder(paths: Sequence[str]) -> str:
-    """Returns the beginning that all paths share, with the slash at its end."""
+    """Return the beginning that all paths share, with the slash at its end."""
     shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
     return shared[: shared.rfind("/") + 1]
 
@@ -270,7 +270,7 @@ def _to_json(fields: Sequence[DataField]) -> str:
 
 
 def is_skipping_partitions(plan: ScanPlan, scan: FileScan) -> bool:
-    """Returns whether rows of a scan are counted, and of partitions of which later conditions may skip some."""
+    """Return whether rows of a scan are counted, and of partitions of which later conditions may skip some."""
     partitions = {each.section.partition_row for each in scan.files}
     return (
         scan.format == ORC
@@ -287,7 +287,7 @@ def make_lazy_frame(
     scanning: Scanning,
     spark: SparkSession,
 ) -> DataFrame:
-    """Returns the rows of files, columns `plan.columns`, which `frames` yields for a plan of some of the columns."""
+    """Return the rows of files, columns `plan.columns`, which `frames` yields for a plan of some of the columns."""
 
     def rows(numbers: tuple[int, ...], told: Sequence[Any]) -> DataFrame:
         chosen = tuple(plan.columns[number] for number in numbers)

@@ -46,7 +46,7 @@ def read(
     verify: Verify | None = None,
     **at: Unpack[TravelArguments],
 ) -> DataFrame:
-    """Returns the table at `path` as a Spark DataFrame, read by the executors, which the driver plans.
+    """Return the table at `path` as a Spark DataFrame, read by the executors, which the driver plans.
 
     It holds no rows, but in local mode about 64 MiB of merged ones. The snapshot is fixed now. Columns that a query
     needs are all that is read, and conditions that Spark chooses later reach the files (over Spark Connect: those that
@@ -117,7 +117,7 @@ def _read_with_hidden(
 
 
 def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> DataFrame:
-    """Returns the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
+    """Return the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
     rows = _find_row_scan(scan)
     if rows is None:
         assert isinstance(scan, SystemScan)  # others are scans of rows themselves
@@ -129,7 +129,7 @@ def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> 
 
 
 def explain(scan: AnyScan) -> str:
-    """Explains the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why.
+    """Explain the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why.
 
     How masks reach Spark's scan depends on the session: that of this thread, if there is one.
     """
@@ -154,7 +154,7 @@ def explain(scan: AnyScan) -> str:
 
 
 def _find_row_scan(scan: AnyScan) -> Scan | None:
-    """Returns the scan of the table's files that yields the rows; None where there is none."""
+    """Return the scan of the table's files that yields the rows; None where there is none."""
     if isinstance(scan, RowScan):
         return scan.scan
     if isinstance(scan, PackedScan):
@@ -172,7 +172,7 @@ def _read_distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFram
 
 
 def _pack_values(frame: DataFrame, scan: PackedScan) -> DataFrame:
-    """Puts the values in arrays, as in ``$binlog``."""
+    """Put the values in arrays, as in ``$binlog``."""
     from pyspark.sql.functions import array, col
 
     from morrow.readers.system.audit_log import PLAIN

@@ -57,7 +57,7 @@ def make_task_frame(
     scanning: Scanning,
     spark: SparkSession,
 ) -> DataFrame:
-    """Returns the rows of sections, columns `plan.columns`.
+    """Return the rows of sections, columns `plan.columns`.
 
     Args:
         work: what tasks do with the sections, `Work.SCAN` or `Work.MERGE`.
@@ -103,7 +103,7 @@ def make_task_frame(
 
 
 def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
-    """Returns the plan of the rows that pass filters, as far as Morrow tests them as Spark does."""
+    """Return the plan of the rows that pass filters, as far as Morrow tests them as Spark does."""
     made = {field.name for field in list_virtual_columns(plan, plan.schema.fields)}
     found = parse_predicates(told, {field.name: field for field in plan.schema.fields if field.name not in made})
     if not found:
@@ -115,7 +115,7 @@ def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
 
 
 def select_sections(plan: ScanPlan, sections: Sequence[Section]) -> list[Section]:
-    """Returns the sections in whose partitions the filter may keep rows."""
+    """Return the sections in whose partitions the filter may keep rows."""
     predicate = project_predicate(plan.filter.predicate, frozenset(plan.schema.partition_keys))
     if predicate == ALWAYS or not sections:
         return list(sections)
@@ -137,7 +137,7 @@ MIN_PARTITION_ROWS = 1 << 14
 def merge_on_driver(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, scanning: Scanning, spark: SparkSession
 ) -> DataFrame | None:
-    """Returns the merged rows of sections, columns `plan.columns`; None where tasks have to merge them.
+    """Return the merged rows of sections, columns `plan.columns`; None where tasks have to merge them.
 
     They have to where other processes than the driver's run them, where rows are many, and where files are damaged: a
     task says what is wrong.
@@ -158,7 +158,7 @@ def merge_on_driver(
 
 
 def _count_keys(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> int:
-    """Counts the keys of several versions, or in place of them their rows."""
+    """Count the keys of several versions, or in place of them their rows."""
     most = 0
     for section in sections:
         masks = compute_version_masks(plan, section, store)
@@ -178,7 +178,7 @@ def _estimate_value_bytes(dtype: pl.DataType) -> int:
 
 
 def _merge_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pa.Table:
-    """Returns the merged rows that the filter keeps, in the Arrow types that Spark takes."""
+    """Return the merged rows that the filter keeps, in the Arrow types that Spark takes."""
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
 
@@ -195,7 +195,7 @@ def _merge_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
 
 
 def _make_dataframe(rows: pa.Table, schema: str, scanning: Scanning, spark: SparkSession) -> DataFrame | None:
-    """Returns rows as a DataFrame, in about as many partitions as tasks run at once; None where Spark wants others."""
+    """Return rows as a DataFrame, in about as many partitions as tasks run at once; None where Spark wants others."""
     each = max(-(-len(rows) // count_cores(spark)), MIN_PARTITION_ROWS)
     number, path = tempfile.mkstemp(prefix="morrow-rows-")
     try:

@@ -48,7 +48,7 @@ PLACE_FIELDS = (pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64()
 
 
 def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of sections."""
+    """Yield the rows of sections."""
     schema, store = _make_schema(job.plan), job.store.store()
     for plan in job.plans_of(extract_units(units)):
         for batch in execute.to_batches(plan, store):
@@ -56,7 +56,7 @@ def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of keys whose versions are combined."""
+    """Yield the rows of keys whose versions are combined."""
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
 
@@ -72,7 +72,7 @@ def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def compute_masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the live rows of each file; of a section that is cut, those of its keys."""
+    """Yield the live rows of each file; of a section that is cut, those of its keys."""
     store = job.store.store()
     for plan, section in _decode_sections(job, units):
         with guard_read(plan, store):
@@ -82,7 +82,7 @@ def compute_masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def read_places(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields rows, then the path of the file of each, its position there (both null where files merge), its bucket."""
+    """Yield rows, then the path of the file of each, its position there (both null where files merge), its bucket."""
     store, rows_schema = job.store.store(), _make_schema(job.plan)
     schema = pa.schema([*rows_schema, *PLACE_FIELDS])
     for plan, section in _decode_sections(job, units):
@@ -101,7 +101,7 @@ def read_places(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _read_placed(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Placed]:
-    """Yields rows of files that are read one by one."""
+    """Yield rows of files that are read one by one."""
     read = [plan.schema.by_name[name] for name in plan.read_columns]
     with guard_read(plan, store):
         found = compute_live_masks(plan, section, store)
@@ -118,13 +118,13 @@ def _read_placed(plan: ScanPlan, section: Section, store: FileStore) -> Iterator
 
 
 def _read_unplaced(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Placed]:
-    """Yields rows of files that are read together."""
+    """Yield rows of files that are read together."""
     for batch in execute.to_batches(replace(plan, sections=(section,)), store):
         yield pa.Table.from_batches([batch]), pa.scalar(None, pa.string()), pa.nulls(len(batch), pa.int64())
 
 
 def _decode_sections(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[tuple[ScanPlan, Section]]:
-    """Yields each section with its plan."""
+    """Yield each section with its plan."""
     yield from ((plan, section) for plan in job.plans_of(extract_units(units)) for section in plan.sections)
 
 
@@ -146,7 +146,7 @@ MASK_COLUMNS = "file STRING, mask BINARY"
 
 
 def _join_masks(one: bytes | None, other: bytes | None) -> bytes | None:
-    """Returns the rows that are in either of two masks."""
+    """Return the rows that are in either of two masks."""
     if one is None or other is None:
         return None
     return (np.frombuffer(one, np.uint8) | np.frombuffer(other, np.uint8)).tobytes()
@@ -155,7 +155,7 @@ def _join_masks(one: bytes | None, other: bytes | None) -> bytes | None:
 def make_masks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> list[tuple[Mask, ...]]:
-    """Returns the result of `scan_masks` for each section.
+    """Return the result of `scan_masks` for each section.
 
     Raises:
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
@@ -171,7 +171,7 @@ def make_masks(
 
 
 def is_for_driver(rows: int, spark: SparkSession) -> bool:
-    """Returns whether the driver reads the keys of so many stored rows."""
+    """Return whether the driver reads the keys of so many stored rows."""
     if rows <= DRIVER_ROWS:
         return True
     return rows <= ALONE_ROWS and not is_connect(spark) and is_local(spark) and count_cores(spark) <= ALONE_CORES
@@ -180,7 +180,7 @@ def is_for_driver(rows: int, spark: SparkSession) -> bool:
 def _select_distributed(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> list[Section]:
-    """Returns the sections whose masks are left to tasks."""
+    """Return the sections whose masks are left to tasks."""
     far, rows = [], 0
     for section in sections:
         if section.kind is SectionKind.MERGE and not _is_cached(plan, section, store):
@@ -199,7 +199,7 @@ def _is_cached(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 
 
 def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Returns masks that tasks made for an earlier read."""
+    """Return masks that tasks made for an earlier read."""
     return MASK_CACHE.get(_make_key(plan, section, store))
 
 

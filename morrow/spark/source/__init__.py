@@ -29,7 +29,7 @@ EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register_replacing(spark: SparkSession) -> None:
-    """Registers the format in a session without a JVM to reach, or before Spark 4.0; as ``paimon``, too.
+    """Register the format in a session without a JVM to reach, or before Spark 4.0; as ``paimon``, too.
 
     Methods of PySpark's classes are replaced where a data source in Python would do less. Repeating it changes nothing.
     """
@@ -56,7 +56,7 @@ def register_replacing(spark: SparkSession) -> None:
 
 
 def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
-    """Registers the format by its other name, unless a jar has that name."""
+    """Register the format by its other name, unless a jar has that name."""
     from pyspark.errors import AnalysisException
 
     from morrow.spark.source.replaced_methods import HAS_ALIAS
@@ -71,7 +71,7 @@ def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Registers a data source under its name, in place of one that has it."""
+    """Register a data source under its name, in place of one that has it."""
     from pyspark.errors import AnalysisException
 
     from morrow.spark.job.execution import check_workers

@@ -122,7 +122,7 @@ REPLACEMENTS: tuple[Replacement, ...] = (("DataFrameReader", "load", _load), ("D
 
 
 def _add_path(options: Mapping[str, str], path: str | list[str] | None) -> dict[str, str] | None:
-    """Returns the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
+    """Return the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
     if path is None:
         return dict(options)
     if any(name.lower() in (PATH, "paths") for name in options):
@@ -157,7 +157,7 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
 def save_rows(
     rows: DataFrame, options: dict[str, str], given: Writing, settings: Mapping[str, str] | None = None
 ) -> None:
-    """Writes rows in the mode of a writer, to the table of the options, which is made where it is not there.
+    """Write rows in the mode of a writer, to the table of the options, which is made where it is not there.
 
     `settings`: further options of this write, which a new table does not have.
 
@@ -196,7 +196,7 @@ def save_rows(
 
 
 def _is_dynamic(said: bool | None, spark: SparkSession) -> bool:
-    """Returns whether an overwrite replaces only partitions with new rows: by its option, else by the session."""
+    """Return whether an overwrite replaces only partitions with new rows: by its option, else by the session."""
     return bool(is_overwriting_dynamically(spark) if said is None else said)
 
 

@@ -248,7 +248,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def _hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options without secrets, since Spark pickles them with the objects that hold them."""
+    """Return the options without secrets, since Spark pickles them with the objects that hold them."""
     from morrow.engine.io.secrets import StorageOptions
     from morrow.spark.source.settings import PATH, STORAGE_PREFIX
 
@@ -256,5 +256,5 @@ def _hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cast_messages(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
-    """Casts the messages of tasks; None for tasks that failed."""
+    """Cast the messages of tasks; None for tasks that failed."""
     return [message if isinstance(message, Written) else None for message in messages]

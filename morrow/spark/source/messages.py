@@ -37,7 +37,7 @@ class Piece(InputPartition):
         object.__setattr__(self, "units", tuple(units))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows, in the Arrow types that Spark takes.
+        """Yield the rows, in the Arrow types that Spark takes.
 
         Raises:
             CorruptFile, FileMissing, StorageError: a file cannot be read.

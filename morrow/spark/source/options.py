@@ -233,7 +233,7 @@ class Options:
         return any(name in OF_STREAMS for name in self._given)
 
     def read(self, *, changes: bool = False) -> ReadOptions:
-        """Parses the options of a batch read, with `changes` those too that ask for what has changed between states.
+        """Parse the options of a batch read, with `changes` those too that ask for what has changed between states.
 
         Refuses those of a stream and unknown ones.
         """
@@ -253,7 +253,7 @@ class Options:
         )
 
     def stream(self) -> StreamOptions:
-        """Parses the options of a stream read. Refuses those of a state, after which a stream would go on."""
+        """Parse the options of a stream read. Refuses those of a state, after which a stream would go on."""
         self._refuse_states()
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
@@ -277,7 +277,7 @@ class Options:
         )
 
     def _is_of_spark(self, name: str) -> bool:
-        """Returns whether an option is given by Spark's own name of a state."""
+        """Return whether an option is given by Spark's own name of a state."""
         return self._called.get(name, "").lower() in OF_STATES
 
     def _refuse_states(self) -> None:
@@ -308,7 +308,7 @@ class Options:
         return LeastRows(rows, delay / 1000)
 
     def sink(self, *, overwrite: bool = True) -> SinkOptions:
-        """Parses the options of a write; all that do not concern the write itself are the table's."""
+        """Parse the options of a write; all that do not concern the write itself are the table's."""
         own = {
             "kinds",
             "commit-user",
@@ -380,21 +380,21 @@ class Options:
 
 
 def select_read_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options that a batch read takes; the others are a table's."""
+    """Return the options that a batch read takes; the others are a table's."""
     known = {*OF_READS, *OF_ALL}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: given[key] for key, name in names.items() if name in known or name.startswith(STORAGE_PREFIX)}
 
 
 def select_stream_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options with those that say where a stream begins by names that no batch has."""
+    """Return the options with those that say where a stream begins by names that no batch has."""
     own = {SNAPSHOTS[1]: SNAPSHOTS[0], TIMESTAMPS[1]: TIMESTAMPS[0]}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given if key.lower() not in OF_STATES}
     return {own.get(names.get(key, key), key): value for key, value in given.items()}
 
 
 def check_stream_sink(given: Mapping[str, str]) -> None:
-    """Raises `InvalidArgument` for options that only a batch has."""
+    """Raise `InvalidArgument` for options that only a batch has."""
     if Options(given).sink().commit_identifier is not None:
         raise InvalidArgument("the commits of a stream are numbered by its batches; leave 'commit-identifier' out")
 
@@ -427,7 +427,7 @@ class Limit:
     most: int
 
     def size(self, file: DataFile) -> int:
-        """Returns the size of a file as it counts towards the limit."""
+        """Return the size of a file as it counts towards the limit."""
         return SIZES[self.what](file)
 
 
@@ -436,7 +436,7 @@ NO_END = Limit("files", UNBOUNDED)
 
 
 def to_spark(limit: Limit | None) -> ReadLimit:
-    """Converts a limit to Spark's classes."""
+    """Convert a limit to Spark's classes."""
     from pyspark.sql.streaming import datasource
 
     if limit is None:
@@ -446,7 +446,7 @@ def to_spark(limit: Limit | None) -> ReadLimit:
 
 
 def from_spark(limit: ReadLimit) -> Limit | None:
-    """Converts a limit of Spark. Raises `Unsupported` for another kind."""
+    """Convert a limit of Spark. Raises `Unsupported` for another kind."""
     from pyspark.sql.streaming import datasource
 
     if isinstance(limit, datasource.ReadAllAvailable):
@@ -469,18 +469,18 @@ class ByCatalog:
 
     @classmethod
     def of(cls, catalog: Catalog, name: str) -> ByCatalog:
-        """Raises `Unsupported` for a catalog that another process cannot open, such as one of a caller's own."""
+        """Raise `Unsupported` for a catalog that another process cannot open, such as one of a caller's own."""
         settings = getattr(catalog, "settings", None)
         if not isinstance(settings, Settings):
             raise Unsupported("a stream of a table whose catalog commits", where=name, hint="read it in batches")
         return cls(replace(settings, raw=settings.raw.lent(), extra=settings.extra.lent()), name)
 
     def packed(self) -> Mapping[str, str]:
-        """Returns the options that say it."""
+        """Return the options that say it."""
         return {BY_CATALOG: base64.b64encode(pickle.dumps(self)).decode("ascii")}
 
     def metadata(self) -> TableMetadata:
-        """Opens the table. Raises as `open_catalog` and `Catalog.table`."""
+        """Open the table. Raises as `open_catalog` and `Catalog.table`."""
         return opening.open_catalog(self.settings).table(self.name)
 
 
@@ -489,7 +489,7 @@ BY_CATALOG = "by-catalog"
 
 
 def unpack_table(text: str) -> ByCatalog:
-    """Returns what `packed` has packed, in another process of the session."""
+    """Return what `packed` has packed, in another process of the session."""
     found = pickle.loads(base64.b64decode(text))
     assert isinstance(found, ByCatalog)
     return found

@@ -36,7 +36,7 @@ MIN_TASK_BYTES = 8 * OPENING_BYTES
 
 
 def divide_plan(plan: ScanPlan, store: FileStore) -> list[Piece]:
-    """Divides a plan into partitions."""
+    """Divide a plan into partitions."""
     made = []
     for part in plan.parts:
         job = ScanJob.of(part, store)
@@ -48,7 +48,7 @@ def divide_plan(plan: ScanPlan, store: FileStore) -> list[Piece]:
 def make_change_pieces(
     parts: Sequence[Changes], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool
 ) -> list[Piece]:
-    """Divides changes, given in order, into partitions that read these columns.
+    """Divide changes, given in order, into partitions that read these columns.
 
     Changes of a key keep their order: one task reads those of a bucket, snapshot after snapshot.
     """
@@ -57,7 +57,7 @@ def make_change_pieces(
 
 
 def divide_changes(parts: Sequence[Changes]) -> Iterator[Sequence[Changes]]:
-    """Yields the changes for each task."""
+    """Yield the changes for each task."""
     if any(isinstance(part, Difference) for part in parts):
         # A difference is computed as a whole, in order with the changes before and after it.
         yield parts
@@ -72,7 +72,7 @@ def _group_sections(sections: Sequence[Section]) -> Iterator[list[Section]]:
 
 
 def _group_by_bucket(parts: Sequence[FileChanges]) -> Iterator[list[FileChanges]]:
-    """Yields the files of changes for each task; buckets of tables with a key stay whole."""
+    """Yield the files of changes for each task; buckets of tables with a key stay whole."""
     limit = _limit([section for part in parts for section in part.plan.sections])
     units: dict[Hashable, list[FileChanges]] = {}
     for part in parts:
@@ -114,12 +114,12 @@ class ChangesJob:
 
 
 def encode_changes(parts: Sequence[Changes]) -> bytes:
-    """Returns changes, which one task reads in this order, as a unit of work."""
+    """Return changes, which one task reads in this order, as a unit of work."""
     return pickle.dumps(tuple(parts))
 
 
 def produce_changes(job: ChangesJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of changes, in order."""
+    """Yield the rows of changes, in order."""
     schema = to_travel_schema(drop_not_null((ROWKIND_FIELD, *job.fields) if job.with_kinds else job.fields))
     parts: list[Changes] = [part for data in extract_units(units) for part in pickle.loads(data)]
     for batch in reader.to_batches(parts, job.fields, job.store.store()):

@@ -93,7 +93,7 @@ class StreamPlanner:
     # --- offsets ---
 
     def initial(self) -> Offset:
-        """Returns the offset at which a new query begins."""
+        """Return the offset at which a new query begins."""
         asked = self._asked
         recorded = None
         if asked.consumer_id is not None and not self._begins_anew:
@@ -110,12 +110,12 @@ class StreamPlanner:
         return {"snapshot": self._newest(), "begin": "changes"}
 
     def _all_rows(self, snapshot: int | None) -> Offset:
-        """Returns the offset that begins with the rows of a snapshot, by default the newest."""
+        """Return the offset that begins with the rows of a snapshot, by default the newest."""
         newest = self._newest() if snapshot is None else self._metadata.snapshot(snapshot).id
         return {"snapshot": newest, "begin": "changes" if newest == NOTHING else FULL}
 
     def read_limit(self) -> Limit | None:
-        """Returns the default limit of a batch."""
+        """Return the default limit of a batch."""
         asked = self._asked
         if asked.limit is not None:
             return asked.limit
@@ -124,12 +124,12 @@ class StreamPlanner:
         return None if asked.most_snapshots is None and asked.least_rows is None else NO_END
 
     def refuse_limits(self) -> None:
-        """Raises `Unsupported` when the options set a limit."""
+        """Raise `Unsupported` when the options set a limit."""
         if self.read_limit() is not None:
             raise Unsupported("limits of what a batch of a stream takes, before Spark 4.2", hint="leave them out")
 
     def latest(self, start: Offset, limit: Limit | None) -> Offset:
-        """Returns the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet.
+        """Return the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet.
 
         Records that `start` was reached: the last batch of a query is followed by no other that says so.
         """
@@ -151,15 +151,15 @@ class StreamPlanner:
         return self._ends({"snapshot": end, "since": since, "full": False, **ahead})
 
     def newest(self) -> Offset:
-        """Returns the offset of the newest snapshot, for Spark's progress reports."""
+        """Return the offset of the newest snapshot, for Spark's progress reports."""
         return {"snapshot": self._newest()}
 
     def stop_at_newest(self) -> None:
-        """Makes the stream end at the snapshot that is the newest now."""
+        """Make the stream end at the snapshot that is the newest now."""
         self._last = self._newest()
 
     def processed(self, end: Offset) -> None:
-        """Records the progress of the consumer, if there is one: expiry keeps the snapshots from there on.
+        """Record the progress of the consumer, if there is one: expiry keeps the snapshots from there on.
 
         Raises:
             StorageError: the record cannot be written.
@@ -176,7 +176,7 @@ class StreamPlanner:
         return end if at is None else {**end, AT: at}
 
     def _committed_at(self, snapshot: int) -> int | None:
-        """Returns when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
+        """Return when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
         commit = self._commit_of(snapshot)
         return None if commit is None else commit.time_millis
 
@@ -187,7 +187,7 @@ class StreamPlanner:
             return None
 
     def _check_same(self, read: int, at: int | None) -> None:
-        """Raises `SnapshotNotFound` where the snapshot of a number is another than the one that was read."""
+        """Raise `SnapshotNotFound` where the snapshot of a number is another than the one that was read."""
         now = None if at is None else self._committed_at(read)
         if now not in (None, at):
             raise self._made_anew(f"snapshot {read} is another than the one that the stream has read")
@@ -197,7 +197,7 @@ class StreamPlanner:
         return SnapshotNotFound(f"{self._metadata.where}: {what}: {anew}")
 
     def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
-        """Returns whether there are too few rows for a batch, and the last batch is recent enough to wait."""
+        """Return whether there are too few rows for a batch, and the last batch is recent enough to wait."""
         least = self._asked.least_rows
         if least is None or limit is None or self._last is not None or self._ended_at is None:
             return False
@@ -207,7 +207,7 @@ class StreamPlanner:
         return sum(self._size(snapshot, counted) for snapshot in range(since + 1, newest + 1)) < least.rows
 
     def _end(self, since: int, newest: int, limit: Limit | None) -> int:
-        """Returns the last snapshot of a batch: the first one always fits, others as long as the limit allows."""
+        """Return the last snapshot of a batch: the first one always fits, others as long as the limit allows."""
         if limit is None:
             return newest
         if self._asked.most_snapshots is not None:
@@ -229,7 +229,7 @@ class StreamPlanner:
     # --- batches ---
 
     def partitions(self, start: Offset, end: Offset) -> list[Piece]:
-        """Returns the partitions of the batch that ends at `end`.
+        """Return the partitions of the batch that ends at `end`.
 
         Raises:
             SnapshotExpired: changes that were not read yet are gone.
@@ -270,7 +270,7 @@ class StreamPlanner:
 
 
 def _refuse_ends(said: StoredOptions, where: str) -> None:
-    """Refuses stored options of a stream that queries of Spark do not have."""
+    """Refuse stored options of a stream that queries of Spark do not have."""
     for option, value in (
         (scans.SCAN_BOUNDED_WATERMARK, said.bound),
         (scans.STREAMING_READ_SNAPSHOT_DELAY, said.delay),
@@ -281,7 +281,7 @@ def _refuse_ends(said: StoredOptions, where: str) -> None:
 
 
 def _complete_options(asked: StreamOptions, said: StoredOptions) -> StreamOptions:
-    """Returns the options of a query, completed by those that are stored with the table."""
+    """Return the options of a query, completed by those that are stored with the table."""
     completed = replace(asked, consumer_id=asked.consumer_id or said.consumer_id)
     if asked.begins:
         return completed
@@ -298,7 +298,7 @@ def _list_files(part: Changes | None) -> Iterator[DataFile]:
 
 
 def find_schema(given: Mapping[str, str]) -> StructType:
-    """Returns the schema of a read by these options. Without options of a stream it is that of a batch.
+    """Return the schema of a read by these options. Without options of a stream it is that of a batch.
 
     Raises:
         TableNotFound, SnapshotNotFound, TagNotFound, BranchNotFound: no such table or state.
@@ -317,7 +317,7 @@ class BatchPlanner:
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchPlanner:
-        """Plans a read by options. Raises as `find_schema`, and `InvalidArgument` for another schema than the
+        """Plan a read by options. Raises as `find_schema`, and `InvalidArgument` for another schema than the
         table's.
         """
         scan = scan_of(Options(given))
@@ -325,7 +325,7 @@ class BatchPlanner:
         return cls(scan)
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Takes the filters that can be translated exactly; returns the others for Spark to test."""
+        """Take the filters that can be translated exactly; return the others for Spark to test."""
         from morrow.spark.expressions import translate_filter
 
         fields = {field.name: field for field in self.scan.fields}
@@ -339,6 +339,6 @@ class BatchPlanner:
         return left
 
     def partitions(self) -> list[Piece]:
-        """Returns the plan's sections in groups."""
+        """Return the plan's sections in groups."""
         scan = self.scan.narrowed(filter=And(tuple(self.pushed))) if self.pushed else self.scan
         return divide_plan(scan.plan, scan.store)

@@ -106,7 +106,7 @@ SQL_REPLACEMENTS: tuple[Replacement, ...] = (
 
 
 def is_of_table(frame: DataFrame) -> bool:
-    """Returns whether a view or DataFrame reads a Morrow table anywhere in its plan."""
+    """Return whether a view or DataFrame reads a Morrow table anywhere in its plan."""
     if is_connect(frame):
         plan = cast("Any", frame)._explain_string(extended=True)
     else:
@@ -115,7 +115,7 @@ def is_of_table(frame: DataFrame) -> bool:
 
 
 def strip_literals(text: str) -> str:
-    """Removes literals and comments from a statement."""
+    """Remove literals and comments from a statement."""
     if IN_TEXT.match(text):
         return text.replace("'", " ").replace('"', " ")
     return SKIPPED.sub(lambda found: found[0] if found[0].startswith("`") else " ", text)
@@ -124,7 +124,7 @@ def strip_literals(text: str) -> str:
 def is_table_creation(
     text: str, default: str, formats: Sequence[str] = (NAME,), elsewhere: Callable[[str], bool] = lambda _: False
 ) -> bool:
-    """Returns whether a statement, stripped by `strip_literals`, makes a table of the format; `default`: the session's.
+    """Return whether a statement, stripped by `strip_literals`, makes a table of the format; `default`: the session's.
 
     Args:
         formats: the names of the format.
@@ -147,7 +147,7 @@ def _is_of_concern(text: str) -> bool:
 
 
 def _check(text: str, spark: SparkSession) -> None:
-    """Raises `Unsupported` for a statement that Spark would only claim to have executed."""
+    """Raise `Unsupported` for a statement that Spark would only claim to have executed."""
     default = str(spark.conf.get(DEFAULT_SOURCE, ""))
     if is_table_creation(text, default, list_names(spark), lambda name: is_of_other_catalog(name, spark)):
         raise make_refusal("CREATE TABLE")
@@ -155,7 +155,7 @@ def _check(text: str, spark: SparkSession) -> None:
 
 
 def check_ignored(text: str, is_view: Callable[[str], bool]) -> None:
-    """Raises `Unsupported` for options in a statement, stripped by `strip_literals`, that Spark ignores.
+    """Raise `Unsupported` for options in a statement, stripped by `strip_literals`, that Spark ignores.
 
     `is_view`: whether this is the name of a view of a Morrow table.
     """
@@ -167,12 +167,12 @@ def check_ignored(text: str, is_view: Callable[[str], bool]) -> None:
 
 
 def make_ignored_error(view: str, option: str) -> InvalidArgument:
-    """Returns the error for an option of a reader of a view."""
+    """Return the error for an option of a reader of a view."""
     return InvalidArgument(f"{view}: Spark does not heed the option {option!r} of a view; {TRAVEL}")
 
 
 def is_view_of_table(name: str, spark: SparkSession) -> bool:
-    """Returns whether this is the name of a view of a Morrow table."""
+    """Return whether this is the name of a view of a Morrow table."""
     from pyspark.errors import PySparkException
 
     try:
@@ -182,7 +182,7 @@ def is_view_of_table(name: str, spark: SparkSession) -> bool:
 
 
 def _view(text: str, spark: SparkSession) -> DataFrame | None:
-    """Makes the view of a statement; None where Spark has to report what is wrong with it."""
+    """Make the view of a statement; None where Spark has to report what is wrong with it."""
     from pyspark.errors import PySparkException
 
     session = cast("Any", spark)
@@ -209,14 +209,14 @@ def _escape(name: str) -> str:
 
 
 def _list_options(reader: Any) -> list[str]:
-    """Returns the names of a reader's options."""
+    """Return the names of a reader's options."""
     if is_connect(reader):
         return [name for name, value in reader._options.items() if value is not None]
     return list(to_mapping(reader._spark, reader._jreader.extraOptions().originalMap()))
 
 
 def _check_name(name: object, call: str, spark: Any) -> None:
-    """Raises `Unsupported` for the name of a view of a Morrow table."""
+    """Raise `Unsupported` for the name of a view of a Morrow table."""
     if isinstance(name, str) and is_registered(spark) and is_view_of_table(name, spark):
         raise Unsupported(
             f"{call} with the name of the view {name}, which would leave the view's table as it is,",
@@ -239,7 +239,7 @@ def _note_table(init: Method) -> Method:
 
 
 def _is_of_format(source: str | None, table: object, spark: Any) -> bool:
-    """Returns whether a call would make a table of the format in Spark's own catalog."""
+    """Return whether a call would make a table of the format in Spark's own catalog."""
     return is_ours_or_default(source, spark) and not (isinstance(table, str) and is_of_other_catalog(table, spark))
 
 

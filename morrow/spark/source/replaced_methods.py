@@ -47,7 +47,7 @@ REPLACED = "_morrow_replaced"
 
 
 def take_over(spark: SparkSession, replacements: Iterable[Replacement]) -> None:
-    """Replaces these methods for this session; repeating it changes nothing."""
+    """Replace these methods for this session; repeating it changes nothing."""
     spark.conf.set(REGISTERED, "true")
     owners = _find_owners(spark)
     for owner, name, replaced in replacements:
@@ -60,7 +60,7 @@ def take_over(spark: SparkSession, replacements: Iterable[Replacement]) -> None:
 
 
 def _find_owners(spark: SparkSession) -> dict[str, type]:
-    """Returns PySpark's classes for this kind of session, which has its own of each."""
+    """Return PySpark's classes for this kind of session, which has its own of each."""
     module = sys.modules[type(spark.read).__module__]
     streams = sys.modules[type(spark.readStream).__module__]
     return {
@@ -79,17 +79,17 @@ def is_registered(spark: SparkSession) -> bool:
 
 
 def is_ours(source: str | None, spark: SparkSession) -> bool:
-    """Returns whether the session has registered the format and `source` names it."""
+    """Return whether the session has registered the format and `source` names it."""
     return source is not None and is_registered(spark) and source.lower() in list_names(spark)
 
 
 def list_names(spark: SparkSession) -> tuple[str, ...]:
-    """Returns the names of the format in a session that has registered it."""
+    """Return the names of the format in a session that has registered it."""
     return (NAME, ALIAS) if spark.conf.get(HAS_ALIAS, None) == "true" else (NAME,)
 
 
 def is_of_other_catalog(name: str, spark: SparkSession) -> bool:
-    """Returns whether a table of this name, as SQL writes it, is in a catalog other than Spark's own."""
+    """Return whether a table of this name, as SQL writes it, is in a catalog other than Spark's own."""
     parts = [quoted.replace("``", "`") or plain for quoted, plain in PART.findall(name)]
     if len(parts) > 1 and parts[0].lower() == SPARKS_CATALOG:
         return False
@@ -99,12 +99,12 @@ def is_of_other_catalog(name: str, spark: SparkSession) -> bool:
 
 
 def is_ours_or_default(source: str | None, spark: SparkSession) -> bool:
-    """Returns as `is_ours`; without a name, for the session's default format."""
+    """Return as `is_ours`; without a name, for the session's default format."""
     return is_ours(source or spark.conf.get(DEFAULT_SOURCE, None), spark)
 
 
 def make_refusal(call: str, name: str = "orders") -> Unsupported:
-    """Returns the error for a call that would make a table."""
+    """Return the error for a call that would make a table."""
     return Unsupported(
         f"{call} with format('morrow')",
         hint="Spark's catalog does not tell the format where its tables are: write by "
@@ -150,7 +150,7 @@ def _refuse_start(start: Method) -> Method:
 
 
 def list_replacements() -> tuple[Replacement, ...]:
-    """Returns the methods to be replaced in this version."""
+    """Return the methods to be replaced in this version."""
     reads: tuple[Replacement, ...] = (
         ("DataStreamReader", "format", _note_format),
         ("DataStreamReader", "load", _refuse_load),
@@ -163,13 +163,13 @@ OURS = f"a stream of format({NAME!r})"
 
 
 def _refuse(spark: SparkSession, path: object) -> None:
-    """Raises as `refuse_settings`; a path that is missing is the format's own error."""
+    """Raise as `refuse_settings`; a path that is missing is the format's own error."""
     if isinstance(path, str):
         refuse_settings(spark, OURS, *parse_names(path))
 
 
 def _note_argument(method: Method, name: str) -> Method:
-    """Returns a method of a reader of streams that notes its argument, which the JVM's does not expose."""
+    """Return a method of a reader of streams that notes its argument, which the JVM's does not expose."""
 
     @functools.wraps(method)
     def noted(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def open_metadata(place: Place) -> TableMetadata:
-    """Returns the metadata of the table at a place, which may not exist yet.
+    """Return the metadata of the table at a place, which may not exist yet.
 
     Raises:
         BranchNotFound: no such branch.
@@ -54,24 +54,24 @@ def open_metadata(place: Place) -> TableMetadata:
 
 
 def scan_of(options: Options) -> Scan:
-    """Returns the scan of the options of a batch read; raises as `Table.scan`."""
+    """Return the scan of the options of a batch read; raise as `Table.scan`."""
     asked = options.read()
     metadata = open_metadata(options.place())
     return make_scan(metadata, columns=asked.columns, filter=asked.filter, travel=parse_travel(**asked.travel))
 
 
 def to_nullable_schema(fields: Sequence[DataField]) -> StructType:
-    """Returns columns as this source yields them: nullable throughout, as Spark's columns of files are."""
+    """Return columns as this source yields them: nullable throughout, as Spark's columns of files are."""
     return to_spark_schema(drop_not_null(fields))
 
 
 def check_schema(given: StructType, fields: Sequence[DataField]) -> None:
-    """Checks that a user's schema is that of the read. Raises `InvalidArgument`."""
+    """Check that a user's schema is that of the read. Raises `InvalidArgument`."""
     check_same(given, to_nullable_schema(fields))
 
 
 def check_same(given: StructType, known: StructType) -> None:
-    """Checks as `check_schema`, against a Spark schema."""
+    """Check as `check_schema`, against a Spark schema."""
     if [(f.name, f.dataType.simpleString()) for f in given] != [(f.name, f.dataType.simpleString()) for f in known]:
         raise InvalidArgument(
             f"the schema of the table is {known.simpleString()}, not {given.simpleString()}; "
@@ -89,7 +89,7 @@ def ensure_table(
     comment: str | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> None:
-    """Creates the table of the options, with the DataFrame's columns, unless it exists.
+    """Create the table of the options, with the DataFrame's columns, unless it exists.
 
     `comment`, `defaults`: of a new table, and of its columns by their names.
 
@@ -122,7 +122,7 @@ def ensure_table(
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
-    """Adds the columns of the rows to the table, if ``write.merge-schema`` says so. Raises as `extend_schema`."""
+    """Add the columns of the rows to the table, if ``write.merge-schema`` says so. Raises as `extend_schema`."""
     options = Options(given)
     sink = options.sink()
     if sink.replace_where is not None:
@@ -138,7 +138,7 @@ def _list_columns(schema: StructType, kinds: str | None) -> tuple[DataField, ...
 
 
 def _restore_case(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:
-    """Returns the options with column names in the case of the columns, which Spark does not keep."""
+    """Return the options with column names in the case of the columns, which Spark does not keep."""
     spelled = {name.lower(): name for name in columns}
     restored = {}
     for key, value in options.items():
@@ -150,7 +150,7 @@ def _restore_case(options: Mapping[str, str], columns: list[str]) -> dict[str, s
 
 
 def _check_options(schema: TableSchema, given: Mapping[str, str], where: str) -> None:
-    """Checks that the table options of a write are the table's: others would be ignored."""
+    """Check that the table options of a write are the table's: others would be ignored."""
     known = {key.lower(): value for key, value in schema.options.items()}
     keys = {PRIMARY_KEY.key: schema.primary_keys, PARTITION.key: schema.partition_keys}
     for name, value in given.items():
@@ -164,7 +164,7 @@ def _check_options(schema: TableSchema, given: Mapping[str, str], where: str) ->
 
 
 def check_no_secrets(options: Iterable[str], where: str = "") -> None:
-    """Raises `Unsupported` for an option that tables do not have, and whose name is that of a secret."""
+    """Raise `Unsupported` for an option that tables do not have, and whose name is that of a secret."""
     for key in options:
         if is_secret(key):
             raise Unsupported(

@@ -37,18 +37,18 @@ HARMLESS = frozenset(
 
 
 def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
-    """Returns the options that the settings, without their prefix, have for a table. Raises as `match_settings`."""
+    """Return the options that the settings, without their prefix, have for a table. Raises as `match_settings`."""
     return {option: settings[key] for option, key in match_settings(settings, catalog, database, table).items()}
 
 
 def parse_names(path: str) -> tuple[str, str, str]:
-    """Returns the names by which settings are for the table of a path: Spark's own catalog, its last two folders."""
+    """Return the names by which settings are for the table of a path: Spark's own catalog, its last two folders."""
     folder, _, table = parse_object_name(path).table.rstrip("/").rpartition("/")
     return SPARKS_CATALOG, folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
 
 
 def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str, table: str) -> None:
-    """Refuses settings for a table in a session whose JVM does not ask for them; errors speak of `what`.
+    """Refuse settings for a table in a session whose JVM does not ask for them; errors speak of `what`.
 
     Raises `Unsupported`; others as `match_settings`.
     """
@@ -60,7 +60,7 @@ def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str,
 
 
 def match_settings(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
-    """Returns by option the setting, without its prefix, that says its value for a table.
+    """Return by option the setting, without its prefix, that says its value for a table.
 
     Those for the table count before those for all; with fewer ``*`` before those with more.
 
@@ -85,7 +85,7 @@ def match_settings(settings: Mapping[str, str], catalog: str, database: str, tab
 
 
 def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int, str]]:
-    """Yields what follows the names of a table, or ``*`` in their place, and how many names are given."""
+    """Yield what follows the names of a table, or ``*`` in their place, and how many names are given."""
     if not names:
         yield rank, key
         return
@@ -95,7 +95,7 @@ def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int,
 
 
 def _list_suffixes(key: str) -> Iterator[str]:
-    """Yields what follows three names and more: the settings for other tables."""
+    """Yield what follows three names and more: the settings for other tables."""
     parts = key.split(".")
     return (".".join(parts[at:]) for at in range(3, len(parts)))
 
@@ -198,7 +198,7 @@ Clock: TypeAlias = Callable[[str], int | str]
 
 
 def get_clock(spark: SparkSession) -> Clock:
-    """Returns how a session reads times, in milliseconds."""
+    """Return how a session reads times, in milliseconds."""
 
     def millis(text: str) -> int:
         from pyspark.sql import functions as f
@@ -212,7 +212,7 @@ def get_clock(spark: SparkSession) -> Clock:
 
 
 def check_zone(text: str) -> str:
-    """Returns a time that names its zone, as it has to where no session says which clock it is on."""
+    """Return a time that names its zone, as it has to where no session says which clock it is on."""
     if dt.datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("nothing says here which zone it is in; write it with an offset, such as +01:00")
     return text

@@ -67,7 +67,7 @@ class Sink:
     merge_schema: bool | Evolution = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes the batch, unless it was written before. Raises as `morrow.spark.write`."""
+        """Write the batch, unless it was written before. Raises as `morrow.spark.write`."""
         write(
             batch,
             self.path,
@@ -94,7 +94,7 @@ def sink(
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Sink:
-    """Returns the function for ``writeStream.foreachBatch`` that writes each batch to the table at `path` exactly once.
+    """Return the function for ``writeStream.foreachBatch`` that writes each batch to the table at `path` exactly once.
 
         orders.writeStream.foreachBatch(morrow.spark.sink("warehouse/db.db/copy"))
             .option("checkpointLocation", "...").start()
@@ -136,7 +136,7 @@ log = get_logger(__name__)
 
 
 def write_task(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch], *, overwrite: bool) -> Written:
-    """Writes the rows of one task.
+    """Write the rows of one task.
 
     Raises:
         InvalidArgument, ColumnNotFound: rows that the table does not accept.
@@ -168,7 +168,7 @@ def write_task(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBa
 def commit_tasks(
     given: Mapping[str, str], written: Sequence[Written | None], *, overwrite: bool, batch_id: int | None = None
 ) -> None:
-    """Commits the writes of tasks, once: a batch of a streaming query that was committed before is recognised.
+    """Commit the writes of tasks, once: a batch of a streaming query that was committed before is recognised.
 
     Raises:
         CommitConflict, UnclearOutcome, StorageError: as `TableCommit.commit`.
@@ -192,7 +192,7 @@ def commit_tasks(
 
 
 def abort_tasks(given: Mapping[str, str], written: Sequence[Written | None]) -> None:
-    """Removes the files of finished tasks when another task failed for good.
+    """Remove the files of finished tasks when another task failed for good.
 
     Spark also calls this when the commit failed, with the messages of all tasks. Then the commit has removed the files
     that are certainly uncommitted, and the others may be in a snapshot.
@@ -205,7 +205,7 @@ def abort_tasks(given: Mapping[str, str], written: Sequence[Written | None]) -> 
 
 
 def _mark_run(target: WriteTarget, run: str) -> WriteTarget:
-    """Returns the target of a task: its files have the run in their names, and it compacts nothing."""
+    """Return the target of a task: its files have the run in their names, and it compacts nothing."""
     named = replace(
         target.write,
         write_only=True,
@@ -216,7 +216,7 @@ def _mark_run(target: WriteTarget, run: str) -> WriteTarget:
 
 
 def _check_alone(target: WriteTarget, number: int) -> None:
-    """Refuses a second task. Tasks are numbered from 0, so any other number means several."""
+    """Refuse a second task. Tasks are numbered from 0, so any other number means several."""
     mode = determine_bucket_mode(target)
     if number and mode in ONE_WRITER:
         raise Unsupported(
@@ -227,12 +227,12 @@ def _check_alone(target: WriteTarget, number: int) -> None:
 
 
 def _find_replaced(target: WriteTarget, sink: SinkOptions) -> Replaced:
-    """Returns what an overwrite replaces: everything, as in Spark, unless it is dynamic."""
+    """Return what an overwrite replaces: everything, as in Spark, unless it is dynamic."""
     return "dynamic" if sink.dynamic_overwrite and target.partition_fields else {}
 
 
 def _compact(commits: TableCommit, messages: Sequence[CommitMessage], done: Snapshot | None, identifier: int) -> None:
-    """Compacts the written buckets, where reads wait for that; also after a repeated commit that stopped before it."""
+    """Compact the written buckets, where reads wait for that; also after a repeated commit that stopped before it."""
     if commits.target.write.write_only:
         return
     # For `recompact_messages` these are commits whose compaction failed.
@@ -241,7 +241,7 @@ def _compact(commits: TableCommit, messages: Sequence[CommitMessage], done: Snap
 
 
 def _remove_leftovers(target: WriteTarget, runs: set[str], messages: Sequence[CommitMessage]) -> None:
-    """Removes files of these runs, in the buckets that were written, that no message names."""
+    """Remove files of these runs, in the buckets that were written, that no message names."""
     named: dict[Placement, set[str]] = defaultdict(set)
     for message in messages:
         files = (*message.new_files, *message.changelog_files)

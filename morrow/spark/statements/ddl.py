@@ -38,7 +38,7 @@ OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
 
 
 def run_paimon_statement(session: Session, text: str) -> DataFrame | None:
-    """Does a statement of tags, ANALYZE TABLE or CREATE TABLE LIKE; None where it is none of these."""
+    """Do a statement of tags, ANALYZE TABLE or CREATE TABLE LIKE; None where it is none of these."""
     found = parse_statement(text)
     if found is None:
         return None
@@ -128,7 +128,7 @@ class _Made:
             _fill(session, self.place, self.path, self.chosen)
 
     def replace(self, session: Session) -> None:
-        """Makes the table beside the one that is there, fills it, and gives it the name."""
+        """Make the table beside the one that is there, fills it, and give it the name."""
         staged: Any = TABLE_ANSWERS["stage table"](self.place, {**self.question, "how": "replace"}, None)
         if self.chosen is not None:
             _fill(session, self.place, (self.place.name, *staged["table"].split(".", 1)), self.chosen)
@@ -144,7 +144,7 @@ def _fill(session: Session, place: Place, path: tuple[str, ...], chosen: str) ->
 
 
 def _parse_clauses(words: Statement) -> tuple[list[str], dict[str, str], str | None]:
-    """Takes what follows the columns: the partition columns, the properties, and the query."""
+    """Take what follows the columns: the partition columns, the properties, and the query."""
     partitions: list[str] = []
     properties: dict[str, str] = {}
     while not words.is_at_end():
@@ -176,7 +176,7 @@ def _parse_column(text: str) -> str:
 
 
 def _parse_columns(session: Session, columns: str) -> StructType:
-    """Returns the columns that CREATE TABLE defines, with their default values where Spark has them. Raises as
+    """Return the columns that CREATE TABLE defines, with their default values where Spark has them. Raises as
     `parse_schema`.
     """
     from pyspark.sql.types import StructField, StructType
@@ -193,7 +193,7 @@ def _parse_columns(session: Session, columns: str) -> StructType:
 
 
 def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
-    """Returns definitions of columns without DEFAULT, which Spark's parser of types does not know, and what stood there
+    """Return definitions of columns without DEFAULT, which Spark's parser of types does not know, and what stood there
     for each column."""
     words, cut, defaults = Statement(columns), {}, dict[str, str]()
     if not any(token.text.upper() == DEFAULT for token in words.tokens):
@@ -213,7 +213,7 @@ def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
 
 
 def parse_schema(session: Session, columns: str) -> StructType:
-    """Returns the columns that a text defines, parsed by Spark. Raises `InvalidArgument`."""
+    """Return the columns that a text defines, parsed by Spark. Raises `InvalidArgument`."""
     from pyspark.errors import PySparkException
 
     try:
@@ -302,7 +302,7 @@ def set_comment(session: Session, words: Statement) -> None:
 
 
 def _parse_changes(session: Session, words: Statement) -> list[dict[str, Any]]:
-    """Takes changes, in the form that `morrow.spark.catalogs.ddl` takes."""
+    """Take changes, in the form that `morrow.spark.catalogs.ddl` takes."""
     if words.has("SET", "TBLPROPERTIES"):
         return [{"verb": "set option", "key": key, "value": value} for key, value in words.properties().items()]
     if words.has("UNSET", "TBLPROPERTIES"):
@@ -383,7 +383,7 @@ SHOWN = {DATABASE_COMMENT: "Comment", LOCATION: "Location", OWNER: "Owner"}
 
 
 def find_database(session: Session, path: tuple[str, ...]) -> tuple[Place, str]:
-    """Returns the warehouse and the database that a name is of. Raises `DatabaseNotFound`."""
+    """Return the warehouse and the database that a name is of. Raises `DatabaseNotFound`."""
     path = complete_database(session, path)
     place = session.place(path)
     if place is None or len(path) != 2:
@@ -392,7 +392,7 @@ def find_database(session: Session, path: tuple[str, ...]) -> tuple[Place, str]:
 
 
 def require_current(session: Session) -> tuple[str, str]:
-    """Returns the current catalog and database. Raises `InvalidArgument` where they are Spark's."""
+    """Return the current catalog and database. Raises `InvalidArgument` where they are Spark's."""
     found = get_current(session)
     if found is None:
         raise InvalidArgument(f"of which catalog? Name one, or USE one of {', '.join(session.places)}")

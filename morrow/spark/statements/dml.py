@@ -73,7 +73,7 @@ def _write_evolving(rows: DataFrame, table: Table, *, plain: bool) -> None:
 
 
 def parse_partition(session: Session, words: Statement) -> dict[str, str | None]:
-    """Takes ``(column = value, ...)``; returns the values of those that have one, as text."""
+    """Take ``(column = value, ...)``; return the values of those that have one, as text."""
     found: dict[str, str | None] = {}
     for text in words.expressions():
         part = Statement(text)
@@ -89,7 +89,7 @@ def parse_partition(session: Session, words: Statement) -> dict[str, str | None]
 def _to_columns(
     rows: DataFrame, table: Table, static: Mapping[str, object], columns: list[str] | None, *, by_name: bool
 ) -> DataFrame:
-    """Returns the rows of a query as those of columns of the table, as Spark's SQL assigns values."""
+    """Return the rows of a query as those of columns of the table, as Spark's SQL assigns values."""
     target = WriteTarget.of(table._metadata)
     known = target.schema.by_name
     if by_name and columns is None:
@@ -104,7 +104,7 @@ def _to_columns(
 def _list_columns(
     table: Table, static: Mapping[str, object], columns: list[str] | None, spark: SparkSession
 ) -> list[str]:
-    """Returns the table's columns that values are for, in their order."""
+    """Return the table's columns that values are for, in their order."""
     target = WriteTarget.of(table._metadata)
     if columns is None:
         given = set(resolve_columns(static, target, spark))
@@ -115,7 +115,7 @@ def _list_columns(
 
 
 def replace_defaults(text: str, table: Table, names: Sequence[str]) -> str:
-    """Returns a query with the default values of columns in the place of DEFAULT among its VALUES."""
+    """Return a query with the default values of columns in the place of DEFAULT among its VALUES."""
     words = Statement(text)
     if not words.has("VALUES") or all(token.text.upper() != DEFAULT for token in words.tokens):
         return text
@@ -226,7 +226,7 @@ def merge_rows(session: Session, words: Statement) -> None:
 
 
 def _parse_source(words: Statement) -> tuple[str, tuple[str, ...]]:
-    """Takes a query in parentheses, or the name of a table; returns its text, and the parts of the name."""
+    """Take a query in parentheses, or the name of a table; return its text, and the parts of the name."""
     if words.word() == "(":
         return f"({words.parenthesized()})", ()
     start = words.at
@@ -285,7 +285,7 @@ def parse_assignments(
     alias: str | None,
     ends: tuple[str, ...],
 ) -> dict[str, object]:
-    """Takes ``column = value, ...`` up to one of the words; returns the values, told as `told` tells them."""
+    """Take ``column = value, ...`` up to one of the words; return the values, told as `told` tells them."""
     found: dict[str, object] = {}
     more = True
     while more:
@@ -299,7 +299,7 @@ def parse_assignments(
 
 
 def parse_value(text: str, name: str, table: Table) -> object:
-    """Returns the value of an assignment as `update` and `merge` take it."""
+    """Return the value of an assignment as `update` and `merge` take it."""
     if text.strip().upper() != DEFAULT:
         return to_column(text)
     target = WriteTarget.of(table._metadata)
@@ -308,7 +308,7 @@ def parse_value(text: str, name: str, table: Table) -> object:
 
 
 def parse_column(text: str, path: tuple[str, ...] = (), alias: str | None = None) -> str:
-    """Returns the column that a text names, perhaps behind the name of its table."""
+    """Return the column that a text names, perhaps behind the name of its table."""
     words = Statement(text)
     names = words.path()
     words.end()
@@ -320,7 +320,7 @@ def parse_column(text: str, path: tuple[str, ...] = (), alias: str | None = None
 
 
 def count_qualifier(names: tuple[str, ...], path: tuple[str, ...], alias: str | None) -> int:
-    """Returns how many parts of a name are the table's."""
+    """Return how many parts of a name are the table's."""
     folded = tuple(name.casefold() for name in names)
     for one in [path[at:] for at in range(len(path))] if alias is None else [(alias,)]:
         if len(folded) > len(one) and folded[: len(one)] == tuple(name.casefold() for name in one):
@@ -329,7 +329,7 @@ def count_qualifier(names: tuple[str, ...], path: tuple[str, ...], alias: str | 
 
 
 def strip_qualifier(text: str, path: tuple[str, ...], alias: str | None) -> str:
-    """Returns an expression without the name of its table before columns."""
+    """Return an expression without the name of its table before columns."""
 
     def prefix(names: tuple[str, ...]) -> tuple[int, str] | None:
         length = count_qualifier(names, path, alias)
@@ -341,7 +341,7 @@ def strip_qualifier(text: str, path: tuple[str, ...], alias: str | None) -> str:
 def make_side_qualifier(
     path: tuple[str, ...], here: str | None, source: tuple[str, ...], there: str | None
 ) -> Callable[[str], str]:
-    """Returns the function that names the sides of a merge in an expression as `merge` does.
+    """Return the function that names the sides of a merge in an expression as `merge` does.
 
     Args:
         path, source: the names of both sides as they are written; the latter is empty for a query.
@@ -359,7 +359,7 @@ def make_side_qualifier(
 
 
 def parse_condition(words: Statement, path: tuple[str, ...], alias: str | None, command: str) -> str | None:
-    """Takes the rest of a statement; returns its condition, None where it has none."""
+    """Take the rest of a statement; return its condition, None where it has none."""
     if not words.has("WHERE"):
         words.end()
         return None
@@ -367,14 +367,14 @@ def parse_condition(words: Statement, path: tuple[str, ...], alias: str | None, 
 
 
 def refuse_subquery(text: str, command: str) -> str:
-    """Returns an expression. Raises `Unsupported` where it holds a query."""
+    """Return an expression. Raises `Unsupported` where it holds a query."""
     if Statement(text).has_subquery():
         raise Unsupported(f"a subquery in {command} here", hint="join its rows by MERGE INTO ... USING (query)")
     return text
 
 
 def to_column(text: str) -> Column:
-    """Returns an expression of Spark's SQL as a column."""
+    """Return an expression of Spark's SQL as a column."""
     from pyspark.sql import functions
 
     return functions.expr(text)

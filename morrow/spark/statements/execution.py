@@ -94,7 +94,7 @@ def _parse_place(session: Session, words: Statement) -> Place:
 
 
 def _filter_like(words: Statement, names: Sequence[str]) -> list[str]:
-    """Takes ``LIKE 'pattern'``, of ``*`` and ``|``; returns the names that it is true of."""
+    """Take ``LIKE 'pattern'``, of ``*`` and ``|``; return the names that it is true of."""
     if words.is_at_end():
         return list(names)
     words.has("LIKE")
@@ -208,7 +208,7 @@ def call_procedure(session: Session, words: Statement) -> DataFrame:
 
 
 def _qualify_table(session: Session, place: Place, name: str) -> str:
-    """Returns the name of a table without the catalog, and with the current database where it has none."""
+    """Return the name of a table without the catalog, and with the current database where it has none."""
     now = get_current(session)
     if "." not in name and now is not None and now[0] == place.name:
         return f"{now[1]}.{name}"
@@ -247,7 +247,7 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> DataFrame:
-    """Runs a statement that names tables as ``pm.db.orders``, over Spark Connect and on Spark 3.5 too.
+    """Run a statement that names tables as ``pm.db.orders``, over Spark Connect and on Spark 3.5 too.
 
         morrow.spark.sql(spark, "SELECT * FROM pm.db.orders VERSION AS OF 3", warehouse="warehouse").show()
 
@@ -304,7 +304,7 @@ def _has_catalogs(spark: SparkSession) -> bool:
 
 
 def run(session: Session, text: str) -> DataFrame:
-    """Runs a statement without a catalog in the JVM. Raises as `sql`."""
+    """Run a statement without a catalog in the JVM. Raises as `sql`."""
     words = Statement(text)
     if words.has("USE") or words.has("SET", "CATALOG"):
         return _make_empty(session) if use(session, words) else session.spark.sql(text)

@@ -55,11 +55,11 @@ class Session:
     places: Mapping[str, Place] = field(default_factory=dict)
 
     def place(self, path: tuple[str, ...]) -> Place | None:
-        """Returns the warehouse that a name is of."""
+        """Return the warehouse that a name is of."""
         return self.places.get(path[0]) if len(path) > 1 else None
 
     def named(self, path: tuple[str, ...]) -> tuple[Place, str]:
-        """Returns the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
+        """Return the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
         path = complete_path(self, path)
         place = self.place(path)
         if place is None or len(path) != 3:
@@ -70,13 +70,13 @@ class Session:
         return place, build_full_name(path[1:2], path[2])
 
     def table(self, path: tuple[str, ...]) -> Table:
-        """Opens the table or branch that a statement changes. Raises `TableNotFound`."""
+        """Open the table or branch that a statement changes. Raises `TableNotFound`."""
         place, name = self.named(path)
         return place.table(name)
 
 
 def query(session: Session, text: str) -> DataFrame:
-    """Returns the rows of a query as a DataFrame; the same table is read at one state wherever it stands.
+    """Return the rows of a query as a DataFrame; the same table is read at one state wherever it stands.
 
     Raises:
         TableNotFound, and what reads of a state raise. Unsupported: a statement in a WITH that changes rows.
@@ -124,14 +124,14 @@ def query(session: Session, text: str) -> DataFrame:
 
 
 def _make_change_error(verb: str, text: str) -> Unsupported:
-    """Returns the error of a statement that changes rows and begins as a query does."""
+    """Return the error of a statement that changes rows and begins as a query does."""
     if Statement(text).word() == "EXPLAIN":
         return Unsupported(f"EXPLAIN of {verb} here", hint="there is EXPLAIN of queries")
     return Unsupported(f"{verb} after WITH", hint="put the WITH into its query")
 
 
 def _find_max_partition(session: Session, catalog: str, arguments: list[str]) -> str:
-    """Returns what ``max_pt`` of a table's name is, with or without the catalog's. Raises `Unsupported` for others."""
+    """Return what ``max_pt`` of a table's name is, with or without the catalog's. Raises `Unsupported` for others."""
     given = _parse_constants(arguments, MAX_PT[-1])
     if len(given) != 1:
         raise InvalidArgument(f"{MAX_PT[-1]} takes the name of a table")
@@ -140,7 +140,7 @@ def _find_max_partition(session: Session, catalog: str, arguments: list[str]) ->
 
 
 def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
-    """Returns the text for `str.format`."""
+    """Return the text for `str.format`."""
     doubled, moved, shift = [], {}, 0
     for number, character in enumerate(text):
         doubled.append(character * 2 if character in "{}" else character)
@@ -151,7 +151,7 @@ def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str
 
 
 def _parse_state(words: Statement) -> tuple[tuple[str, str], ...]:
-    """Takes the state of a table that is asked for after its name, as options of a read."""
+    """Take the state of a table that is asked for after its name, as options of a read."""
     for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestampAsOf")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
         for begin in begins:
@@ -237,13 +237,13 @@ class Places(Protocol):
 
 
 def get_current(session: Places) -> tuple[str, str] | None:
-    """Returns the catalog and database of the last USE; None where that is Spark's own, or is not there now."""
+    """Return the catalog and database of the last USE; None where that is Spark's own, or is not there now."""
     found = _CURRENT.get(session.spark)
     return found if found is not None and found[0] in session.places else None
 
 
 def complete_path(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the name of a table with its catalog and database, where it lacks them."""
+    """Return the name of a table with its catalog and database, where it lacks them."""
     now = get_current(session)
     if now is None or len(path) > 2 or path[0] in session.places or path[0] in OF_SPARK:
         return path
@@ -251,7 +251,7 @@ def complete_path(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the name of a database with its catalog; without a name the current one."""
+    """Return the name of a database with its catalog; without a name the current one."""
     now = get_current(session)
     if now is None or len(path) > 1:
         return path
@@ -259,7 +259,7 @@ def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]
 
 
 def use(session: Places, words: Statement) -> bool:
-    """Takes what follows USE; returns whether it names a warehouse: everything else is Spark's."""
+    """Take what follows USE; return whether it names a warehouse: everything else is Spark's."""
     is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
     path = words.path()
     words.end()
@@ -281,7 +281,7 @@ def use(session: Places, words: Statement) -> bool:
 
 
 def complete_query(session: Places, text: str) -> str:
-    """Returns a query in which the names of tables have a catalog and a database, and what is current stands as text.
+    """Return a query in which the names of tables have a catalog and a database, and what is current stands as text.
 
     Names of common table expressions and temporary views stay as they are.
 
@@ -315,7 +315,7 @@ def complete_query(session: Places, text: str) -> str:
 
 
 def _find_tables(text: str) -> Iterator[exp.Table]:
-    """Yields the tables of a query, which know where they stand in it."""
+    """Yield the tables of a query, which know where they stand in it."""
     try:
         tree = sqlglot.parse_one(_hide_clauses(text), dialect="spark")
     except SqlglotError as error:
@@ -326,7 +326,7 @@ def _find_tables(text: str) -> Iterator[exp.Table]:
 
 
 def _hide_clauses(text: str) -> str:
-    """Returns a query without what sqlglot does not parse, blanks in its place: EXPLAIN, TABLE, options of a read."""
+    """Return a query without what sqlglot does not parse, blanks in its place: EXPLAIN, TABLE, options of a read."""
     words, cut = Statement(text), list[tuple[int, int]]()
     if words.has("EXPLAIN"):
         words.one_of(*EXPLAINED)
@@ -369,5 +369,5 @@ def _is_common(table: exp.Table, path: tuple[str, ...]) -> bool:
 
 
 def _list_views(spark: SparkSession) -> set[str]:
-    """Returns the names of the temporary views of a session, which come before tables, in lower case."""
+    """Return the names of the temporary views of a session, which come before tables, in lower case."""
     return {row.viewName.casefold() for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}

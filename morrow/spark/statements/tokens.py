@@ -13,7 +13,7 @@ class Statement(SparkWords):
     """A statement, read from left to right."""
 
     def word(self, ahead: int = 0) -> str:
-        """Returns the word that comes next, or so many later, in upper case; empty at the end and for names in
+        """Return the word that comes next, or so many later, in upper case; empty at the end and for names in
         backticks.
         """
         at = self.at + ahead
@@ -22,32 +22,32 @@ class Statement(SparkWords):
         return self.tokens[at].text.upper()
 
     def parenthesized(self) -> str:
-        """Takes what stands in parentheses; returns its text, perhaps empty."""
+        """Take what stands in parentheses; return its text, perhaps empty."""
         self.need("(")
         text = "" if self.word() == ")" else self.until()
         self.need(")")
         return text
 
     def expressions(self) -> list[str]:
-        """Takes expressions that commas separate, in parentheses; returns the text of each."""
+        """Take expressions that commas separate, in parentheses; return the text of each."""
         self.need("(")
         found = [] if self.word() == ")" else self.listed(lambda: self.until(","))
         self.need(")")
         return found
 
     def text_if_any(self) -> str | None:
-        """Takes a text in quotes if it comes next."""
+        """Take a text in quotes if it comes next."""
         token = self.next
         return self.string() if token is not None and token.token_type is TokenType.STRING else None
 
     def rest(self) -> str:
-        """Takes all that is left, but for semicolons."""
+        """Take all that is left, but for semicolons."""
         text = self.until(";")
         self.end()
         return text
 
     def alias(self) -> str | None:
-        """Takes ``AS name`` or a name if one comes next."""
+        """Take ``AS name`` or a name if one comes next."""
         if self.has("AS"):
             return self.name()
         token = self.next
@@ -59,7 +59,7 @@ class Statement(SparkWords):
         return any(token.token_type is TokenType.SELECT for token in self.tokens[self.at :])
 
     def paths(self) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Goes to each name that no dot comes before, and takes it with those that follow it after dots.
+        """Go to each name that no dot comes before, and take it with those that follow it after dots.
 
         Yields the place of its first token and the names.
         """
@@ -81,7 +81,7 @@ class Statement(SparkWords):
         return len(ahead) == 2 and ahead[0].token_type is TokenType.DOT and _is_name_like(ahead[1])
 
     def start(self, number: int) -> int:
-        """Returns where a token begins in the text."""
+        """Return where a token begins in the text."""
         return self.tokens[number].start
 
     @property
@@ -126,7 +126,7 @@ CLAUSES = frozenset(
 
 
 def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
-    """Returns a text with other ones at these places."""
+    """Return a text with other ones at these places."""
     made, end = [], 0
     for (start, stop), new in sorted(parts.items()):
         made += [text[end:start], new]
@@ -135,7 +135,7 @@ def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 
 
 def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int, str] | None]) -> str:
-    """Returns an expression with other qualifiers.
+    """Return an expression with other qualifiers.
 
     Args:
         prefix: gets a name; returns how many of its parts are a qualifier, and what takes their place, with its dot.

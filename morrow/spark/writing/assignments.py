@@ -30,7 +30,7 @@ def to_column(value: Value) -> Column:
 
 
 def is_column(value: object) -> bool:
-    """Returns whether a value is a Column, of a session of either kind."""
+    """Return whether a value is a Column, of a session of either kind."""
     from pyspark.sql import Column
 
     if isinstance(value, Column):  # from Spark 4.0 on also those of Connect
@@ -39,7 +39,7 @@ def is_column(value: object) -> bool:
 
 
 def resolve_columns(set: Assignments, target: WriteTarget, spark: SparkSession) -> dict[str, Value]:
-    """Returns the assignments by the names of the table's columns, which may be given in any case.
+    """Return the assignments by the names of the table's columns, which may be given in any case.
 
     Raises:
         ColumnNotFound: no such column. InvalidArgument: a column is set twice.
@@ -58,7 +58,7 @@ def resolve_columns(set: Assignments, target: WriteTarget, spark: SparkSession) 
 
 
 def default_of(field: DataField) -> Column:
-    """Returns the value of a column that an insert does not name."""
+    """Return the value of a column that an insert does not name."""
     from pyspark.sql import functions
 
     kind = to_spark_type(field.type, field.name)
@@ -70,7 +70,7 @@ def default_of(field: DataField) -> Column:
 
 
 def assign_columns(rows: DataFrame, fields: Mapping[str, DataField], kept: Iterable[str]) -> DataFrame:
-    """Returns the columns `kept`, and the values in the types of the columns that they are for, as Spark's SQL assigns.
+    """Return the columns `kept`, and the values in the types of the columns that they are for, as Spark's SQL assigns.
 
     Args:
         fields: the columns that values are for, by the names of the values in `rows`.

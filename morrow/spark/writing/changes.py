@@ -68,7 +68,7 @@ NO_PROPERTIES: Mapping[str, str] = {}
 def insert(
     rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Snapshot | None:
-    """Writes rows that were derived from the table's own. Raises as `change`."""
+    """Write rows that were derived from the table's own. Raises as `change`."""
     check_premise(target, premise)
     return write_job(rows, target, None, Commit(properties=properties, premise=premise))
 
@@ -76,7 +76,7 @@ def insert(
 def change(
     rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Snapshot | None:
-    """Writes the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
+    """Write the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
     columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys. In the place of keys, rows of
     append tables have where they lie: `FILE_PATH` and `ROW_INDEX`.
 
@@ -107,7 +107,7 @@ def change(
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:
-    """Checks that the rows of a premise were all rows there are.
+    """Check that the rows of a premise were all rows there are.
 
     Raises:
         CommitConflict: reads saw no rows that were waiting for their compaction; they are compacted now.
@@ -125,7 +125,7 @@ def _check_updatable(target: WriteTarget, command: str) -> None:
 
 
 def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> DataFrame:
-    """Returns complete rows, with their kinds in the column `KIND`."""
+    """Return complete rows, with their kinds in the column `KIND`."""
     from pyspark.sql import functions
 
     names = tuple(target.schema.by_name)
@@ -160,7 +160,7 @@ def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Prem
 
 
 def _find_old_keys(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Column]:
-    """Returns the old values of row keys, by name, of columns that hold them, or the partition as a struct."""
+    """Return the old values of row keys, by name, of columns that hold them, or the partition as a struct."""
     from pyspark.sql import functions
 
     found: dict[str, Column] = {}
@@ -182,7 +182,7 @@ def _describe_key_error(target: WriteTarget, command: str, name: str) -> str:
 
 
 def _get_deleted_kind(target: WriteTarget) -> Column:
-    """Returns the kind of deleted rows, or the error of a table that deletes none, for the first such row."""
+    """Return the kind of deleted rows, or the error of a table that deletes none, for the first such row."""
     from pyspark.sql import functions
 
     try:
@@ -195,7 +195,7 @@ def _get_deleted_kind(target: WriteTarget) -> Column:
 def _join_old(
     changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise, identified: Collection[str]
 ) -> DataFrame:
-    """Returns the rows, and beside them those they were; deleted ones with all their values, where their engine needs
+    """Return the rows, and beside them those they were; deleted ones with all their values, where their engine needs
     them; and an error for versions older than those they should replace.
     """
     from pyspark.sql import functions
@@ -225,7 +225,7 @@ def _join_old(
 
 
 def _to_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
-    """Returns the versions to write of the rows of `_join_old`; an error for rows that no version makes.
+    """Return the versions to write of the rows of `_join_old`; an error for rows that no version makes.
 
     What a function combines is null in them, and a value that a null would leave as it is cannot be made null.
     """
@@ -244,7 +244,7 @@ def _to_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataF
 
 
 def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str]) -> Column:
-    """Returns whether the new sequence is less than the old one. A null is the oldest."""
+    """Return whether the new sequence is less than the old one. A null is the oldest."""
     from pyspark.sql import functions
 
     descending = target.merge is not None and target.merge.descending
@@ -264,7 +264,7 @@ DELETING, ADDING = (1, 2), (2, 3)
 def change_places(
     rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str]
 ) -> Snapshot | None:
-    """Commits changed rows: the operation (INT), columns of the table, and `FILE_PATH` and `ROW_INDEX` of old rows.
+    """Commit changed rows: the operation (INT), columns of the table, and `FILE_PATH` and `ROW_INDEX` of old rows.
 
     Raises:
         Unsupported: a table whose rows have ids. CommitConflict: others have changed rows of the premise.
@@ -309,7 +309,7 @@ def update(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Updates columns of rows, as jobs of Spark, in one commit.
+    """Update columns of rows, as jobs of Spark, in one commit.
 
         morrow.spark.update(spark, orders, set={"amount": "amount * 2", "note": F.lit("doubled")}, where="id < 10")
 

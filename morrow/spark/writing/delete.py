@@ -51,7 +51,7 @@ def delete(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Deletes rows, in one commit, as `Table.delete`.
+    """Delete rows, in one commit, as `Table.delete`.
 
         morrow.spark.delete(gone.select("id"), orders)
         morrow.spark.delete(spark, orders, where="amount > 100")
@@ -107,7 +107,7 @@ def delete(
 
 
 def _parse_arguments(rows: object, where: object, spark: SparkSession | None) -> tuple[Any, SparkSession | None]:
-    """Returns the keys or the condition, and the session."""
+    """Return the keys or the condition, and the session."""
     if hasattr(rows, "readStream"):  # a session of either kind
         if where is None:
             raise InvalidArgument("delete: say which rows, by where=...; Table.truncate deletes all")
@@ -135,7 +135,7 @@ def find_deleted_rows(
     premise: Premise | None,
     names: Sequence[str],
 ) -> DataFrame:
-    """Returns the rows to delete: what identifies them, or whole rows where the merge engine needs the deleted values.
+    """Return the rows to delete: what identifies them, or whole rows where the merge engine needs the deleted values.
 
     Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
 
@@ -167,7 +167,7 @@ def find_deleted_rows(
 
 
 def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
-    """Returns the rows; the job fails at the first that a ``-D`` would leave, as `check_deletions` does."""
+    """Return the rows; the job fails at the first that a ``-D`` would leave, as `check_deletions` does."""
     from pyspark.sql import functions
 
     names = [name for group in find_removing_groups(target) for name in group.sequence]
@@ -180,7 +180,7 @@ def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
 
 
 def check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
-    """Refuses columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
+    """Refuse columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
     field a deletion would be older than its row."""
     for name in columns:
         kind = target.schema.by_name[name].type

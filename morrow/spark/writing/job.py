@@ -84,7 +84,7 @@ class Commit:
 
 
 def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
-    """Writes the rows of a DataFrame in one commit.
+    """Write the rows of a DataFrame in one commit.
 
     Returns: the last snapshot created; None when there was nothing to commit, or it had been committed before.
 
@@ -112,7 +112,7 @@ def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Comm
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
-    """Refuses, before any job, errors in the schema of a DataFrame. Raises as `writers.ingest.conversion`, and
+    """Refuse, before any job, errors in the schema of a DataFrame. Raises as `writers.ingest.conversion`, and
     `Unsupported` for types that Paimon does not have.
     """
     empty = to_arrow_schema(rows.schema).empty_table()
@@ -129,7 +129,7 @@ def write_files(
     compact: bool = False,
     adds: bool = False,
 ) -> list[CommitMessage]:
-    """Writes the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
+    """Write the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact, adds)
     placed = shuffle_rows(rows.toDF(*job.numbers), target, job).drop(TASK)
@@ -137,7 +137,7 @@ def write_files(
 
 
 def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
-    """Commits the messages of a job, and maintains the table as its options say: tags, expiry.
+    """Commit the messages of a job, and maintains the table as its options say: tags, expiry.
 
     On failure their files are removed, unless the outcome is unclear.
     """
@@ -174,7 +174,7 @@ def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], comm
 
 
 def is_committed(target: WriteTarget, identifier: int | None) -> bool:
-    """Returns whether the target's commit user has committed this identifier: they grow, as in `filter_and_commit`."""
+    """Return whether the target's commit user has committed this identifier: they grow, as in `filter_and_commit`."""
     if identifier is None:
         return False
     newest = SnapshotLog(target.metadata).latest_of(target.commit_user)
@@ -198,7 +198,7 @@ def _find_replaced(
 
 
 def shuffle_rows(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
-    """Returns the rows, columns by number, so that no two tasks write to one bucket; a column `TASK` may be added.
+    """Return the rows, columns by number, so that no two tasks write to one bucket; a column `TASK` may be added.
 
     =================  ====================================================================================
     fixed buckets      by partition and bucket
@@ -240,7 +240,7 @@ def _shuffle_by_number(rows: DataFrame, target: WriteTarget, job: WriteJob, task
 
 
 def _build_number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
-    """Returns SQL for a number shared by rows of one partition and bucket; None where Spark cannot compute it."""
+    """Return SQL for a number shared by rows of one partition and bucket; None where Spark cannot compute it."""
     called = dict(zip(job.columns, job.numbers))
     bucket: str | None = "0"
     if determine_bucket_mode(target) is BucketMode.FIXED:
@@ -254,7 +254,7 @@ def _build_number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> st
 
 
 def _add_numbers(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
-    """Returns the rows with their task numbers in the column `TASK`, computed in Python."""
+    """Return the rows with their task numbers in the column `TASK`, computed in Python."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     columns = StructType([*rows.schema.fields, StructField(TASK, IntegerType())])
@@ -262,7 +262,7 @@ def _add_numbers(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
 
 
 def _count_tasks(rows: DataFrame, target: WriteTarget) -> int:
-    """Returns the number of tasks that run at once, unless the table sets the number of tasks."""
+    """Return the number of tasks that run at once, unless the table sets the number of tasks."""
     tasks = target.options.given.get(SINK_PARALLELISM)
     if tasks is not None and tasks < 1:
         raise target.options.given.refused(SINK_PARALLELISM, "it is a number of tasks, from 1 on")
@@ -291,7 +291,7 @@ class _Part:
 
 
 def build_bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: StructType) -> str | None:
-    """Returns SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None where Spark cannot compute it.
+    """Return SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None where Spark cannot compute it.
 
     Args:
         columns: the names in the data of the columns of the table.
@@ -320,7 +320,7 @@ def _build_row(parts: Sequence[_Part], nullable: Sequence[tuple[int, str]]) -> s
 
 
 def _build_part(field: t.DataField, column: str | None, schema: StructType) -> _Part | None:
-    """Returns the part of a field; None for a type without SQL here, a missing column, or replaced nulls."""
+    """Return the part of a field; None for a type without SQL here, a missing column, or replaced nulls."""
     made = _PARTS.get(type(field.type))
     if made is None or column is None or field.default_value is not None:
         return None
@@ -329,13 +329,13 @@ def _build_part(field: t.DataField, column: str | None, schema: StructType) -> _
 
 
 def _build_word(value: str) -> str:
-    """Returns the 8 bytes of a BIGINT, the lowest first."""
+    """Return the 8 bytes of a BIGINT, the lowest first."""
     moved = (f"shiftleft(shiftright({value}, {at}) & 255L, {56 - at})" for at in range(0, 64, 8))
     return f"unhex(lpad(hex({' | '.join(moved)}), 16, '0'))"
 
 
 def _build_number_part(value: str, bits: int) -> Callable[[str], _Part]:
-    """Returns a slot that begins with an integer of this many bits, and is zero otherwise."""
+    """Return a slot that begins with an integer of this many bits, and is zero otherwise."""
     mask = f" & {(1 << bits) - 1}L" if bits < 64 else ""
 
     def part(column: str) -> _Part:
@@ -346,7 +346,7 @@ def _build_number_part(value: str, bits: int) -> Callable[[str], _Part]:
 
 
 def _build_bytes_part(column: str) -> _Part:
-    """Returns a part of bytes: a few are in the slot, with their number; otherwise it has their number and place."""
+    """Return a part of bytes: a few are in the slot, with their number; otherwise it has their number and place."""
     length, data = f"octet_length({column})", f"CAST({column} AS BINARY)"
     is_long, words = f"{length} > {MAX_INLINE_LENGTH}", f"({length} + 7 & -8)"
     inline = f"concat(rpad({data}, {MAX_INLINE_LENGTH}, X'00'), unhex(hex({length} | {INLINE_MARK % 256})))"

@@ -61,7 +61,7 @@ def merge(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Merge:
-    """Begins a MERGE INTO: rows of a DataFrame are matched with those of a table; clauses are methods of the result.
+    """Begin a MERGE INTO: rows of a DataFrame are matched with those of a table; clauses are methods of the result.
 
         (morrow.spark.merge(changes, orders, on="id")
             .when_matched_delete("source.gone")
@@ -100,30 +100,30 @@ class Merge:
     clauses: tuple[Clause, ...] = ()
 
     def when_matched_update(self, set: Assignments | None = None, condition: Value | None = None) -> Merge:
-        """Updates a row of the table that a row of the source matches; `set` None: all columns of the source."""
+        """Update a row of the table that a row of the source matches; `set` None: all columns of the source."""
         return self._with(Clause(MATCHED, UPDATE, set, condition))
 
     def when_matched_delete(self, condition: Value | None = None) -> Merge:
-        """Deletes a row of the table that a row of the source matches."""
+        """Delete a row of the table that a row of the source matches."""
         return self._with(Clause(MATCHED, DELETE, None, condition))
 
     def when_not_matched_insert(self, values: Assignments | None = None, condition: Value | None = None) -> Merge:
-        """Inserts a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
+        """Insert a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
         return self._with(Clause(UNMATCHED, INSERT, values, condition))
 
     def when_not_matched_by_source_update(self, set: Assignments, condition: Value | None = None) -> Merge:
-        """Updates a row of the table that no row of the source matches; values can read ``target`` only."""
+        """Update a row of the table that no row of the source matches; values can read ``target`` only."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, UPDATE, set, condition))
 
     def when_not_matched_by_source_delete(self, condition: Value | None = None) -> Merge:
-        """Deletes a row of the table that no row of the source matches."""
+        """Delete a row of the table that no row of the source matches."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, DELETE, None, condition))
 
     def _with(self, clause: Clause) -> Merge:
         return replace(self, clauses=(*self.clauses, clause))
 
     def execute(self) -> Snapshot | None:
-        """Runs the merge as jobs of Spark, in one commit.
+        """Run the merge as jobs of Spark, in one commit.
 
         Returns: the last snapshot created, None when nothing changed.
 
@@ -230,7 +230,7 @@ class Prepared:
 
 
 def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
-    """Returns the changed rows as `change` takes them: the operation, the columns of the table, the old key."""
+    """Return the changed rows as `change` takes them: the operation, the columns of the table, the old key."""
     from pyspark.sql import functions
 
     fields = merge.target.schema.by_name
@@ -262,7 +262,7 @@ def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
 
 
 def _name_old(column: str) -> str:
-    """Returns the name of a copy of a column of the table, which all expressions are spared."""
+    """Return the name of a copy of a column of the table, which all expressions are spared."""
     return reserve_name("old", column)
 
 
@@ -271,12 +271,12 @@ def _name_value(clause: int, column: str) -> str:
 
 
 def _name_clause(when: str) -> str:
-    """Returns the name of the column with the clause of this kind that applies."""
+    """Return the name of the column with the clause of this kind that applies."""
     return reserve_name("clause", when)
 
 
 def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
-    """Returns the pairs of rows, and the rows of either side without a match for which there is a clause."""
+    """Return the pairs of rows, and the rows of either side without a match for which there is a clause."""
     from pyspark.sql import functions
 
     target = merge.target
@@ -321,7 +321,7 @@ def _own(rows: DataFrame) -> list[str]:
 
 
 def _add_values(rows: DataFrame, when: str, steps: Mapping[int, Step]) -> DataFrame:
-    """Adds the number of the first of these clauses that applies, and its values: no others are computed."""
+    """Add the number of the first of these clauses that applies, and its values: no others are computed."""
     from pyspark.sql import functions
 
     here, there = functions.col(HERE).isNotNull(), functions.col(THERE).isNotNull()
@@ -343,7 +343,7 @@ def _add_values(rows: DataFrame, when: str, steps: Mapping[int, Step]) -> DataFr
 
 
 def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
-    """Returns the rows that a clause applies to, with its number as `CLAUSE`, and columns of Morrow's own alone."""
+    """Return the rows that a clause applies to, with its number as `CLAUSE`, and columns of Morrow's own alone."""
     from pyspark.sql import Window, functions
 
     columns = [functions.col(quote_name(name)) for name in _own(rows)]
@@ -368,7 +368,7 @@ def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
 
 
 def _is_ambiguous(merge: Prepared) -> bool:
-    """Returns whether several source rows may match a row: they may where it is deleted in any case."""
+    """Return whether several source rows may match a row: they may where it is deleted in any case."""
     matched = [step for step in merge.steps if step.when == MATCHED]
     return bool(matched) and (matched[0].action != DELETE or matched[0].condition is not None)
 
@@ -381,7 +381,7 @@ def _describe_duplicate(target: WriteTarget) -> str:
 
 
 def find_source_columns(source: DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """Returns the columns of the source that have these names. Raises `ColumnNotFound`, `InvalidArgument`."""
+    """Return the columns of the source that have these names. Raises `ColumnNotFound`, `InvalidArgument`."""
     folds = not is_case_sensitive(source.sparkSession)
     found: dict[str, str] = {}
     for name in names:

@@ -30,7 +30,7 @@ class Evolution:
 
 
 def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evolution) -> None:
-    """Adds the columns, and members of columns, that the table lacks, nullable and last, and changes types.
+    """Add the columns, and members of columns, that the table lacks, nullable and last, and changes types.
 
     Other types stay as they are: values are cast to them, or refused, when they are written.
 
@@ -85,7 +85,7 @@ def _merge_types(
 
 
 def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:
-    """Returns the type that a column is given for these data: its own where that holds them."""
+    """Return the type that a column is given for these data: its own where that holds them."""
     if isinstance(stored, t.DecimalType) and isinstance(data, t.DecimalType):
         if stored.scale == data.scale:
             return max(stored, data, key=lambda kind: kind.precision)

@@ -42,17 +42,17 @@ class VersionJob:
 
 
 def name_new(number: int) -> str:
-    """Returns the name in Spark of a column's new value."""
+    """Return the name in Spark of a column's new value."""
     return f"c{number}"
 
 
 def name_old(number: int) -> str:
-    """Returns the name in Spark of a column's value before the statement."""
+    """Return the name in Spark of a column's value before the statement."""
     return f"o{number}"
 
 
 def make_versions(job: VersionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the kind of each row and its new values; `FAILED` says why, where no version can express the update."""
+    """Yield the kind of each row and its new values; `FAILED` says why, where no version can express the update."""
     target = job.table.target()
     for batch in batches:
         rows = pa.Table.from_batches([batch])
@@ -119,7 +119,7 @@ class WriteJob:
         return tuple(f"c{number}" for number in range(len(self.columns)))
 
     def numbered(self, names: Sequence[str]) -> list[str]:
-        """Returns the names in Spark of those of these columns that exist."""
+        """Return the names in Spark of those of these columns that exist."""
         called = dict(zip(self.columns, self.numbers))
         return [called[name] for name in names if name in called]
 
@@ -133,7 +133,7 @@ class NumberJob:
 
 
 def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes these rows and yields the result as one row of `morrow.spark.job.wire`; nothing without rows.
+    """Write these rows and yield the result as one row of `morrow.spark.job.wire`; nothing without rows.
 
     Errors of rows that the table rejects are results as well.
     """
@@ -161,7 +161,7 @@ def _write_files(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader)
 
 
 def number(job: NumberJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows with the task of each as a last column (Int32): rows of one partition and bucket have the same.
+    """Yield the rows with the task of each as a last column (Int32): rows of one partition and bucket have the same.
 
     As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first.
     """
@@ -193,7 +193,7 @@ def _compute_task_numbers(job: NumberJob, target: WriteTarget, batch: pa.RecordB
 
 
 def list_partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
-    """Returns the columns that determine the partition and bucket of a row."""
+    """Return the columns that determine the partition and bucket of a row."""
     names = target.schema.partition_keys
     if determine_bucket_mode(target) is BucketMode.FIXED:
         names = (*names, *(target.options.bucket_key or target.schema.trimmed_primary_keys))

@@ -70,7 +70,7 @@ def write(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Writes the rows of a DataFrame to the table at `path`, in one commit, exactly once even if Spark repeats tasks.
+    """Write the rows of a DataFrame to the table at `path`, in one commit, exactly once even if Spark repeats tasks.
 
     Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits,
     then maintains the table as its options say (tags, expiry). Of several rows of one key in one DataFrame any may
@@ -138,7 +138,7 @@ def write(
 
 
 def upsert(rows: DataFrame, path: Place, **arguments: Any) -> Snapshot | None:
-    """Upserts the rows of a DataFrame: they replace, or are merged with, the rows of their keys. Arguments as `write`.
+    """Upsert the rows of a DataFrame: they replace, or are merged with, the rows of their keys. Arguments as `write`.
 
     Raises:
         InvalidArgument: the table has no primary key. Others as `write`.
@@ -158,18 +158,18 @@ def upsert(rows: DataFrame, path: Place, **arguments: Any) -> Snapshot | None:
 
 
 def is_overwriting_dynamically(spark: SparkSession) -> bool | None:
-    """Returns whether the session's ``spark.sql.sources.partitionOverwriteMode`` is dynamic; None if it is not set."""
+    """Return whether the session's ``spark.sql.sources.partitionOverwriteMode`` is dynamic; None if it is not set."""
     mode = spark.conf.get(OVERWRITE_MODE, None)
     return None if mode is None else mode.lower() == "dynamic"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Returns whether the session tells names of columns apart by case."""
+    """Return whether the session tells names of columns apart by case."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
 
 
 def check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
-    """Raises `InvalidArgument` for an identifier without a user."""
+    """Raise `InvalidArgument` for an identifier without a user."""
     if commit_identifier is not None and commit_user is None:
         raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
 
@@ -180,7 +180,7 @@ def open_metadata(
     storage_options: Mapping[str, str] | None,
     allowed_roots: Roots | None,
 ) -> TableMetadata:
-    """Returns the metadata of the table that is written, which need not exist.
+    """Return the metadata of the table that is written, which need not exist.
 
     Raises:
         InvalidArgument: a `Table`, and arguments that it was opened with.
@@ -197,7 +197,7 @@ def open_metadata(
 def _make(
     metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None, *, must_be_new: bool
 ) -> bool:
-    """Creates the table if it does not exist; returns whether it did."""
+    """Create the table if it does not exist; return whether it did."""
     if metadata.schema_ids():
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
@@ -212,7 +212,7 @@ def _make(
 
 
 def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
-    """Returns the schema of a table for these rows, without the column of their kinds."""
+    """Return the schema of a table for these rows, without the column of their kinds."""
     if create is None:
         raise TableNotFound(
             f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
@@ -226,7 +226,7 @@ def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None
 
 
 def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
-    """Renames columns, and members of columns, that differ from the table's in case alone."""
+    """Rename columns, and members of columns, that differ from the table's in case alone."""
     if is_case_sensitive(rows.sparkSession):
         return rows
 
@@ -239,7 +239,7 @@ def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> Data
 
 
 def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
-    """Returns rows whose first columns have the names of the table's, and their members those of the table's.
+    """Return rows whose first columns have the names of the table's, and their members those of the table's.
 
     Raises:
         InvalidArgument: a name twice, or a ROW with another number of members than the table's.
@@ -261,7 +261,7 @@ def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFr
 
 
 def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
-    """Renames the columns of rows, and the members inside of those that the table has; values stay as they are."""
+    """Rename the columns of rows, and the members inside of those that the table has; values stay as they are."""
     from pyspark.sql import functions
 
     before = rows.schema
@@ -275,7 +275,7 @@ def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> Data
 
 
 def _rename_members(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
-    """Returns the type of the data with other names of members: Spark casts a struct to it member by member."""
+    """Return the type of the data with other names of members: Spark casts a struct to it member by member."""
     from pyspark.sql import types as s
 
     if isinstance(data, s.StructType) and isinstance(stored, RowType):
@@ -302,7 +302,7 @@ def _rename_members(data: Any, stored: DataType, naming: Naming, path: Path) -> 
 
 
 def _add_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:
-    """Adds the columns that the rows lack, and that have neither a value elsewhere nor a default, as nulls."""
+    """Add the columns that the rows lack, and that have neither a value elsewhere nor a default, as nulls."""
     from pyspark.sql import functions
 
     there = {*rows.columns, *given}
@@ -312,7 +312,7 @@ def _add_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]
 
 
 def _add_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:
-    """Adds the partition columns that the rows lack."""
+    """Add the partition columns that the rows lack."""
     from pyspark.sql import functions
 
     for name, value in spec.items():

@@ -44,7 +44,7 @@ Lengths = npt.NDArray[np.int64]
 
 
 def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yields chunks of about 64 MiB of values."""
+    """Yield chunks of about 64 MiB of values."""
     if len(fields) > 1 or not all(isinstance(each.type, BlobType) for each in fields):
         raise Unsupported("a blob file with other than one BLOB column", where=source.path)
     lengths = record_lengths(source)
@@ -66,7 +66,7 @@ def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
 
 
 def record_lengths(source: FileSource) -> Lengths:
-    """Returns the length of each record, -1 for null, -2 for a placeholder; checked against the size of the file.
+    """Return the length of each record, -1 for null, -2 for a placeholder; checked against the size of the file.
 
     Raises:
         CorruptFile, Unsupported (version), FileMissing.
@@ -91,7 +91,7 @@ def record_lengths(source: FileSource) -> Lengths:
 
 
 def decode_zigzag_varints(data: bytes, where: str) -> Lengths:
-    """Decodes all varints of `data` at once."""
+    """Decode all varints of `data` at once."""
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if not octets.size:
@@ -107,7 +107,7 @@ def decode_zigzag_varints(data: bytes, where: str) -> Lengths:
 
 
 def _slice_values(data: bytes, sizes: Lengths, where: str) -> pl.Series:
-    """Returns the values of consecutive records; a size of 0 is null."""
+    """Return the values of consecutive records; a size of 0 is null."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     if len(data) != offsets[-1]:
         raise CorruptFile(where, f"truncated: {len(data)} of {offsets[-1]} bytes")

@@ -37,7 +37,7 @@ MEND = "mend the line, or set the options of the table to how its files are writ
 
 
 def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yields chunks of about 16 MiB of text."""
+    """Yield chunks of about 16 MiB of text."""
     names = source.columns or tuple(each.name for each in fields)
     if missing := [each.name for each in fields if each.name not in names]:
         raise Unsupported(f"a file of the columns {', '.join(names)}, without {missing[0]!r},", where=source.path)
@@ -76,7 +76,7 @@ class _Dialect:
         )
 
     def cut(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
-        """Returns the wanted values of each line, as text; null where they are the null literal."""
+        """Return the wanted values of each line, as text; null where they are the null literal."""
         quoted = text.str.contains(self.quote, literal=True) if self.quote else pl.repeat(False, len(text), eager=True)
         if not quoted.any():
             return self._plain(text, wanted)
@@ -86,7 +86,7 @@ class _Dialect:
         return pl.concat([plain, others]).sort("at").drop("at")
 
     def _plain(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
-        """Cuts lines without quotes."""
+        """Cut lines without quotes."""
         blank = text.str.contains(BLANK)
         values = text.str.split(self.delimiter)
         odd = (values.list.len() != self.width) & ~blank
@@ -109,7 +109,7 @@ class _Dialect:
         return cut.select(self._nulled())
 
     def _quoted(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
-        """Cuts lines with quotes."""
+        """Cut lines with quotes."""
         odd = ~text.str.contains(self._well_formed())
         if odd.any():
             line = text.filter(odd)[0]
@@ -142,7 +142,7 @@ class _Dialect:
         return pl.when(pl.all() != self.null).then(pl.all())
 
     def _well_formed(self) -> str:
-        """Returns a pattern of lines of which Java and Arrow think alike."""
+        """Return a pattern of lines of which Java and Arrow think alike."""
         delimiter, quote, escape = map(re.escape, (self.delimiter, self.quote, self.escape))
         escaped = f"|{escape}[^\r\n]" if escape else ""
         value = (

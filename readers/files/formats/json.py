@@ -26,7 +26,7 @@ EDGE = "\x01"
 
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yields chunks of about 16 MiB of text."""
+    """Yield chunks of about 16 MiB of text."""
     document = pl.Struct({each.name: to_text_dtype(each.type) for each in fields})
     has_texts = any(_has_texts(each.type) for each in fields)
     for chunk in read_lines(source, source.given.get(JSON_LINE_DELIMITER)):
@@ -51,7 +51,7 @@ def _has_texts(type_: DataType) -> bool:
 
 
 def _mark_numbers(chunk: pl.Series) -> pl.Series:
-    """Makes marked texts of numbers with a fraction or an exponent, which Polars would shorten: Java has them as
+    """Make marked texts of numbers with a fraction or an exponent, which Polars would shorten: Java has them as
     doubles, ``1.0`` and ``1000.0`` for ``1e3``."""
     edged = chunk.str.replace_all(FRACTION, f"${{1}}{EDGE}${{2}}{EDGE}").str.replace_all(EDGE * 2, "", literal=True)
     return edged.str.replace_all(f"{EDGE}([^{EDGE}]+){EDGE}", f'"{MARK_IN_JSON}${{1}}"')

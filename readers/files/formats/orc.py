@@ -90,13 +90,13 @@ VALIDITY_AND_OFFSETS = 2
 
 
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yields one chunk per stripe."""
+    """Yield one chunk per stripe."""
     for stripe in decode_stripes(source, fields):
         yield Chunk(stripe.rows, to_polars_frame(fields, stripe.columns))
 
 
 def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[Stripe]:
-    """Yields the columns `fields` of a whole file.
+    """Yield the columns `fields` of a whole file.
 
     Raises:
         CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow rejects.
@@ -161,7 +161,7 @@ def _has_timestamps(type_: DataType) -> bool:
 
 
 def _has_early_timestamps(array: pa.Array) -> bool:
-    """Returns whether a timestamp at any depth is before 1970, or close enough for a zone to have moved it."""
+    """Return whether a timestamp at any depth is before 1970, or close enough for a zone to have moved it."""
     if pa.types.is_timestamp(array.type):
         first = pc.min(array.cast(pa.int64())).as_py()
         return first is not None and first < EARLY_NANOS
@@ -172,14 +172,14 @@ def _has_early_timestamps(array: pa.Array) -> bool:
 
 
 def to_polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
-    """Converts Arrow columns, in the types of `fields`, to a frame."""
+    """Convert Arrow columns, in the types of `fields`, to a frame."""
     return pl.DataFrame(
         [pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns, strict=True)]
     )
 
 
 def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:
-    """Returns numbers of top-level columns by their names."""
+    """Return numbers of top-level columns by their names."""
     numbers = {name: number for number, name in enumerate(names)}
     for each in fields:
         if each.name not in numbers:
@@ -192,7 +192,7 @@ Leaf = Callable[[pa.Array, DataType, tuple[int, ...]], pa.Array]
 
 
 def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
-    """Converts `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
+    """Convert `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
 
     Raises:
         pa.ArrowInvalid: values that do not fit the type.
@@ -205,7 +205,7 @@ def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int,
 
 
 def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.Array:
-    """Converts values that Arrow reads as they are, or nearly so."""
+    """Convert values that Arrow reads as they are, or nearly so."""
     if type(type_) in VALIDATED:
         array.validate(full=True)  # nothing else checks that text is valid, and that decimals have no more digits
     array = LEAVES[type(type_)](array) if type(type_) in LEAVES else array
@@ -213,7 +213,7 @@ def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...])
 
 
 def make_zoned_leaf(zone: str, where: str) -> Leaf:
-    """Converts like `convert_plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
+    """Convert like `convert_plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         if isinstance(type_, LocalZonedTimestampType):
@@ -226,7 +226,7 @@ def make_zoned_leaf(zone: str, where: str) -> Leaf:
 
 
 def make_exact_leaf(exact: ExactTimestamps) -> Leaf:
-    """Converts like `convert_plain_leaf` in a file whose timestamps are read as seconds."""
+    """Convert like `convert_plain_leaf` in a file whose timestamps are read as seconds."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         return (
@@ -237,7 +237,7 @@ def make_exact_leaf(exact: ExactTimestamps) -> Leaf:
 
 
 def rebuild_nested(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
-    """Returns a list, map or struct array with the nulls and offsets of `array` and other children."""
+    """Return a list, map or struct array with the nulls and offsets of `array` and other children."""
     buffers = array.buffers()[: 1 if pa.types.is_struct(type_) else VALIDITY_AND_OFFSETS]
     if pa.types.is_map(type_):
         children = [pa.StructArray.from_arrays(list(children), fields=[type_.key_field, type_.item_field])]
@@ -248,7 +248,7 @@ def rebuild_nested(array: pa.Array, children: Sequence[pa.Array], type_: pa.Data
 
 
 def _list_members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
-    """Returns step in ORC's type tree, array and type of each member of a nested type."""
+    """Return step in ORC's type tree, array and type of each member of a nested type."""
     if isinstance(type_, RowType):
         steps = [array.type.get_field_index(member.name) for member in type_.fields]
         if -1 in steps:
@@ -315,7 +315,7 @@ USUAL = {SmallIntType: stored.SHORT, IntType: stored.INT, TimeType: stored.INT, 
 
 
 def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[int]) -> dict[int, int]:
-    """Returns the kinds as which nodes of the type tree are read, where they differ from the file's.
+    """Return the kinds as which nodes of the type tree are read, where they differ from the file's.
 
     Raises:
         Unsupported: a column cannot be of the type that the table gives it.
@@ -352,7 +352,7 @@ def _list_member_nodes(names: Sequence[str], children: Sequence[int], type_: Dat
 
 
 def decode_stripe_columns(columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
-    """Returns the columns of a stripe as Arrow decodes them; nodes of `kinds` as if they were of that kind.
+    """Return the columns of a stripe as Arrow decodes them; nodes of `kinds` as if they were of that kind.
 
     Raises:
         CorruptFile: the streams claim more memory than their size justifies, or do not hold the values of the rows.
@@ -365,7 +365,7 @@ def decode_stripe_columns(columns: StripeColumns, kinds: Mapping[int, int]) -> p
 
 
 def _check(columns: StripeColumns, node: int, array: pa.Array, slots: int) -> None:
-    """Checks that the streams of a column hold exactly its values.
+    """Check that the streams of a column hold exactly its values.
 
     If they do not, damage has made more or fewer values null, or moved values from one row to another. `slots` are the
     rows, or items, in which no struct above the node is null.
@@ -381,7 +381,7 @@ def _check(columns: StripeColumns, node: int, array: pa.Array, slots: int) -> No
 
 
 def _count_stream_values(columns: StripeColumns, node: int, kind: int, array: pa.Array, expected: int) -> int | None:
-    """Counts the values that a stream holds; None where counting would take long."""
+    """Count the values that a stream holds; None where counting would take long."""
     type_, data, where = columns.layout.types[node].kind, columns.streams[node, kind], columns.layout.where
     most = columns.stripe.rows // MAX_RUN_VALUES + MAX_FREE_RUNS
     if kind == PRESENT or type_ == stored.BOOLEAN:
@@ -431,12 +431,12 @@ class ExactTimestamps:
         self.kinds = dict.fromkeys(timed, LONG)
 
     def read_stripe(self, columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
-        """Reads the columns of a stripe with timestamps as int64 seconds."""
+        """Read the columns of a stripe with timestamps as int64 seconds."""
         self.stripe: orc_layout_Stripe = columns.stripe
         return decode_stripe_columns(columns, {**kinds, **self.kinds})
 
     def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
-        """Returns timestamps from their seconds; `path` leads from the root of the type tree to the column.
+        """Return timestamps from their seconds; `path` leads from the root of the type tree to the column.
 
         Raises:
             CorruptFile: the nanoseconds do not match.

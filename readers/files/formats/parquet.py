@@ -42,7 +42,7 @@ def scan_parquet(
     *,
     file: str | None = None,
 ) -> pl.LazyFrame:
-    """Scans Parquet files of one schema in one scan; see `morrow.readers.files.scan`.
+    """Scan Parquet files of one schema in one scan; see `morrow.readers.files.scan`.
 
     With `file` a last column of that name holds the URL of the row's file.
     """
@@ -77,7 +77,7 @@ def scan_parquet(
 
 
 def _find_list_vectors(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
-    """Returns dtypes for the vectors that are lists in this file, as Java writes them; pypaimon's have a fixed size."""
+    """Return dtypes for the vectors that are lists in this file, as Java writes them; pypaimon's have a fixed size."""
     import pyarrow.parquet as pq
 
     with translate_errors(source.path), source.store.open(source.path) as stream:
@@ -92,7 +92,7 @@ def _find_list_vectors(source: FileSource, vectors: Sequence[DataField]) -> dict
 def _scan_each(
     sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None, file: str | None
 ) -> pl.LazyFrame:
-    """Scans files one by one, since their vectors may be stored differently."""
+    """Scan files one by one, since their vectors may be stored differently."""
     frames, first = [], 0
     for source in sources:
         frame = scan_parquet([source], fields, position, file=file)
@@ -105,7 +105,7 @@ def _scan_each(
 
 
 def _list_places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
-    """Returns what Polars opens: URLs, or the bytes of files in a store that it does not know."""
+    """Return what Polars opens: URLs, or the bytes of files in a store that it does not know."""
     if has_urls(sources[0].store):
         return [source.store.url(source.path) for source in sources]
     return [source.store.read(source.path) for source in sources]
@@ -124,7 +124,7 @@ def _read_each(sources: Sequence[FileSource], fields: Sequence[DataField]) -> tu
 
 
 def read_row_count(source: FileSource) -> int:
-    """Returns the row count of the footer.
+    """Return the row count of the footer.
 
     Raises:
         FileMissing, CorruptFile, StorageError: the footer cannot be read.
@@ -148,7 +148,7 @@ def _read_stored_names(source: FileSource) -> list[str]:
 
 
 def _read_key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
-    """Returns the bounds of a top-level column in each row group; None when any lacks them."""
+    """Return the bounds of a top-level column in each row group; None when any lacks them."""
     import pyarrow.parquet as pq
 
     with source.store.open(source.path) as stream:

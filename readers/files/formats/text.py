@@ -29,7 +29,7 @@ from morrow.readers.files.source import Chunk, FileSource
 
 
 def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yields chunks of about 16 MiB of text."""
+    """Yield chunks of about 16 MiB of text."""
     if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
         raise Unsupported(
             "a text file with more than one column of text", where=source.path, hint="check file.format of the table"
@@ -53,7 +53,7 @@ UNREADABLE_CODECS = frozenset({"deflate", "snappy", "lz4", "lzo"})
 
 
 def open_decompressed(source: FileSource) -> BinaryIO | pa.NativeFile:
-    """Opens the text of a file as a stream; the extension gives the compression.
+    """Open the text of a file as a stream; the extension gives the compression.
 
     Raises:
         Unsupported: a Hadoop framing of snappy, lz4, lzo or deflate.
@@ -66,7 +66,7 @@ def open_decompressed(source: FileSource) -> BinaryIO | pa.NativeFile:
 
 
 def read_lines(source: FileSource, delimiter: str) -> Iterator[pl.Series]:
-    r"""Yields lines of a text file in chunks, without their ends, as a String series named ``line``.
+    r"""Yield lines of a text file in chunks, without their ends, as a String series named ``line``.
 
     The delimiter ``"\n"`` stands for ``\n``, ``\r`` and ``\r\n``, and a byte order mark is then skipped.
 
@@ -90,7 +90,7 @@ def read_lines(source: FileSource, delimiter: str) -> Iterator[pl.Series]:
 
 
 def _normalize_line_ends(text: bytes, ending: bytes) -> bytes:
-    """Replaces line ends by one newline each; a carriage return at the very end may be half of one and stays."""
+    """Replace line ends by one newline each; a carriage return at the very end may be half of one and stays."""
     if ending != NEWLINE or b"\r" not in text:
         return text
     body, last = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
@@ -115,7 +115,7 @@ MARK, MARK_IN_JSON = "\x01number ", r"\u0001number "
 
 
 def to_text_dtype(type_: t.DataType) -> pl.DataType:
-    """Returns the dtype of `type_` with text for every atomic type, to which a JSON document is decoded."""
+    """Return the dtype of `type_` with text for every atomic type, to which a JSON document is decoded."""
     if isinstance(type_, t.RowType):
         return pl.Struct({member.name: to_text_dtype(member.type) for member in type_.fields})
     if isinstance(type_, (t.ArrayType, t.VectorType)):
@@ -126,7 +126,7 @@ def to_text_dtype(type_: t.DataType) -> pl.DataType:
 
 
 def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = False) -> pl.Expr:
-    """Parses values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
+    """Parse values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
 
     With `marks` text may begin with `MARK`: it is that of a number.
 
@@ -155,7 +155,7 @@ def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = 
 
 
 def _to_double_text(text: pl.Expr) -> pl.Expr:
-    """Returns text, and for marked numbers what Java writes for the double."""
+    """Return text, and for marked numbers what Java writes for the double."""
     number = text.str.strip_prefix(MARK).cast(pl.Float64, strict=False)
     written = number.map_batches(lambda series: format_reals(series, t.DoubleType()), return_dtype=pl.String())
     return pl.when(text.str.starts_with(MARK)).then(written).otherwise(text)

@@ -32,7 +32,7 @@ AGGREGATORS: Mapping[str, Make] = {
 
 
 def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
-    """Returns the function of a column, ready for the fold.
+    """Return the function of a column, ready for the fold.
 
     Args:
         call: the function with its options, as `morrow.engine.merge` has checked them.
@@ -47,7 +47,7 @@ def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
 
 
 def _load_installed(call: AggregateCall, dtype: DataType) -> Aggregator:
-    """Returns a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
+    """Return a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
     registered = load_plugin(AGGREGATE_FUNCTION_PLUGINS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")

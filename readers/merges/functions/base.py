@@ -55,10 +55,10 @@ class Aggregator(ABC):
 
     @abstractmethod
     def agg(self, state: State, new: pl.Expr) -> State:
-        """Returns the state after a record with this value. All expressions keep their dtypes."""
+        """Return the state after a record with this value. All expressions keep their dtypes."""
 
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
-        """Returns the state after a record that is older than the accumulator, in a sequence group.
+        """Return the state after a record that is older than the accumulator, in a sequence group.
 
         As in Java this is `agg` with value and accumulator swapped, whatever the effect of `agg` on the rest of the
         state.
@@ -66,11 +66,11 @@ class Aggregator(ABC):
         return self.agg({**state, VALUE: new}, state[VALUE])
 
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
-        """Returns the state after this value is retracted; None when the function does not support retractions."""
+        """Return the state after this value is retracted; None when the function does not support retractions."""
         return None
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """Returns the value of the merged row from the last accumulator, applied once per fold."""
+        """Return the value of the merged row from the last accumulator, applied once per fold."""
         return value
 
 
@@ -100,12 +100,12 @@ Make: TypeAlias = Callable[[AggregateCall, DataType], Aggregator]
 
 
 def ignore_arguments(function: type[Aggregator]) -> Make:
-    """Returns a `Make` for a function that needs neither options nor the column's type."""
+    """Return a `Make` for a function that needs neither options nor the column's type."""
     return lambda _call, _dtype: function()
 
 
 def combine_non_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
-    """Returns `both` where neither is null, else the one that is not; `both` may be null itself."""
+    """Return `both` where neither is null, else the one that is not; `both` may be null itself."""
     return pl.when(accumulator.is_null()).then(new).when(new.is_null()).then(accumulator).otherwise(both)
 
 
@@ -123,7 +123,7 @@ class CorruptValue(Unsupported):
 
 
 def make_corrupt_value(function: str, problem: str) -> CorruptValue:
-    """Returns the error of an aggregate function about a value."""
+    """Return the error of an aggregate function about a value."""
     return CorruptValue(
         f"the aggregate function {function}: a value cannot be merged, {problem.replace('; ', ', ')}; "
         "write what the function expects, or give the column another function"
@@ -148,7 +148,7 @@ class Cursor:
         return self.data[self.at - size : self.at]
 
     def integer(self, width: int, what: str) -> int:
-        """Reads an unsigned little-endian integer."""
+        """Read an unsigned little-endian integer."""
         return int.from_bytes(self.take(width, what), "little")
 
     def u16s(self, count: int, what: str) -> npt.NDArray[np.uint16]:

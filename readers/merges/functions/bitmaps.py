@@ -123,7 +123,7 @@ class Bitmap64:
     used: int
 
     def unite(self, other: Bitmap64) -> None:
-        """Adds all positions of `other`; new containers take places in the order of their keys."""
+        """Add all positions of `other`; new containers take places in the order of their keys."""
         for key in sorted(other.places):
             container = other.containers[other.places[key]]
             assert container is not None
@@ -136,7 +136,7 @@ class Bitmap64:
             self.containers[place] = mine | container
 
     def _append(self, key: bytes, container: BitMap) -> None:
-        """Appends a container; the array grows by half, as Java's does."""
+        """Append a container; the array grows by half, as Java's does."""
         size = len(self.containers)
         if self.used == size:
             self.containers += [None] * max(size // 2, 1)
@@ -146,7 +146,7 @@ class Bitmap64:
 
 
 def merge_bitmaps64(first: bytes, second: bytes, *, function: str) -> bytes:
-    """Unites both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
+    """Unite both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
 
     Raises:
         CorruptValue: bytes that are no such bitmap.
@@ -157,7 +157,7 @@ def merge_bitmaps64(first: bytes, second: bytes, *, function: str) -> bytes:
 
 
 def read_bitmap64(data: bytes, *, function: str) -> Bitmap64:
-    """Decodes a bitmap; bytes after its end are ignored, as in Java. Raises `CorruptValue`."""
+    """Decode a bitmap; bytes after its end are ignored, as in Java. Raises `CorruptValue`."""
     cursor = Cursor(data, function)
     mark = cursor.take(1, "the first byte")
     if mark == EMPTY:
@@ -179,7 +179,7 @@ def read_bitmap64(data: bytes, *, function: str) -> Bitmap64:
 
 
 def _read_nodes(cursor: Cursor, depth: int) -> Iterator[tuple[bytes, int]]:
-    """Yields the keys of a node and their places; prefixes and key bytes are repeated in the keys and not read."""
+    """Yield the keys of a node and their places; prefixes and key bytes are repeated in the keys and not read."""
     kind = cursor.integer(1, "a node")
     children = cursor.integer(2, "a node")
     prefix = cursor.integer(1, "a node")
@@ -230,7 +230,7 @@ def _read_container(cursor: Cursor) -> BitMap:
 
 
 def write_bitmap64(bitmap: Bitmap64) -> bytes:
-    """Encodes the bitmap, after giving each container its smallest layout."""
+    """Encode the bitmap, after giving each container its smallest layout."""
     if not bitmap.places:
         return EMPTY
     count = len(bitmap.places)
@@ -255,7 +255,7 @@ def _write_container(container: BitMap | None) -> bytes:
 
 
 def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[bytes]:
-    """Yields the node of keys that share their first `depth` bytes, and all below; keys ascend, with their places."""
+    """Yield the node of keys that share their first `depth` bytes, and all below; keys ascend, with their places."""
     if len(leaves) == 1:
         [(key, place)] = leaves
         yield bytes((LEAF, 0, 0, 0)) + key + place.to_bytes(8, "little")
@@ -270,7 +270,7 @@ def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[by
 
 
 def _reverse_groups(data: bytes, group: int) -> bytes:
-    """Reverses each group of so many bytes, the digits of little-endian numbers."""
+    """Reverse each group of so many bytes, the digits of little-endian numbers."""
     return b"".join(data[first : first + group][::-1] for first in range(0, len(data), group))
 
 
@@ -286,7 +286,7 @@ def _write_keys16(children: _Children) -> bytes:
 
 
 def _write_slots48(children: _Children) -> bytes:
-    """Returns the slots of a NODE48.
+    """Return the slots of a NODE48.
 
     The children of the NODE16 that it grew from took slots by key, the others in insertion order.
     """
@@ -339,7 +339,7 @@ class BytesUnion(Aggregator):
 
 
 def make_union(union: Union) -> Callable[[AggregateCall, DataType], Aggregator]:
-    """Returns the `Make` of a function that unites values of bytes."""
+    """Return the `Make` of a function that unites values of bytes."""
     return lambda call, _kind: BytesUnion(call.function, union)
 
 

@@ -79,7 +79,7 @@ def _get_row_type(kind: DataType) -> RowType:
 
 
 def _identify_row(rows: RowType, names: tuple[str, ...]) -> list[pl.Expr]:
-    """Returns the identity of a row by these members; null equals null."""
+    """Return the identity of a row by these members; null equals null."""
     members = {field.name: field.type for field in rows.fields}
     return [same for name in names for same in identify_boxed(get_member(ELEMENT, name, list(members)), members[name])]
 
@@ -102,7 +102,7 @@ class NestedUpdate(Aggregator):
         return {VALUE: combine_non_null(array, new, pl.when(room > 0).then(rows).otherwise(array))}
 
     def updated(self, rows: pl.Expr, new: pl.Expr) -> pl.Expr:
-        """Returns both arrays in one; neither has null rows."""
+        """Return both arrays in one; neither has null rows."""
         return pl.concat_list(rows, new)
 
     def retract(self, state: State, new: pl.Expr) -> State:
@@ -181,15 +181,15 @@ class Elements:
     same: tuple[str, ...]
 
     def occurrence(self) -> pl.Expr:
-        """Returns the number of equal elements of the row that precede this one."""
+        """Return the number of equal elements of the row that precede this one."""
         return pl.int_range(pl.len()).over(self.same)
 
     def is_last(self) -> pl.Expr:
-        """Returns whether no equal element of the row follows."""
+        """Return whether no equal element of the row follows."""
         return pl.int_range(pl.len()).over(self.same) == pl.len().over(self.same) - 1
 
     def new_ones(self) -> pl.Expr:
-        """Returns the number of new elements of the row that equal this one."""
+        """Return the number of new elements of the row that equal this one."""
         return IS_NEW.sum().over(self.same)
 
 
@@ -206,7 +206,7 @@ def fold_elements(
     identity: Sequence[pl.Expr],
     nulls: bool = True,
 ) -> pl.Expr:
-    """Returns lists made of the elements of two columns of lists by `step`; never null.
+    """Return lists made of the elements of two columns of lists by `step`; never null.
 
     Args:
         dtype: of the lists, of both columns and of the result.
@@ -234,7 +234,7 @@ def _unfold_side(lists: pl.DataFrame, name: str, *, is_new: bool) -> pl.DataFram
 
 
 def _collect_lists(elements: pl.DataFrame, count: int, dtype: pl.DataType) -> pl.Series:
-    """Returns `count` lists of the elements of each row; empty ones for rows without."""
+    """Return `count` lists of the elements of each row; empty ones for rows without."""
     lists = elements.group_by("row", maintain_order=True).agg("element")
     rows = pl.DataFrame({"row": pl.int_range(count, dtype=pl.UInt32, eager=True)})
     joined = rows.join(lists, on="row", how="left", maintain_order="left")["element"].cast(dtype)
@@ -267,7 +267,7 @@ class Collect(Aggregator):
         return {VALUE: combine_non_null(array, new, pl.concat_list(array, new))}
 
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
-        """Appends the same way: older elements are appended too."""
+        """Append the same way: older elements are appended too."""
         return self.agg(state, new)
 
     def retract(self, state: State, new: pl.Expr) -> State:
@@ -395,12 +395,12 @@ NAN = float("nan")
 
 
 def identify_boxed(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
-    """Returns identities for the equality of sets, of map keys and of binary rows; see the module."""
+    """Return identities for the equality of sets, of map keys and of binary rows; see the module."""
     return [_rebuild_value(value, kind, _to_bits)]
 
 
 def identify_compared(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
-    """Returns identities for the equality of rows and arrays compared member by member; see the module."""
+    """Return identities for the equality of rows and arrays compared member by member; see the module."""
     natural = _rebuild_value(value, kind, lambda number, _kind: number)
     if not _has(kind, FLOATS):
         return [natural]
@@ -413,7 +413,7 @@ def _to_bits(number: pl.Expr, kind: DataType) -> pl.Expr:
 
 
 def list_inner_types(kind: DataType) -> dict[str, DataType]:
-    """Returns the types inside a type: of a row by member, else of the element, or of the key and value of an entry."""
+    """Return the types inside a type: of a row by member, else of the element, or of the key and value of an entry."""
     if isinstance(kind, RowType):
         return {field.name: field.type for field in kind.fields}
     if isinstance(kind, MapType):
@@ -428,7 +428,7 @@ def _has(kind: DataType, sought: tuple[type[DataType], ...]) -> bool:
 
 
 def _rebuild_value(value: pl.Expr, kind: DataType, on_float: OnFloat) -> pl.Expr:
-    """Returns the value with `on_float` applied to each number in it, and with the entries of maps in order."""
+    """Return the value with `on_float` applied to each number in it, and with the entries of maps in order."""
     if isinstance(kind, FLOATS):
         return on_float(value, kind)
     if not _has(kind, (*FLOATS, *MAPS)):
@@ -455,7 +455,7 @@ def _rebuild_members(row: pl.Expr, members: dict[str, DataType], on_float: OnFlo
 
 
 def _has_nan(value: pl.Expr, kind: DataType) -> pl.Expr:
-    """Returns whether a value whose type has floats holds NaN; never null."""
+    """Return whether a value whose type has floats holds NaN; never null."""
     if isinstance(kind, FLOATS):
         return value.is_nan().fill_null(False)
     if isinstance(kind, RowType):
@@ -481,7 +481,7 @@ WORD = 0xFFFF_FFFF
 
 
 def sort_by_hash(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:
-    """Sorts lines of ``row`` and distinct ``element``, given in insertion order, as a HashSet iterates over them."""
+    """Sort lines of ``row`` and distinct ``element``, given in insertion order, as a HashSet iterates over them."""
     spread = hash_codes(elements["element"], dtype)
     spread = spread ^ (spread >> 16)
     count = pl.len().over("row")
@@ -492,12 +492,12 @@ def sort_by_hash(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:
 
 
 def is_hashable(dtype: t.DataType) -> bool:
-    """Returns whether the order is known: bytes hash by identity, nested elements are in no set."""
+    """Return whether the order is known: bytes hash by identity, nested elements are in no set."""
     return type(dtype) in HASHES
 
 
 def hash_codes(values: pl.Series, dtype: t.DataType) -> Hashes:
-    """Returns ``hashCode()`` of each value."""
+    """Return ``hashCode()`` of each value."""
     return np.where(values.is_null().to_numpy(), 0, HASHES[type(dtype)](values) & WORD)
 
 

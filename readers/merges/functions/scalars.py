@@ -79,7 +79,7 @@ class IntegerProduct(Product):
 
 
 def _divide_truncating(pairs: pl.DataFrame) -> pl.Series:
-    """Returns the integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
+    """Return the integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
 
     Raises:
         NoResult: a factor is zero.
@@ -109,12 +109,12 @@ Less = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
 
 def is_less(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """Compares values: bytes unsigned, text by its UTF-8 bytes. Polars' own order is Java's."""
+    """Compare values: bytes unsigned, text by its UTF-8 bytes. Polars' own order is Java's."""
     return left < right
 
 
 def is_less_approximate(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """Compares FLOAT and DOUBLE in Java's total order: Polars has NaN last too, but treats the zeros as equal."""
+    """Compare FLOAT and DOUBLE in Java's total order: Polars has NaN last too, but treats the zeros as equal."""
     return (left < right) | ((left == right) & (1 / left < 1 / right))
 
 
@@ -178,7 +178,7 @@ def _keep_within(unscaled: pl.Expr, low: int, high: int) -> pl.Expr:
 
 
 def _get_greatest(dtype: DecimalType) -> int:
-    """Returns the greatest unscaled value."""
+    """Return the greatest unscaled value."""
     return int(10**dtype.precision) - 1
 
 
@@ -188,7 +188,7 @@ class _OfDecimal(Aggregator):
         self.column = to_polars_dtype(dtype)
 
     def fitting(self, unscaled: pl.Expr) -> pl.Expr:
-        """Returns unscaled Int128 values as values of the column, null where there are too many digits."""
+        """Return unscaled Int128 values as values of the column, null where there are too many digits."""
         return _keep_within(unscaled, -_get_greatest(self.dtype), _get_greatest(self.dtype)).reinterpret(
             dtype=self.column
         )
@@ -219,12 +219,12 @@ class DecimalSum(_OfDecimal):
         )
 
     def _narrow(self, wide: pl.Series) -> pl.Series:
-        """Declares the column's dtype for values that may exceed it."""
+        """Declare the column's dtype for values that may exceed it."""
         array = wide.to_arrow(compat_level=pl.CompatLevel.oldest())
         return pl.Series(wide.name, pl.from_arrow(array.view(self.dtype.arrow())))
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """Returns the sum itself.
+        """Return the sum itself.
 
         Raises:
             NoResult: it has more digits than the column's type.
@@ -267,7 +267,7 @@ class DecimalProduct(_OfDecimal):
         return self._pairwise(left, right, WIDE.multiply)
 
     def _pairwise(self, left: pl.Expr, right: pl.Expr, exact: Callable[[Decimal, Decimal], Decimal]) -> pl.Expr:
-        """Computes `exact` of every pair in Python, rounded and fitted: no engine has integers of this width."""
+        """Compute `exact` of every pair in Python, rounded and fitted: no engine has integers of this width."""
 
         def compute(pairs: pl.Series) -> pl.Series:
             values = (column.to_list() for column in pairs.struct.unnest())
@@ -348,7 +348,7 @@ class _First(Aggregator):
     extra_state: Mapping[str, tuple[pl.DataType, Any]] = {INITIALIZED: (pl.Boolean(), False)}
 
     def takes(self, state: State, new: pl.Expr) -> pl.Expr:
-        """Returns whether this is the value to take."""
+        """Return whether this is the value to take."""
         raise NotImplementedError
 
     def agg(self, state: State, new: pl.Expr) -> State:
@@ -404,7 +404,7 @@ class ListAgg(Aggregator):
         return {VALUE: combine_non_null(text, new, joined)}
 
     def joined(self, text: pl.Expr, new: pl.Expr) -> pl.Expr:
-        """Joins both, neither null nor empty."""
+        """Join both, neither null nor empty."""
         return pl.concat_str(text, pl.lit(self.delimiter), new)
 
 

@@ -58,7 +58,7 @@ THETA_FLAGS, THETA_IS_EMPTY, THETA_SINGLE_ITEM = 5, 0x04, 0x20
 
 @contextmanager
 def _translate_errors(function: str) -> Iterator[None]:
-    """Turns errors of the library about bytes into a `CorruptValue`."""
+    """Turn errors of the library about bytes into a `CorruptValue`."""
     try:
         yield
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and what C++ exceptions become
@@ -66,7 +66,7 @@ def _translate_errors(function: str) -> Iterator[None]:
 
 
 def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:
-    """Returns the union at lg k of `second`, or less, as a compact HLL_4 image.
+    """Return the union at lg k of `second`, or less, as a compact HLL_4 image.
 
     Raises:
         CorruptValue: bytes that are no HLL sketch.
@@ -104,7 +104,7 @@ def _mark_in_order(value: bytes) -> bytes:
 
 
 def merge_theta(first: bytes, second: bytes, *, function: str) -> bytes:
-    """Returns the union with 4096 nominal entries, as a compact, ordered image.
+    """Return the union with 4096 nominal entries, as a compact, ordered image.
 
     Raises:
         CorruptValue: bytes that are no theta sketch, or one made with another seed.
@@ -127,7 +127,7 @@ def merge_theta(first: bytes, second: bytes, *, function: str) -> bytes:
 
 
 def _compact(value: bytes) -> bytes:
-    """Converts an update sketch, which the library does not read, to a compact one; returns others unchanged."""
+    """Convert an update sketch, which the library does not read, to a compact one; return others unchanged."""
     if len(value) < THETA_HEAD_BYTES or value[THETA_FAMILY] != UPDATE:
         return value
     if value[THETA_FLAGS] & THETA_IS_EMPTY:
@@ -141,7 +141,7 @@ def _compact(value: bytes) -> bytes:
 
 
 def _require_library(make: Make) -> Make:
-    """Refuses to make the function where its library is not installed, before a row is read."""
+    """Refuse to make the function where its library is not installed, before a row is read."""
 
     def made(call: AggregateCall, dtype: DataType) -> Aggregator:
         with require_extra(f"the aggregate function {call.function}", "datasketches", "sketches"):
@@ -178,12 +178,12 @@ class BadImage(ValueError):
 
 
 def is_hll_array(image: bytes) -> bool:
-    """Returns whether the sketch has left the modes in which it keeps coupons."""
+    """Return whether the sketch has left the modes in which it keeps coupons."""
     return len(image) >= HEAD_BYTES and image[7] & 3 == HLL
 
 
 def check(image: bytes) -> None:
-    """Raises `BadImage` for bytes that are no sketch."""
+    """Raise `BadImage` for bytes that are no sketch."""
     if len(image) < HEAD_BYTES:
         raise BadImage(f"{len(image)} bytes are too few")
     mode = image[7] & 3
@@ -215,7 +215,7 @@ class _Image:
         return np.frombuffer(self.data, "<u4", count, at)
 
     def coupons(self, at: int, count: int) -> U32:
-        """Returns so many coupons from a list, or from a hash table with a free place."""
+        """Return so many coupons from a list, or from a hash table with a free place."""
         if self.compact:
             found = table = self.u32s(at, count)
         else:

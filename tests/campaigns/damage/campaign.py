@@ -45,7 +45,7 @@ class Outcomes:
         return [case for case in self.cases if case["out"] not in GOOD | KINDS[case["kind"]].tolerated]
 
     def table(self) -> str:
-        """Shows a line for each kind of file and a column for each outcome."""
+        """Show a line for each kind of file and a column for each outcome."""
         counts = Counter((case["kind"], case["out"]) for case in self.cases)
         kinds = [kind for kind in KINDS if any(counts[kind, out] for out in OUTCOMES)]
         width = max(map(len, (*kinds, "kind")), default=0)
@@ -80,7 +80,7 @@ def random_jobs(tables: Mapping[str, Path], kinds: Sequence[str], count: int, se
 
 
 def _at(places: Sequence[tuple[str, str]]) -> Job:
-    """Returns the table of a job; the `others` are for when it has no file that is read."""
+    """Return the table of a job; the `others` are for when it has no file that is read."""
     (table, folder), *others = places
     return {"table": table, "folder": folder, "others": others[:MOST_TRIED]}
 
@@ -118,7 +118,7 @@ class Worker:
         return self.process.stdout
 
     def give(self, job: Job | None) -> None:
-        """Hands out a job; None when there is no more to do."""
+        """Hand out a job; None when there is no more to do."""
         self.job = job
         assert self.process.stdin is not None
         if job is None:
@@ -128,14 +128,14 @@ class Worker:
         self.process.stdin.flush()
 
     def lines(self) -> list[dict[str, Any]] | None:
-        """Returns what it has written since; None at the end of its output."""
+        """Return what it has written since; None at the end of its output."""
         data = os.read(self.output.fileno(), 1 << 16)
         self.heard = time.monotonic()
         *lines, self.rest = (self.rest + data).split(b"\n")
         return [json.loads(line) for line in lines] if data else None
 
     def died(self) -> Case | None:
-        """Returns the case at which it died."""
+        """Return the case at which it died."""
         code = self.process.wait()
         why = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return None if self.begun is None else {**self.begun, "out": "crash", "why": why}
@@ -145,7 +145,7 @@ class Worker:
 
 
 def run(jobs: Sequence[Job], workers: int) -> Outcomes:
-    """Runs the jobs in so many processes, and gives what a worker had left when it died to another."""
+    """Run the jobs in so many processes, and give what a worker had left when it died to another."""
     outcomes, waiting = Outcomes(), list(reversed(jobs))
     crew = [Worker() for _ in range(min(workers, len(jobs)))]
     try:
@@ -173,7 +173,7 @@ def _speaking(crew: Sequence[Worker]) -> Iterator[Worker]:
 
 
 def _heard(worker: Worker, waiting: list[Job], outcomes: Outcomes) -> bool:
-    """Takes in what a worker says; False when it is gone."""
+    """Take in what a worker says; False when it is gone."""
     lines = worker.lines()
     if lines is None:
         case = worker.died()
@@ -200,7 +200,7 @@ def _heard(worker: Worker, waiting: list[Job], outcomes: Outcomes) -> bool:
 
 
 def _give_back(worker: Worker, waiting: list[Job]) -> None:
-    """Gives back the rest of a dead worker's job, without the case that killed it."""
+    """Give back the rest of a dead worker's job, without the case that killed it."""
     job = worker.job
     if job is not None and len(job.get("seeds", ())) > 1:
         waiting.append({**job, "seeds": job["seeds"][1:]})

@@ -23,7 +23,7 @@ HOLE = 16
 
 
 def apply(what: str, content: bytes) -> bytes:
-    """Returns `content` with this damage."""
+    """Return `content` with this damage."""
     kind, _, rest = what.partition(" ")
     return _APPLIED[kind](content, [int(number) for number in re.findall(r"\d+", rest)])
 

@@ -35,11 +35,11 @@ class Kind:
     only_tail: bool = False
 
     def start(self, content: bytes) -> int:
-        """Finds the first byte that may be damaged."""
+        """Find the first byte that may be damaged."""
         return max(len(content) - max(len(content) // TAIL_PART, TAIL_BYTES), 0) if self.only_tail else 0
 
     def has(self, table: Path, file: str) -> bool:
-        """Tells whether this file, a path below `table`, is of this kind."""
+        """Tell whether this file, a path below `table`, is of this kind."""
         if re.fullmatch(self.path, file) is None:
             return False
         with (table / file).open("rb") as stream:
@@ -68,7 +68,7 @@ DATA = {"parquet": r"parquet", "orc": r"orc", "avro": r"avro", "json": r"json(\.
 
 
 def _data_files() -> Iterator[Kind]:
-    """Makes four kinds of each format: read as usual, with ``verify="pages"``, after `Scan.verify`, and in part."""
+    """Make four kinds of each format: read as usual, with ``verify="pages"``, after `Scan.verify`, and in part."""
     for name, ending in DATA.items():
         path = rf"(.*/)?bucket-[^/]+/[^/]+\.{ending}"
         silent = frozenset(("silent",))

@@ -38,7 +38,7 @@ FORMATS = ("parquet", "orc", "avro")
 
 
 def made(cache: Path) -> Mapping[str, Path]:
-    """Maps ``morrow/parquet/append`` to its folder; tables are made once, so that cases can be replayed."""
+    """Map ``morrow/parquet/append`` to its folder; tables are made once, so that cases can be replayed."""
     version = sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     target = cache / f"damage-{version}"
     if not target.is_dir():

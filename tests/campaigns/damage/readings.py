@@ -32,7 +32,7 @@ class Reading:
 
 
 def is_same(one: Answer, other: Answer) -> bool:
-    """Compares two answers: the same rows in the same columns, in any order."""
+    """Compare two answers: the same rows in the same columns, in any order."""
     if isinstance(one, int) or isinstance(other, int):
         return one == other
     if one.schema != other.schema or one.num_rows != other.num_rows:
@@ -41,20 +41,20 @@ def is_same(one: Answer, other: Answer) -> bool:
 
 
 def is_renamed(one: Answer, other: Answer) -> bool:
-    """Tells whether two answers hold the same rows in columns of which some have other names."""
+    """Tell whether two answers hold the same rows in columns of which some have other names."""
     if isinstance(one, int) or isinstance(other, int) or one.num_columns != other.num_columns:
         return False
     return is_same(one.rename_columns(other.schema.names), other)
 
 
 def lines(table: pa.Table) -> list[str]:
-    """Returns the rows as sorted text, with numbers for times and dates: a damaged one may be none that Python has."""
+    """Return the rows as sorted text, with numbers for times and dates: a damaged one may be none that Python has."""
     numbers = table.cast(pa.schema([field.with_type(_as_numbers(field.type)) for field in table.schema]))
     return sorted(map(repr, zip(*(column.to_pylist() for column in numbers.columns))))
 
 
 def _as_numbers(kind: pa.DataType) -> pa.DataType:
-    """Replaces times and dates in a type by numbers, at any depth."""
+    """Replace times and dates in a type by numbers, at any depth."""
     if pa.types.is_temporal(kind):
         return pa.int32() if kind.bit_width == INT_BITS else pa.int64()
     if pa.types.is_struct(kind):
@@ -68,7 +68,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 
 @lru_cache(maxsize=64)
 def newest(sound: Path) -> tuple[Reading, ...]:
-    """Reads the number of all rows (first: a cold count reads no data), the rows, and those that some filters keep."""
+    """Read the number of all rows (first: a cold count reads no data), the rows, and those that some filters keep."""
     return (
         Reading("count", lambda path: morrow.open(path).scan().count()),
         Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
@@ -77,7 +77,7 @@ def newest(sound: Path) -> tuple[Reading, ...]:
 
 
 def filtered(sound: Path) -> list[Reading]:
-    """Reads of the rows equal to, or above, a value that some row has, in keys and other columns."""
+    """Read of the rows equal to, or above, a value that some row has, in keys and other columns."""
     table = morrow.open(sound)
     rows = table.scan().to_arrow()
     plain = [field.name for field in rows.schema if _is_plain(field.type)]
@@ -95,7 +95,7 @@ def filtered(sound: Path) -> list[Reading]:
 
 
 def narrowed(sound: Path, _file: str) -> list[Reading]:
-    """Reads that leave out rows or columns: what they skip is told by statistics, and not looked at."""
+    """Read that leave out rows or columns: what they skip is told by statistics, and not looked at."""
     names = morrow.open(sound).scan().to_arrow().schema.names
     return [
         Reading("count", lambda path: morrow.open(path).scan().count()),
@@ -118,7 +118,7 @@ def _is_plain(dtype: pa.DataType) -> bool:
 
 
 def as_of(what: str, value: Any) -> list[Reading]:
-    """Reads and counts the rows of a tag, a snapshot or a branch: `Table.scan` with ``what=value``."""
+    """Read and count the rows of a tag, a snapshot or a branch: `Table.scan` with ``what=value``."""
     options: dict[str, Any] = {what: value}
     return [
         Reading(f"count {what}={value}", lambda path: morrow.open(path).scan(**options).count()),
@@ -127,17 +127,17 @@ def as_of(what: str, value: Any) -> list[Reading]:
 
 
 def changes(_sound: Path) -> list[Reading]:
-    """Reads what was done since the oldest change that is left."""
+    """Read what was done since the oldest change that is left."""
     return [Reading("changes", lambda path: morrow.open(path).changes().to_arrow())]
 
 
 def system(name: str) -> Sequence[Reading]:
-    """Reads a system table, whatever it says."""
+    """Read a system table, whatever it says."""
     return [Reading(f"${name}", lambda path: morrow.open(path).system(name).to_arrow(), exact=False)]
 
 
 def rows(sound: Path, _file: str) -> list[Reading]:
-    """Reads all rows, at once and in batches, and those that some filters keep."""
+    """Read all rows, at once and in batches, and those that some filters keep."""
     return [
         Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
         Reading("batches", lambda path: morrow.open(path).scan().to_reader().read_all()),
@@ -146,7 +146,7 @@ def rows(sound: Path, _file: str) -> list[Reading]:
 
 
 def checked(_sound: Path, _file: str) -> list[Reading]:
-    """Reads the same with page checksums; no filters, since footers have none."""
+    """Read the same with page checksums; no filters, since footers have none."""
     return [
         Reading("arrow", lambda path: morrow.open(path, verify="pages").scan().to_arrow()),
         Reading("batches", lambda path: morrow.open(path, verify="pages").scan().to_reader().read_all()),
@@ -154,7 +154,7 @@ def checked(_sound: Path, _file: str) -> list[Reading]:
 
 
 def verified(_sound: Path, _file: str) -> list[Reading]:
-    """Verifies a table, then reads it: damage that is not found shows in the rows, or as an error that is a miss."""
+    """Verify a table, then read it: damage that is not found shows in the rows, or as an error that is a miss."""
 
     def ask(path: Path) -> Answer:
         scan = morrow.open(path).scan()

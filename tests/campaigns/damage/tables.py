@@ -10,7 +10,7 @@ from tests.support import golden
 
 
 def tables(golden_root: Path) -> Mapping[str, Path]:
-    """Lists the tables that Java wrote and can read (``public/dv_pk`` -> its folder), and those of `made`."""
+    """List the tables that Java wrote and can read (``public/dv_pk`` -> its folder), and those of `made`."""
     unreadable = {read.case for read in golden.reads() if read.id == "latest" and read.error is not None}
     names = [case.name for case in golden.cases() if case.name not in unreadable]
     java = {name: golden_root / name / "warehouse" / "db.db" / "t" for name in names}

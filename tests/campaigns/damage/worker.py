@@ -51,7 +51,7 @@ class Sound:
         self.opened = self._opened()
 
     def _opened(self) -> frozenset[str]:
-        """Lists the files that a read of the newest rows opens."""
+        """List the files that a read of the newest rows opens."""
         questions = newest(self.folder)
         morrow.clear_caches()
         OPENED.clear()
@@ -64,13 +64,13 @@ class Sound:
         return frozenset(path.removeprefix(prefix) for path in (*OPENED, *data) if path.startswith(prefix))
 
     def answer(self, reading: Reading) -> Answer | str:
-        """Returns what the sound table says; the name of the error where it cannot be read."""
+        """Return what the sound table says; the name of the error where it cannot be read."""
         if reading.name not in self.answers:
             self.answers[reading.name] = answered(reading, self.folder)
         return self.answers[reading.name]
 
     def files(self, kind: Kind) -> list[str]:
-        """Lists the files of this kind that may be damaged."""
+        """List the files of this kind that may be damaged."""
         found = [file for file in files_of(self.folder) if kind.has(self.folder, file)]
         return [file for file in found if file in self.opened] if kind.opened else found
 
@@ -81,7 +81,7 @@ def sound(folder: str) -> Sound:
 
 
 def answered(reading: Reading, folder: Path) -> Answer | str:
-    """Returns the answer, or the name of a typed error; any other error goes up."""
+    """Return the answer, or the name of a typed error; any other error goes up."""
     try:
         return reading.ask(folder)
     except MorrowError as error:
@@ -89,7 +89,7 @@ def answered(reading: Reading, folder: Path) -> Answer | str:
 
 
 def outcome(table: Sound, kind: Kind, file: str, what: str) -> dict[str, Any]:
-    """Damages `file` in the copy, reads, and mends it again; returns the outcome and the readings that made it so."""
+    """Damages `file` in the copy, reads, and mends it again; return the outcome and the readings that made it so."""
     path = table.copy / file
     content = path.read_bytes()
     path.write_bytes(apply(what, content))
@@ -128,7 +128,7 @@ def _judged(table: Sound, readings: Sequence[Reading], thorough: bool) -> dict[s
 
 
 def damages(job: dict[str, Any], table: Sound, kind: Kind) -> Iterator[tuple[str, str]]:
-    """Yields file and damage of each case of a job."""
+    """Yield file and damage of each case of a job."""
     if "cases" in job:
         yield from map(tuple, job["cases"])
         return
@@ -145,7 +145,7 @@ def damages(job: dict[str, Any], table: Sound, kind: Kind) -> Iterator[tuple[str
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps all but results from standard output."""
+    """Keep all but results from standard output."""
     with Path("/dev/null").open("w") as nothing:
         stdout, sys.stdout = sys.stdout, nothing
         try:

@@ -62,7 +62,7 @@ class Answers:
     """The copies that pypaimon has yet to read, with the rows expected and those that Morrow reads."""
 
     def answer(self, message: Message) -> list[str]:
-        """Takes in a message of `hook`. Returns the folders of copies that are to be read back."""
+        """Take in a message of `hook`. Returns the folders of copies that are to be read back."""
         if message["op"] == "skip":
             self.cases.append(Case(message["test"], READ, SKIPPED, text=message["reason"]))
             return []
@@ -75,7 +75,7 @@ class Answers:
         return self._written(message) if message["write"] and case.outcome == EQUAL else []
 
     def _written(self, message: Message) -> list[str]:
-        """Writes some of the table's own rows to a copy: appends them, or upserts them with the values of others."""
+        """Write some of the table's own rows to a copy: appends them, or upsert them with the values of others."""
         self.number += 1
         copy = self.folder / f"{self.number}.db" / "t"
         shutil.copytree(message["path"], copy)
@@ -104,7 +104,7 @@ class Answers:
 
 
 def _replaces(table: morrow.Table) -> bool:
-    """Returns whether an upsert shows its rows whatever was there."""
+    """Return whether an upsert shows its rows whatever was there."""
     options = table.options
     is_plain = options.get("merge-engine", "deduplicate") == "deduplicate" and options.get("bucket") != "-2"
     return is_plain and not any(name in options for name in ("sequence.field", "rowkind.field", "record-level"))
@@ -170,7 +170,7 @@ def _rows(message: Message) -> pa.Table:
 
 
 def _alike(rows: pa.Table, other: pa.Table) -> pa.Table:
-    """Casts rows to the types of others, with nulls in any column."""
+    """Cast rows to the types of others, with nulls in any column."""
     schema = pa.schema([each.with_nullable(True) for each in other.schema])
     return rows.select(schema.names).cast(schema)
 
@@ -183,7 +183,7 @@ def _difference(found: list[str], expected: list[str]) -> str:
 
 
 def table_of(cases: Iterable[Case]) -> str:
-    """Shows a line for each operation and a column for each outcome, and the refusals by class of error."""
+    """Show a line for each operation and a column for each outcome, and the refusals by class of error."""
     counts = Counter((case.operation, case.outcome) for case in cases)
     rows = [f"{'':8}" + "".join(f"{outcome:>14}" for outcome in OUTCOMES)]
     rows += [f"{o:8}" + "".join(f"{counts[o, outcome]:14}" for outcome in OUTCOMES) for o in OPERATIONS]
@@ -191,7 +191,7 @@ def table_of(cases: Iterable[Case]) -> str:
 
 
 def reasons(cases: Iterable[Case], outcome: str) -> list[tuple[str, int]]:
-    """Returns the reasons of an outcome, paths and numbers left out, the most frequent first."""
+    """Return the reasons of an outcome, paths and numbers left out, the most frequent first."""
     counts: Counter[str] = Counter()
     for case in cases:
         if case.outcome == outcome:

@@ -33,7 +33,7 @@ OTHERS: dict[str, Callable[[pl.Expr, Sequence[Any]], pl.Expr]] = {
 
 
 def to_polars(tree: Tree) -> pl.Expr:
-    """Builds the expression. Raises `KeyError` for a method that has none."""
+    """Build the expression. Raises `KeyError` for a method that has none."""
     method, name, literals = tree
     if name is None:
         return reduce(operator.and_ if method == "and" else operator.or_, map(to_polars, literals))

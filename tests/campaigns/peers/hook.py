@@ -115,7 +115,7 @@ def _marking(recorder, name, method):
 
 
 def _reading(recorder, method, whole):
-    """Sends the rows of a read; those that are returned piece by piece are read once before."""
+    """Send the rows of a read; those that are returned piece by piece are read once before."""
 
     @functools.wraps(method)
     def read(self, splits, *args, **kwargs):
@@ -188,7 +188,7 @@ def _send(recorder, read, splits, whole, rows):
 
 
 def _read_back(recorder, table, whole, copy):
-    """Reads a copy that Morrow wrote to."""
+    """Read a copy that Morrow wrote to."""
     path = type(table.table_path)(copy)
     message = {"op": "readback", "path": copy}
     try:
@@ -202,7 +202,7 @@ def _read_back(recorder, table, whole, copy):
 
 
 def _plan_of(recorder, table, splits):
-    """Returns the scan whose plan has these splits and no others, and the newest snapshot at that time."""
+    """Return the scan whose plan has these splits and no others, and the newest snapshot at that time."""
     wanted = Counter(map(id, splits))
     for scan, plan, newest in reversed(recorder.plans):
         made = Counter(map(id, plan.splits()))
@@ -214,7 +214,7 @@ def _plan_of(recorder, table, splits):
 
 
 def _travel(table):
-    """Returns what the options say of the snapshot to read, and all options."""
+    """Return what the options say of the snapshot to read, and all options."""
     options = table.table_schema.options
     for name in options:
         if any(part in name for part in OTHER_ROWS):

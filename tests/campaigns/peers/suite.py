@@ -33,13 +33,13 @@ class FileRun:
 
 
 def files_of(suite: Path, patterns: Sequence[str] = PATTERNS) -> list[Path]:
-    """Returns the test files, relative to the suite."""
+    """Return the test files, relative to the suite."""
     found = {path.relative_to(suite) for pattern in patterns for path in (suite / TESTS).rglob(pattern)}
     return sorted(found)
 
 
 def run(suite: Path, python: str, files: Sequence[Path], *, workers: int, patience: float) -> Iterator[FileRun]:
-    """Runs the files, `workers` at a time, each for at most `patience` seconds."""
+    """Run the files, `workers` at a time, each for at most `patience` seconds."""
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(lambda file: _run_file(suite, python, file, patience), files)
 
@@ -78,7 +78,7 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
 
 
 def _answer(listener: Listener, answers: Answers) -> None:
-    """Answers messages until one is None."""
+    """Answer messages until one is None."""
     while True:
         with listener.accept() as connection:
             try:
@@ -90,7 +90,7 @@ def _answer(listener: Listener, answers: Answers) -> None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a pytest and the processes that its tests started."""
+    """End a pytest and the processes that its tests started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

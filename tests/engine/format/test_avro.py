@@ -45,7 +45,7 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def raw_container(schema: Any, rows: int, payload: bytes) -> bytes:
-    """Builds a container with one null block whose count and payload need not fit together."""
+    """Build a container with one null block whose count and payload need not fit together."""
     header = container(schema, [])
     zigzag = io.BytesIO()
     for number in (rows, len(payload)):

@@ -94,7 +94,7 @@ JAVA_NULL_ROW = bytes.fromhex(  # a null DECIMAL(20, 1) and TIMESTAMP(6) own the
 
 
 def java_row(field_hex: str) -> bytes:
-    """Builds the stored row of one field that is not null."""
+    """Build the stored row of one field that is not null."""
     return bytes.fromhex("00000001" + "00" * 8 + field_hex)
 
 
@@ -264,7 +264,7 @@ def test_what_is_encoded_is_decoded(rows: list[tuple[Value, ...]]) -> None:
 
 
 def murmur(data: bytes) -> int:
-    """Computes 32-bit Murmur3 of whole words with seed 42, word by word."""
+    """Compute 32-bit Murmur3 of whole words with seed 42, word by word."""
     mask = 0xFFFFFFFF
 
     def rotate(word: int, bits: int) -> int:

@@ -55,7 +55,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def avro_bomb(codec: str, name: str = "manifest-0") -> bytes:
-    """Repeats one manifest in a manifest list until its rows take `BYTES`."""
+    """Repeat one manifest in a manifest list until its rows take `BYTES`."""
     row = io.BytesIO()
     fastavro.schemaless_writer(row, AVRO["manifest_list"], ROW | {"_FILE_NAME": name})
     rows = max(BYTES // len(row.getvalue()), 1)

@@ -282,7 +282,7 @@ def test_positions_that_need_64_bits() -> None:
 
 
 def deletion_vector_files(root: Path) -> Iterator[tuple[Path, list[DeletionVectorRange]]]:
-    """Yields the deletion vector index files of the golden tables, and what index manifests say of them."""
+    """Yield the deletion vector index files of the golden tables, and what index manifests say of them."""
     for manifest in root.rglob("index-manifest-*"):
         with manifest.open("rb") as stream:
             for entry in fastavro.reader(stream):

@@ -76,7 +76,7 @@ def avro(schema: Schema, records: list[dict[str, Any]]) -> bytes:
 
 
 def without(schema: Schema, names: frozenset[str]) -> Schema:
-    """Removes these fields from an Avro schema, at any depth."""
+    """Remove these fields from an Avro schema, at any depth."""
     if isinstance(schema, list):
         return [without(each, names) for each in schema]
     if not isinstance(schema, dict):
@@ -103,7 +103,7 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 
 def manifest(entry: dict[str, Any], **changes: Any) -> bytes:
-    """Builds a manifest of one entry, with members of the entry or of its file changed."""
+    """Build a manifest of one entry, with members of the entry or of its file changed."""
     entry = copy.deepcopy(entry)
     for name, value in changes.items():
         (entry if name in entry else entry["_FILE"])[name] = value
@@ -141,7 +141,7 @@ def test_no_entries_at_all() -> None:
 
 
 def entries_of(entry: dict[str, Any], *names: str, schema: Schema = AVRO["manifest"]) -> bytes:
-    """Encodes a manifest of files of these names."""
+    """Encode a manifest of files of these names."""
     return avro(schema, [entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": name}} for name in names])
 
 

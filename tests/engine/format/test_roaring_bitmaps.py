@@ -29,7 +29,7 @@ def read(data: bytes, max_end: int = 2**32) -> list[int]:
 
 
 def arrays(*containers: tuple[int, list[int]], offset_error: int = 0) -> bytes:
-    """Builds a bitmap of array containers only, with their keys and low positions as given."""
+    """Build a bitmap of array containers only, with their keys and low positions as given."""
     head = struct.pack("<II", 12346, len(containers))
     head += b"".join(struct.pack("<HH", key, len(low) - 1) for key, low in containers)
     bodies = [struct.pack(f"<{len(low)}H", *low) for _, low in containers]
@@ -39,7 +39,7 @@ def arrays(*containers: tuple[int, list[int]], offset_error: int = 0) -> bytes:
 
 
 def runs(*pairs: tuple[int, int], cardinality: int) -> bytes:
-    """Builds one run container from pairs of first position and length - 1."""
+    """Build one run container from pairs of first position and length - 1."""
     body = struct.pack("<H", len(pairs)) + b"".join(struct.pack("<HH", *pair) for pair in pairs)
     return struct.pack("<HHBHH", 12347, 0, 1, 0, cardinality - 1) + body
 

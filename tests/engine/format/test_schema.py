@@ -32,7 +32,7 @@ NODE: dict[str, Any] = {
 
 
 def parsed(**changes: Any) -> TableSchema:
-    """Parses the schema of `NODE` with these members changed; None takes a member away."""
+    """Parse the schema of `NODE` with these members changed; None takes a member away."""
     node = {key: value for key, value in (NODE | changes).items() if value is not None}
     return parse_schema(json.dumps(node).encode(), PATH)
 

@@ -340,7 +340,7 @@ def answer_lost(carried_out: Callable[[], object]) -> object:
 
 
 def repeated(carried_out: Callable[[], object]) -> object:
-    """Carries a request out twice, as obstore does by itself when a server fails after it has put the object."""
+    """Carry a request out twice, as obstore does by itself when a server fails after it has put the object."""
     carried_out()
     return carried_out()
 

@@ -34,7 +34,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 def walked(store: FileStore, folder: str) -> dict[str, int]:
-    """Maps the path of every file below the folder to its size."""
+    """Map the path of every file below the folder to its size."""
     found = [entry for piece in store.walk(folder) for entry in piece if not entry[1].is_dir]
     assert all(path.endswith(f"/{status.name}") for path, status in found)
     return {path.removeprefix(f"{folder}/"): status.size for path, status in found}

@@ -162,7 +162,7 @@ sys.stdin.read()
 
 
 def lender() -> tuple[subprocess.Popen[bytes], bytes]:
-    """Starts a process that lends, and returns what it pickled."""
+    """Start a process that lends, and return what it pickled."""
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", LENDING], stdin=pipe, stdout=pipe, env=dict(os.environ))
     assert process.stdout is not None

@@ -15,14 +15,14 @@ Columns = Mapping[str, str | t.DataType]
 
 
 def row(**members: str) -> t.RowType:
-    """Builds a ROW type of these members."""
+    """Build a ROW type of these members."""
     return t.RowType(fields=tuple(t.DataField(i, name, parse_atomic(m)) for i, (name, m) in enumerate(members.items())))
 
 
 def described(
     engine: str, columns: Columns, options: Mapping[str, str], *, primary_keys: tuple[str, ...] = ("k",)
 ) -> MergeSpec:
-    """Describes the merge of the table ``/t`` with the key column k INT before `columns`."""
+    """Describe the merge of the table ``/t`` with the key column k INT before `columns`."""
     raw = {"merge-engine": engine, **options}
     kinds = {"k": "INT NOT NULL", **columns}
     fields = tuple(

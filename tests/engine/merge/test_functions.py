@@ -33,7 +33,7 @@ ORDERED |= {"TIMESTAMP(3) WITH LOCAL TIME ZONE"}
 
 
 def call(function: str, kind: str | t.DataType, **options: str) -> AggregateCall:
-    """Returns the call that folds column v of this type; ``nested_key`` is the option fields.v.nested-key."""
+    """Return the call that folds column v of this type; ``nested_key`` is the option fields.v.nested-key."""
     raw = {f"fields.v.{name.replace('_', '-')}": value for name, value in options.items()}
     spec = described("aggregation", {"v": kind}, {"fields.v.aggregate-function": function, **raw})
     found = spec.columns[0].call

@@ -24,7 +24,7 @@ NO_FUNCTION = SimpleNamespace()
 
 
 def oldest(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Defines a merge engine: the first version by the option ``oldest.field``."""
+    """Define a merge engine: the first version by the option ``oldest.field``."""
     if "oldest.field" not in options.raw:
         raise InvalidArgument(f"{where}: merge-engine oldest needs the option 'oldest.field'")
     return MergeSpec(
@@ -37,7 +37,7 @@ Register = Callable[[str, str, str], None]
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Register:
-    """Registers an object (``module:name``) under a group and a name."""
+    """Register an object (``module:name``) under a group and a name."""
     installed: list[EntryPoint] = []
 
     def entry_points(**wanted: Any) -> EntryPoints:

@@ -32,7 +32,7 @@ def modules() -> list[Path]:
 
 
 def keys_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Finds the literals that are keys of options, with their lines."""
+    """Find the literals that are keys of options, with their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_key(node.value):
             yield node.lineno, node.value

@@ -146,7 +146,7 @@ DEFAULTS = TagOptions(
 
 
 def options(**given: str) -> TagOptions:
-    """Parses options: ``tag_creation_period="daily"`` is ``tag.creation-period``."""
+    """Parse options: ``tag_creation_period="daily"`` is ``tag.creation-period``."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in given.items()}
     return parse_tag_options(keys, where="/t")
 

@@ -30,7 +30,7 @@ def make(path: Path, options: Mapping[str, str] = APPEND, partition_keys: Sequen
 
 
 def add(table: TableFactory, *, day: str | None = "d", ids: Sequence[int] = (1, 2, 3), **members: Any) -> Written:
-    """Adds a file, with other members of its entry than the table factory gives it."""
+    """Add a file, with other members of its entry than the table factory gives it."""
     file = table.write_file(pa.table({"dt": [day] * len(ids), "id": ids}), partition={"dt": day})
     table._pending.pop()
     return table._add(replace(file, record={**file.record, **members}))
@@ -105,7 +105,7 @@ def test_a_format_that_is_not_known(tmp_path: Path, name: str) -> None:
 
 
 def external(tmp_path: Path, option: str | None = None) -> tuple[TableFactory, str]:
-    """Makes a table with a data file in the folder ``elsewhere`` beside it."""
+    """Make a table with a data file in the folder ``elsewhere`` beside it."""
     table = make(tmp_path, APPEND | ({} if option is None else {"data-file.external-paths": option}))
     path = str(tmp_path / "elsewhere" / "data-x.parquet")
     add(table, _EXTERNAL_PATH=f"file:{path}")

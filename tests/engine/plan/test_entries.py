@@ -28,7 +28,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def changed(file: DataFile, **members: Any) -> DataFile:
-    """Changes members of a file's manifest entry."""
+    """Change members of a file's manifest entry."""
     return replace(file, record={**file.record, **members})
 
 
@@ -206,7 +206,7 @@ def test_only_manifests_and_files_of_matching_partitions_are_read(
 
 
 def only(table: TableFactory, pattern: str) -> Path:
-    """Finds the one file of the newest commit whose name starts like this."""
+    """Find the one file of the newest commit whose name starts like this."""
     return max((table.path / "manifest").glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
 
@@ -305,7 +305,7 @@ def test_index_files_of_a_snapshot(tmp_path: Path) -> None:
 
 
 def live_known_entries(path: Path) -> list[str]:
-    """Returns the names of the live files, without clearing caches."""
+    """Return the names of the live files, without clearing caches."""
     metadata = TableMetadata(LocalStore(), str(path))
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
@@ -318,7 +318,7 @@ def live_known_entries(path: Path) -> list[str]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list that gets the number of manifests whose entries are put together, each time."""
+    """Return a list that gets the number of manifests whose entries are put together, each time."""
     found: list[int] = []
     whole = entries.read_manifest_entries
 

@@ -37,7 +37,7 @@ class Branched:
         self._publish()
 
     def commit(self, branch: str, day: str, ids: list[int], at: int = 0) -> None:
-        """Commits a file to a branch at the time `at`; its rows say which branch they are of."""
+        """Commit a file to a branch at the time `at`; its rows say which branch they are of."""
         table = self._tables[branch]
         table.write_file(pa.table({"id": ids, "v": [f"{branch}{i}" for i in ids]}), partition={"dt": day})
         snapshot = table.path / f"snapshot/snapshot-{table.commit()}"
@@ -45,7 +45,7 @@ class Branched:
         self._publish()
 
     def _publish(self) -> None:
-        """Copies the branch's own table to where branches are."""
+        """Copy the branch's own table to where branches are."""
         source, home = self._tables[BRANCH].path, self.path / "branch" / f"branch-{BRANCH}"
         for name in ("schema", "snapshot"):
             shutil.copytree(source / name, home / name, dirs_exist_ok=True)
@@ -196,7 +196,7 @@ def test_a_branch_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def branched(path: Path, format: str = "parquet") -> tuple[morrow.Table, morrow.Table]:
-    """Makes a table, and its branch, which is read where main has no partition; both began with the same snapshot 1."""
+    """Make a table, and its branch, which is read where main has no partition; both began with the same snapshot 1."""
     schema = "dt STRING, v STRING NOT NULL, r ROW<a INT NOT NULL>"
     table = new_table(path, schema, by=["dt"], options={"file.format": format})
     table.append({"dt": ["a"], "v": ["main1"], "r": [{"a": 1}]})

@@ -26,7 +26,7 @@ from morrow.engine.plan.metadata import TableMetadata
 
 
 def table(folder: Path, **options: str) -> morrow.Table:
-    """Makes a table partitioned by `p` with one bucket; in the names of options ``_`` stands for a dash."""
+    """Make a table partitioned by `p` with one bucket; in the names of options ``_`` stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     return morrow.Catalog(folder).create_table(
         "db.t",
@@ -49,7 +49,7 @@ def of(table: morrow.Table, filter: str | None = None) -> tuple[TableMetadata, C
 
 
 def places(changes: object) -> list[tuple[object, int]]:
-    """Lists partition and level of each file."""
+    """List partition and level of each file."""
     assert isinstance(changes, FileChanges)
     return [(section.partition[0], file.level) for section in changes.plan.sections for file in section.files]
 

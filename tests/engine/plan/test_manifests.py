@@ -18,7 +18,7 @@ from tests.support.table_factory import TableFactory
 
 
 def manifests_read(table: TableFactory) -> int:
-    """Counts the manifests and lists that a new process reads."""
+    """Count the manifests and lists that a new process reads."""
     cache.wait_for_writes()
     morrow.clear_caches()
     store = RecordingStore()

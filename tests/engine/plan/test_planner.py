@@ -42,7 +42,7 @@ def plan(table: TableFactory, **arguments: Any) -> ScanPlan:
 
 
 def shape(plan: ScanPlan) -> list[tuple[str, str, int, set[str]]]:
-    """Lists kind, partition, bucket and file names of each section."""
+    """List kind, partition, bucket and file names of each section."""
     return sorted(
         (s.kind.value, str(s.partition[0]), s.bucket, {Path(f.path).name for f in s.files}) for s in plan.sections
     )
@@ -208,13 +208,13 @@ VALUES = {"INT": "2", "BIGINT": "2", "STRING": "'b'", "DATE": "DATE '2024-01-02'
 
 
 def by_manifest(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
-    """Decodes each manifest by itself, as tasks do that know nothing of the others."""
+    """Decode each manifest by itself, as tasks do that know nothing of the others."""
     parts = [decode_outlined(metadata, request, manifests[number]) for number in range(manifests.height)]
     return Decoded(pl.concat([part.frame for part in parts]), sum(part.rows for part in parts))
 
 
 def both(scan: Scan) -> tuple[object, object]:
-    """Returns the plans made here and of entries from elsewhere, or their errors, as what is told of them."""
+    """Return the plans made here and of entries from elsewhere, or their errors, as what is told of them."""
     return tuple(_told(scan, outlines) for outlines in (None, by_manifest))  # type: ignore[return-value]  # two
 
 
@@ -242,7 +242,7 @@ def test_java_tables(golden_root: Path, case: str) -> None:
 
 
 def keyed(path: Path, seed: int) -> TableFactory:
-    """Makes a table of files that overlap or not, in partitions and buckets, some of which were deleted again."""
+    """Make a table of files that overlap or not, in partitions and buckets, some of which were deleted again."""
     table = TableFactory(
         path, [("p", "INT"), ("id", "INT"), ("v", "BIGINT")], ["p", "id"], ["p"], {"bucket": "2", "file.format": "orc"}
     )

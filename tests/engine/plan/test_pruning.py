@@ -36,7 +36,7 @@ def make(path: Path, keys: Sequence[str] = ("id",), **options: str) -> TableFact
 
 
 def write(table: TableFactory, ids: Sequence[int], **arguments: Any) -> DataFile:
-    """Writes a file of these ids, with v = 10 id and s = the id as text."""
+    """Write a file of these ids, with v = 10 id and s = the id as text."""
     columns = {"id": ids, "v": [10 * i for i in ids], "s": [str(i) for i in ids]}
     return table.write_file(pa.table(columns, schema=pa.schema({"id": "i4", "v": "i4", "s": "string"})), **arguments)
 
@@ -80,7 +80,7 @@ IDS = range(40)
 
 
 def bucketed(path: Path, function: str, total: int) -> TableFactory:
-    """Makes an append table with a file per bucket, that holds the ids of the bucket."""
+    """Make an append table with a file per bucket, that holds the ids of the bucket."""
     table = make(path, (), bucket=str(total), bucket_key="id") if function == "default" else make(path, ())
     table.alter(options={"bucket": str(total), "bucket-key": "id", "bucket-function.type": function})
     fill(table, function, total)
@@ -193,7 +193,7 @@ def test_columns_are_known_by_their_id(tmp_path: Path) -> None:
 
 
 def with_extra(table: TableFactory, file: DataFile, **members: Any) -> None:
-    """Replaces a pending file by one with other members of its entry."""
+    """Replace a pending file by one with other members of its entry."""
     table._pending.pop()
     table._add(replace(file, record={**file.record, **members}))
 
@@ -263,7 +263,7 @@ def series(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def bounds(values: Sequence[Any]) -> tuple[Any, Any]:
-    """Computes minimum and maximum as a careful writer leaves them: NaN is never one of them."""
+    """Compute minimum and maximum as a careful writer leaves them: NaN is never one of them."""
     numbers = [v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))]
     return (min(numbers, key=ordered), max(numbers, key=ordered)) if numbers else (None, None)
 
@@ -395,7 +395,7 @@ def test_prefixes_by_range(op: Op, literal: str, kept: bool) -> None:
 
 
 def test_the_successor_of_u_d7ff_is_no_upper_bound() -> None:
-    """Java cuts "\\ud7ffz" to one character, increments it to a surrogate, and writes a question mark."""
+    """Java cuts "\\ud7ffz" to one character, increments it to a surrogate, and write a question mark."""
     assert mask_by_stats(Leaf("s", Op.EQ, ("\ud7ffz",)), texts("0", "?")).tolist() == [True]
     assert mask_by_stats(Leaf("s", Op.EQ, ("\ue000",)), texts("0", "?")).tolist() == [True]
     assert mask_by_stats(Leaf("s", Op.GT, ("\ue000",)), texts("0", "?")).tolist() == [False]

@@ -14,7 +14,7 @@ from morrow.engine.plan.roots import Line, Root, RootKind, Span, find_holding_ro
 
 
 def state(snapshot_id: int, history: str = "main") -> Snapshot:
-    """Builds the state with this id in a history: its delta list has both in its name."""
+    """Build the state with this id in a history: its delta list has both in its name."""
     return Snapshot(snapshot_id, 0, "base", f"{history}-{snapshot_id}", "user", 0, "APPEND", 0)
 
 

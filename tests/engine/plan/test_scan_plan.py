@@ -149,7 +149,7 @@ def merged(path: Path) -> None:
 
 
 def shown(scan: morrow.Scan) -> str:
-    """Replaces times and sizes, which differ from run to run, in the text."""
+    """Replace times and sizes, which differ from run to run, in the text."""
     text = re.sub(r"\(APPEND, [^)]*\)", "(APPEND, TIME)", scan.explain())
     return re.sub(r"[\d.]+ (B|KiB)\b", "SIZE", text)
 

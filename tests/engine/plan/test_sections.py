@@ -23,7 +23,7 @@ def sections(files: list[File]) -> list[int]:
 
 
 def slow_sections(files: list[File]) -> set[frozenset[int]]:
-    """Merges any two groups that hold overlapping files of one bucket, until there are none."""
+    """Merge any two groups that hold overlapping files of one bucket, until there are none."""
     groups = [{i} for i in range(len(files))]
 
     def touch(a: int, b: int) -> bool:

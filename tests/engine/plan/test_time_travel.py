@@ -45,7 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableMetadata:
 
 
 def seen(table: TableMetadata, as_of: Any = None, **kwargs: Any) -> int:
-    """Returns the id of the snapshot that a scan with these arguments reads."""
+    """Return the id of the snapshot that a scan with these arguments reads."""
     snapshot = resolve_travel(table, parse_travel(as_of=as_of, **kwargs))
     assert snapshot is not None
     return snapshot.id

@@ -508,7 +508,7 @@ def test_commits_wait_for_lookups(tmp_path: Path) -> None:
 
 
 def converted(folder: Path, *, keyed: bool = True) -> morrow.Table:
-    """Makes a table that has deletion vectors from its snapshot 3 on; the tag ``old`` is its snapshot 2."""
+    """Make a table that has deletion vectors from its snapshot 3 on; the tag ``old`` is its snapshot 2."""
     catalog = morrow.Catalog(folder)
     keys = ["k"] if keyed else []
     options = {"bucket": "1", "bucket-key": "k", "deletion-vectors.modifiable": "true"}
@@ -538,7 +538,7 @@ READS: dict[str, Callable[[morrow.Table], Any]] = {
 def test_what_was_not_compacted_before_is_not_read_afterwards(
     tmp_path: Path, read: Callable[[morrow.Table], Any]
 ) -> None:
-    """Reads with deletion vectors leave out what waits for a compaction, and would return no rows."""
+    """Read with deletion vectors leave out what waits for a compaction, and would return no rows."""
     t = converted(tmp_path)
     with pytest.raises(Unsupported, match=r"/t: a read of snapshot 2, of before deletion vectors were enabled, .*tag"):
         read(t)

@@ -111,7 +111,7 @@ class Decimals:
         return self._rounded(Fraction(a) * Fraction(b))
 
     def divide(self, a: Decimal, b: Decimal) -> Decimal | None:
-        """Raises ArithmeticError if the quotient has no end, and ZeroDivisionError."""
+        """Raise ArithmeticError if the quotient has no end, and ZeroDivisionError."""
         quotient = Fraction(a) / Fraction(b)
         denominator = quotient.denominator
         for prime in (2, 5):

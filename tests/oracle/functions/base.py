@@ -32,7 +32,7 @@ class Aggregator:
         raise NotImplementedError
 
     def agg_reversed(self, accumulator: Any, new: Any) -> Any:
-        """Adds a record that is older than what has been accumulated, as sequence groups have them."""
+        """Add a record that is older than what has been accumulated, as sequence groups have them."""
         return self.agg(new, accumulator)
 
     def retract(self, accumulator: Any, new: Any) -> Any:  # noqa: ARG002

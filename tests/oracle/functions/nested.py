@@ -58,7 +58,7 @@ class Collect(Aggregator):
         return self.agg(accumulator, new)
 
     def retract(self, accumulator: list[Any] | None, new: list[Any] | None) -> list[Any] | None:
-        """Takes one element from the front for each that is taken back."""
+        """Take one element from the front for each that is taken back."""
         if accumulator is None or not new:
             return accumulator
         taken, left = list(new), []
@@ -115,7 +115,7 @@ class MergeMapWithKeyTime(NullsAside):
 
 
 def utf16(text: str) -> bytes:
-    """Returns the 16-bit units of a text, by which Java compares."""
+    """Return the 16-bit units of a text, by which Java compares."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -127,7 +127,7 @@ class NestedTable(NullsAside):
         self.key = [name.strip() for name in call.options.get("nested-key", "").split(",") if name.strip()]
 
     def key_of(self, row: dict[str, Any]) -> Hashable:
-        """Returns a key as Java compares it, by bytes: zeros have a sign and NaN equals itself."""
+        """Return a key as Java compares it, by bytes: zeros have a sign and NaN equals itself."""
         return tuple(repr(row[name]) for name in self.key)
 
 

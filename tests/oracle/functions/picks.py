@@ -75,7 +75,7 @@ def _(value: bool) -> Any:
 
 @java_order.register
 def _(value: float) -> tuple[bool, float, float]:
-    """Orders floats: NaN is the greatest, and -0.0 is less than 0.0."""
+    """Order floats: NaN is the greatest, and -0.0 is less than 0.0."""
     return (True, 0.0, 0.0) if math.isnan(value) else (False, value, math.copysign(1.0, value))
 
 

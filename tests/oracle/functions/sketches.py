@@ -47,7 +47,7 @@ class ThetaSketch(NullsAside):
 
 
 def _as_java(theta: bytes) -> bytes:
-    """Adds what Java's header has besides: a flag for a single value, the sampling probability for more."""
+    """Add what Java's header has besides: a flag for a single value, the sampling probability for more."""
     if theta[0] > 1:
         return theta[:12] + SAMPLING_PROBABILITY + theta[16:]
     if theta[5] & EMPTY:

@@ -62,7 +62,7 @@ for source, _, line in fixture():
 
 
 def array(values: list[Any], type: Any) -> pa.Array:
-    """Converts the fixture's form of values to an Arrow array of `type`."""
+    """Convert the fixture's form of values to an Arrow array of `type`."""
     arrow, mask = type.arrow(), pa.array([value is None for value in values])
     some = [value for value in values if value is not None]
     if isinstance(type, t.ArrayType | t.MapType):
@@ -95,7 +95,7 @@ def _python(value: Any, type: t.DataType) -> Any:
 
 
 def departs(case: Case, java: Any) -> bool:
-    """Tells where Morrow's answer is not that of Paimon 1.4: see the tests below, one for each."""
+    """Tell where Morrow's answer is not that of Paimon 1.4: see the tests below, one for each."""
     if isinstance(case.target, t.TimeType):
         return java is not None and not 0 <= java < MILLIS_PER_DAY
     if not isinstance(case.target, Stamps) or java is None:
@@ -109,13 +109,13 @@ def departs(case: Case, java: Any) -> bool:
 
 
 def comparable(case: Case) -> tuple[list[Any], list[Any]]:
-    """Lists a null, then the inputs for which Java has a value that Morrow has too; and those values."""
+    """List a null, then the inputs for which Java has a value that Morrow has too; and those values."""
     pairs = [(value, java) for value, java in case.pairs if java != ERROR and not departs(case, java)]
     return [None, *(value for value, _ in pairs)], [None, *(java for _, java in pairs)]
 
 
 def same(left: pa.Array, right: pa.Array) -> bool:
-    """Compares, with NaN equal to NaN and -0.0 not equal to 0.0; timestamps by their integers."""
+    """Compare, with NaN equal to NaN and -0.0 not equal to 0.0; timestamps by their integers."""
     if pa.types.is_temporal(left.type):
         integers = pa.int64() if pa.types.is_timestamp(left.type) else pa.int32()
         return bool(left.type == right.type and left.cast(integers).equals(right.cast(integers)))
@@ -129,7 +129,7 @@ for each in CASES:
 
 @contextmanager
 def about(case: Case) -> Iterator[None]:
-    """Names the case where an assertion fails."""
+    """Name the case where an assertion fails."""
     try:
         yield
     except Exception as error:

@@ -94,7 +94,7 @@ def test_filters_aggregates_and_the_newest_rows(evolved: morrow.Table, con: duck
 
 
 def primary(path: Path, **options: Any) -> TableFactory:
-    """Makes a table with keys and one file, of the highest level."""
+    """Make a table with keys and one file, of the highest level."""
     table = TableFactory(path, [("id", "INT"), ("v", "INT")], ["id"], options=options)
     table.write_file(pa.table({"id": [1, 2, 3], "v": [1, 2, 3]}), level=5)
     return table

@@ -177,7 +177,7 @@ def test_the_process_ends_without_a_word(path: str, ending: str) -> None:
 
 
 def run(code: str) -> str:
-    """Runs `code` in a new Python, which must end well; returns what it prints."""
+    """Run `code` in a new Python, which must end well; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -247,7 +247,7 @@ def planned(table: morrow.Table, **scan: Any) -> tuple[ScanPlan, FileStore]:
 
 
 def handed(table: morrow.Table) -> PaimonDataset:
-    """Hands the table over as a dataset that knows its plans, as `Scan` makes it."""
+    """Hand the table over as a dataset that knows its plans, as `Scan` makes it."""
 
     def plan(columns: Any, filter: pc.Expression | None) -> tuple[ScanPlan, FileStore]:
         narrowed = table.scan().narrowed(columns, filter)

@@ -249,7 +249,7 @@ def orc(table: TableFactory, rows: dict[str, Any], **options: Any) -> DataFile:
 
 
 def read(path: Path, **request: Any) -> list[dict[str, Any]]:
-    """Reads the rows by id, which are those that Polars reads, in exactly the same types."""
+    """Read the rows by id, which are those that Polars reads, in exactly the same types."""
     scan = morrow.open(path).scan(**request)
     assert is_arrow_only(scan.plan)
     table = scan.to_arrow()
@@ -392,7 +392,7 @@ def test_one_file_of_another_format_sends_all_through_polars(tmp_path: Path) -> 
 
 
 def append_arrow_tables(path: Path) -> tuple[Scan, Path]:
-    """Makes a table of one file of two rows."""
+    """Make a table of one file of two rows."""
     table = TableFactory(path, FIELDS)
     file = orc(table, {"id": [1, 2], "v": ["a", "b"]})
     table.commit()

@@ -48,7 +48,7 @@ Make = Callable[..., morrow.Table]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """Makes a table of a kind with two commits of the same three keys, once each."""
+    """Make a table of a kind with two commits of the same three keys, once each."""
 
     @cache
     def make(kind: str, form: str) -> morrow.Table:
@@ -91,7 +91,7 @@ def announce_expiry(table: morrow.Table, snapshot: int | None) -> None:
 
 
 def roll_back(table: morrow.Table, snapshot: int | None) -> None:
-    """Lets another commit take the id of the snapshot."""
+    """Let another commit take the id of the snapshot."""
     path = Path(table.path) / f"snapshot/snapshot-{snapshot}"
     path.write_text(path.read_text().replace("manifest-list-", "manifest-list-of-another-commit-"))
 
@@ -183,7 +183,7 @@ def test_a_file_that_is_missing_from_a_tag_is_damage(make: Make) -> None:
 
 
 def test_what_was_read_before_stays_and_what_comes_after_is_an_error(make: Make) -> None:
-    """Streams break off in the middle; counts that metadata know are right, though the files are gone."""
+    """Stream break off in the middle; counts that metadata know are right, though the files are gone."""
     table = make("append")
     scan = table.scan()
     batches = scan.to_batches(batch_rows=1)

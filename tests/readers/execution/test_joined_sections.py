@@ -27,7 +27,7 @@ FILTERS = (None, "v < 50", "p = 'p3'", "q = 0.0 AND v > 30", "p <> 'p1' OR v = 4
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Makes fifteen partitions, in which rows were deleted and some have a column more."""
+    """Make fifteen partitions, in which rows were deleted and some have a column more."""
     keyed, options = TABLES[kind]
     schema = "id INT, p STRING, q DOUBLE, v INT"
     table = new_table(path, schema, keys=["id", "p", "q"] if keyed else [], by=["p", "q"], options=options)
@@ -99,7 +99,7 @@ NAMES = [None, "", "🙂" * 9, "a", "a\0", "x" * 99]
 
 
 def many_joined_reads(path: Path, kind: str) -> morrow.Table:
-    """Makes four partitions and two buckets of several files in two schemas, with deleted rows if they can be."""
+    """Make four partitions and two buckets of several files in two schemas, with deleted rows if they can be."""
     key, options = KEYED[kind]
     schema = "id BIGINT, t STRING, p DATE, s INT, v INT"
     options = {"bucket": 2 if "id" in key else 1, "write-only": True, **options}

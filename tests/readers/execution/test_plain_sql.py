@@ -27,7 +27,7 @@ UNSAID = (
 
 
 def tried() -> list[Read]:
-    """Returns one golden table in four; in the long profile all."""
+    """Return one golden table in four; in the long profile all."""
     return GOLDEN if os.environ.get("HYPOTHESIS_PROFILE") == "long" else GOLDEN[::4]
 
 

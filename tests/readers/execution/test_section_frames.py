@@ -32,7 +32,7 @@ FILES, ROWS = 4, 100
 
 
 def with_vectors(path: Path, format: str, kinds: list[str] | None = None) -> TableFactory:
-    """Writes four files in row groups of 10: file k holds ids from 100 k on, its first k rows are dead."""
+    """Write four files in row groups of 10: file k holds ids from 100 k on, its first k rows are dead."""
     table = TableFactory(path, FIELDS, ["id"], options=VECTORS)
     for number in range(FILES):
         ids = range(number * ROWS, (number + 1) * ROWS)
@@ -58,7 +58,7 @@ def test_masked_files_behind_skipped_ones(tmp_path: Path, format: str, low: int)
 
 
 def scans(scan: Scan) -> int:
-    """Counts the scans of files in the query."""
+    """Count the scans of files in the query."""
     return to_lazy(scan.plan, scan.store).explain().count("Parquet SCAN")
 
 
@@ -109,7 +109,7 @@ def test_a_footer_that_lies_about_its_rows_moves_no_other_file(tmp_path: Path) -
 
 
 def zigzag(number: int) -> bytes:
-    """Encodes a Thrift integer: doubled, seven bits a byte, the lowest first."""
+    """Encode a Thrift integer: doubled, seven bits a byte, the lowest first."""
     return bytes([number << 1 & 0x7F | 0x80, number >> 6])
 
 

@@ -43,7 +43,7 @@ def keyed(warehouse: Path, name: str, **options: str) -> morrow.Table:
 def told(
     table: morrow.Table, *asked: str, by: tuple[str, ...] = (), filter: str | None = None, **at: Any
 ) -> list[tuple[Any, ...]] | None:
-    """Asks for ``count``, ``count v``, ``min v``, ``max v``."""
+    """Ask for ``count``, ``count v``, ``min v``, ``max v``."""
     scan = table.scan(filter=filter, **at)
     parts = (each.split(" ", 1) for each in asked)
     summaries = [Summary(Summing(function), *column) for function, *column in parts]
@@ -70,7 +70,7 @@ def test_metadata_tells_counts_and_bounds(table: morrow.Table) -> None:
 
 
 def test_bounds_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads of so many files leave statistics behind while they decode manifests."""
+    """Read of so many files leave statistics behind while they decode manifests."""
     monkeypatch.setattr(entries, "MAX_CACHED_ENTRIES", 0)
     table = keyed(tmp_path, "db.many")
     table.append(KEYED)

@@ -36,7 +36,7 @@ def of_duckdb(scan: Scan) -> list[tuple[Any, ...]]:
 
 
 def wanted(table: Table, condition: str) -> list[int]:
-    """Asks DuckDB over all rows."""
+    """Ask DuckDB over all rows."""
     with one_duckdb().cursor() as connection:
         connection.register("everything", table.scan().to_arrow())
         found = connection.execute(f"SELECT id FROM everything WHERE {condition} ORDER BY id").fetchall()

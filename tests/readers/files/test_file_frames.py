@@ -137,7 +137,7 @@ class TestPushdown:
 
 
 def filtered_in_scan(plan: str, column: str) -> bool:
-    """Tells whether Polars' plan filters this column in the scan and nowhere after it."""
+    """Tell whether Polars' plan filters this column in the scan and nowhere after it."""
     return "FILTER" not in plan and re.search(rf'SELECTION: .*col\("{column}"\)', plan) is not None
 
 
@@ -187,7 +187,7 @@ def test_a_filter_for_the_files_statistics(read: Predicate, file: Predicate) -> 
 
 
 def keeps(predicate: Predicate, row: dict[str, object]) -> bool:
-    """Evaluates the predicate on a row, slowly and obviously."""
+    """Evaluate the predicate on a row, slowly and obviously."""
     if isinstance(predicate, Leaf):
         value = row[predicate.column]
         if value is None or predicate.op in (Op.IS_NULL, Op.IS_NOT_NULL):
@@ -254,7 +254,7 @@ ALL = (ID, ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, ROWKIND_FIELD)
 
 
 def file(path: Path, columns: dict[str, list[Any]], *, first: int | None, sequence: int) -> DataFile:
-    """Writes a data file that carries `columns` besides ``id``."""
+    """Write a data file that carries `columns` besides ``id``."""
     kinds = {field.name: field.type.arrow() for field in ALL}
     table = pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
     target = path / f"data-{sequence}.parquet"

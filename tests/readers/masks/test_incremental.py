@@ -38,7 +38,7 @@ from tests.support.table_factory import TableFactory
 @settings(max_examples=settings().max_examples // 4)
 @given(table=random_tables() | random_merging_tables(), data=st.data())
 def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: st.DataObject) -> None:
-    """Forwards as commits come, backwards as after a rollback, and in between; whole, in part and counted."""
+    """Forward as commits come, backwards as after a rollback, and in between; whole, in part and counted."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     morrow.clear_caches()
     try:

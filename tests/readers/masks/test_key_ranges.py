@@ -179,7 +179,7 @@ def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> TableFactory:
-    """Writes one file in row groups of 3 for each list of ids; n counts all rows."""
+    """Write one file in row groups of 3 for each list of ids; n counts all rows."""
     table = TableFactory(path, COLUMNS, primary_keys=["id"], options={"merge-engine": engine})
     rows = 0
     for number, ids in enumerate(files):

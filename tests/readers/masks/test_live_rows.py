@@ -28,7 +28,7 @@ from tests.support.table_factory import TableFactory
 
 
 def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
-    """Makes an append table: a file of four rows, two of them deleted, and a file of three."""
+    """Make an append table: a file of four rows, two of them deleted, and a file of three."""
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(wide).lower()}
     table = TableFactory(path / "t", [("x", "INT")], options=options)
     table.deletion_vector(table.write_file(pa.table({"x": [0, 1, 2, 3]})), [1, 3])
@@ -38,7 +38,7 @@ def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
 
 
 def planned(table: TableFactory) -> tuple[ScanPlan, Section]:
-    """Plans the section of the file that has a vector."""
+    """Plan the section of the file that has a vector."""
     clear_mask_cache()
     plan = morrow.open(table.path).scan().plan
     return plan, next(section for section in plan.sections if any(f.deletion for f in section.files))
@@ -113,13 +113,13 @@ FIELDS = [("id", "INT"), ("v", "STRING"), ("a", "INT"), ("b", "INT")]
 
 
 def factory(path: Path, **options: str) -> TableFactory:
-    """Makes a primary-key table; ``sequence_field`` is the option ``sequence.field``."""
+    """Make a primary-key table; ``sequence_field`` is the option ``sequence.field``."""
     named = {name.replace("sequence_field", "sequence.field").replace("_", "-"): v for name, v in options.items()}
     return TableFactory(path / "t", FIELDS, primary_keys=["id"], options=named)
 
 
 def rows(*values: tuple[Any, ...]) -> pa.Table:
-    """Builds rows of id, v, a and b, of which the last two may be left out."""
+    """Build rows of id, v, a and b, of which the last two may be left out."""
     full = [(*row, *[None] * (len(FIELDS) - len(row))) for row in values]
     return pa.table([pa.array(column) for column in zip(*full, strict=True)], names=[name for name, _ in FIELDS])
 

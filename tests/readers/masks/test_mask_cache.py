@@ -33,7 +33,7 @@ def merged(tmp_path: Path) -> TableFactory:
 
 
 def reads(table: TableFactory) -> list[str]:
-    """Names of the data files opened to count the rows: the keys decide, nothing else has to be read."""
+    """Name of the data files opened to count the rows: the keys decide, nothing else has to be read."""
     store = RecordingStore()
     assert execute.count(morrow.open(table.path).scan().plan, store) == 3
     return sorted(store.reads)

@@ -109,7 +109,7 @@ def test_no_rows() -> None:
 
 
 def compare(a: Sequence[Any], b: Sequence[Any], descending: Sequence[bool]) -> int:
-    """Compares one column after another, null first, floats in the order of FLOATS; negative when `a` is older."""
+    """Compare one column after another, null first, floats in the order of FLOATS; negative when `a` is older."""
     for x, y, down in zip(a, b, descending, strict=True):
         if x is None or y is None:
             if x is not y:
@@ -230,7 +230,7 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def same(value: Any) -> Any:
-    """Returns the value as keys compare it: -0.0 is 0.0, and NaN equals itself."""
+    """Return the value as keys compare it: -0.0 is 0.0, and NaN equals itself."""
     return ("NaN" if value != value else value + 0.0) if isinstance(value, float) else value
 
 

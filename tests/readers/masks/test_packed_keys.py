@@ -39,7 +39,7 @@ def fields(*kinds: str) -> list[t.DataField]:
 
 
 def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:
-    """Packs the numbers of `rows`, which are in key order, as a section with these keys gets them."""
+    """Pack the numbers of `rows`, which are in key order, as a section with these keys gets them."""
     columns = fields(*kinds)
     packing = KeyPacking.of(columns, rows[0], rows[-1])
     if packing is None:
@@ -189,7 +189,7 @@ LENGTHS = [8, 9, 12, 13, 20]
 
 
 def words(texts: list[str], *, spelling: bool) -> list[int]:
-    """Returns the same by Python."""
+    """Return the same by Python."""
     last = [text.encode()[-8:] for text in texts]
     return [int(word) if spelling else int.from_bytes(word) for word in last]
 

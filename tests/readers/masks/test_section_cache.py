@@ -34,7 +34,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def as_new() -> None:
-    """Forgets what a new process does not know."""
+    """Forget what a new process does not know."""
     cache.wait_for_writes()
     morrow.clear_caches()
 
@@ -60,7 +60,7 @@ def read(table: TableFactory) -> list[tuple[int, str, int]]:
 
 
 def keys_read(table: TableFactory) -> int:
-    """Counts the files that are opened for masks."""
+    """Count the files that are opened for masks."""
     store, plan = RecordingStore(), morrow.open(table.path).scan().plan
     scan_masks(plan, plan.sections[0], store)
     return len(store.reads)

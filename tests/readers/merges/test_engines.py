@@ -22,7 +22,7 @@ NAMES = {code: kind for kind, code in KINDS.items()}
 
 
 def merged(types: Sequence[str], options: Mapping[str, str], *history: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Folds a history, oldest first, of rows (k, v0, v1, ..., kind) to rows (k, v0, ..., sequence number, kind)."""
+    """Fold a history, oldest first, of rows (k, v0, v1, ..., kind) to rows (k, v0, ..., sequence number, kind)."""
     columns = tuple(DataField(i + 1, f"v{i}", parse_atomic(kind)) for i, kind in enumerate(types))
     fields = (DataField(0, "k", IntType(nullable=False)), *columns)
     schema = TableSchema(id=0, fields=fields, primary_keys=("k",), options=dict(options), highest_field_id=len(types))

@@ -14,7 +14,7 @@ NO_AGE = pl.DataFrame()
 
 
 def in_order(versions: Versions) -> list[list[int]]:
-    """Sorts the rows of each key with several versions, oldest first."""
+    """Sort the rows of each key with several versions, oldest first."""
     rounds = versions.rounds
     found: list[list[int]] = [[] for _ in range(rounds.keys)]
     rows = iter(rounds.rows.tolist())
@@ -99,7 +99,7 @@ def test_versions_among_the_rows_that_share_keys() -> None:
 
 
 def joined(state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
-    """Folds texts one behind the other, which shows the order."""
+    """Fold texts one behind the other, which shows the order."""
     return pl.concat([state, version], how="horizontal").select(text=pl.col("text") + pl.col("new"))
 
 

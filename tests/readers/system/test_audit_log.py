@@ -22,7 +22,7 @@ def keyed(tmp_path: Path, **options: str) -> TableFactory:
 
 
 def write(table: TableFactory, *rows: tuple[str, int, int | None], level: int = 0) -> None:
-    """Writes a file of rows (kind, id, v)."""
+    """Write a file of rows (kind, id, v)."""
     kinds, ids, values = zip(*rows, strict=True)
     table.write_file(
         pa.table({"id": pa.array(ids, pa.int32()), "v": pa.array(values, pa.int32())}), kinds=kinds, level=level
@@ -30,7 +30,7 @@ def write(table: TableFactory, *rows: tuple[str, int, int | None], level: int = 
 
 
 def read(table: TableFactory, name: str, **scan: Any) -> Rows:
-    """Reads the rows in any order; each way to read gives the same ones."""
+    """Read the rows in any order; each way to read gives the same ones."""
     system = morrow.open(table.path).system(name, **scan)
     rows = sorted(system.to_polars().rows(), key=repr)
     morrow.clear_caches()

@@ -39,7 +39,7 @@ NAMES = [name for name, table in SYSTEM_TABLES.items() if isinstance(table, Meta
 
 
 def dumps(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Lists each case with this system table, and what its description says of it."""
+    """List each case with this system table, and what its description says of it."""
     for path in sorted(path for set_ in COMPARED for path in root.glob(f"{set_}/*/case.json")):
         for table in json.loads(path.read_text()).get("system_tables", ()):
             if table["name"] == name:

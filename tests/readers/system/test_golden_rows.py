@@ -25,7 +25,7 @@ LED_BY_KIND = ("audit_log", "binlog")
 
 
 def dumps(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Lists each case with this system table, and what its description says of it."""
+    """List each case with this system table, and what its description says of it."""
     for path in sorted(root.glob("*/*/case.json")) + sorted(root.glob("versions/*/*/case.json")):
         for table in json.loads(path.read_text()).get("system_tables", ()):
             if table["name"] == name and "file" in table:

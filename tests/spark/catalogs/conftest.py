@@ -31,7 +31,7 @@ def small_queries(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def sql(spark: SparkSession, tmp_path: Path) -> Sql:
-    """Runs a statement, and returns its rows; ``pm`` is a new warehouse with the database ``db``."""
+    """Run a statement, and return its rows; ``pm`` is a new warehouse with the database ``db``."""
     morrow.spark.catalog(spark, "pm", warehouse=tmp_path)
     morrow.Catalog(tmp_path).create_database("db")
 

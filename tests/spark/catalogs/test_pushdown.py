@@ -52,7 +52,7 @@ class Queries:
     chance: random.Random
 
     def query(self) -> str:
-        """Writes a query whose rows are the same in any plan."""
+        """Write a query whose rows are the same in any plan."""
         relation = self.relation()
         other = self.relation()
         number = self.chance.randrange(4)
@@ -77,7 +77,7 @@ class Queries:
         return self.chance.choice(forms)
 
     def relation(self) -> str:
-        """Writes rows, distinct rows, an aggregate of all rows, or one of groups."""
+        """Write rows, distinct rows, an aggregate of all rows, or one of groups."""
         source = f"{{t}} WHERE {self.condition()}" if self.chance.random() < 0.6 else "{t}"
         names = ", ".join(quote_name(name) for name in self.comparable())
         aggregates = ", ".join(f"{self.aggregate()} AS s{i}" for i in range(self.chance.randrange(1, 4)))
@@ -137,7 +137,7 @@ class Queries:
 
 
 def literal(value: Any, kind: str) -> str:
-    """Writes a value of a column as SQL of Spark."""
+    """Write a value of a column as SQL of Spark."""
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, dt.datetime):
@@ -153,7 +153,7 @@ def literal(value: Any, kind: str) -> str:
 
 
 def _faces(spark: SparkSession, warehouse: Path, table: morrow.Table, snapshot: int | None) -> Mapping[str, Made]:
-    """Returns the ways in which Spark reads a table of ``db``: its newest state, or that of a snapshot."""
+    """Return the ways in which Spark reads a table of ``db``: its newest state, or that of a snapshot."""
     session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(warehouse), Access())})
     name = f"{Path(table.path).name}_{snapshot or 'newest'}"
     options = {} if snapshot is None else {"scan.snapshot-id": str(snapshot)}
@@ -169,13 +169,13 @@ def _faces(spark: SparkSession, warehouse: Path, table: morrow.Table, snapshot: 
 
 
 def _never_written(made: RandomTable, warehouse: Path) -> morrow.Table:
-    """Makes ``db.never``, a table of the same columns without a snapshot."""
+    """Make ``db.never``, a table of the same columns without a snapshot."""
     fields = {field.name: str(field.type) for field in made.table.scan().fields}
     return morrow.Catalog(warehouse).create_table("db.never", schema=fields)
 
 
 def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
-    """Returns the columns of the newest state that a scan has, too: an old snapshot may have others."""
+    """Return the columns of the newest state that a scan has, too: an old snapshot may have others."""
     newest = {field.name: field.type for field in made.table.scan().fields}
     shared = {field.name for field in scan.fields if newest.get(field.name) == field.type}
     columns = [*made.columns, *([made.partition] if made.partition else [])]
@@ -183,7 +183,7 @@ def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
 
 
 def _held(spark: SparkSession, scan: morrow.Scan, folder: Path) -> str:
-    """Writes the rows of a scan as Parquet by Spark, and returns the name of their view."""
+    """Write the rows of a scan as Parquet by Spark, and return the name of their view."""
     handed_over(scan, spark).coalesce(1).write.parquet(str(folder))
     spark.read.parquet(str(folder)).createOrReplaceTempView(f"held_{folder.name}")
     return f"held_{folder.name}"

@@ -195,7 +195,7 @@ def plan(frame: DataFrame) -> Any:
 
 
 def reads(spark: SparkSession, statement: str) -> bool:
-    """Tells whether a query reads files."""
+    """Tell whether a query reads files."""
     return any(word in str(plan(spark.sql(statement)).toString()) for word in READS)
 
 

@@ -72,7 +72,7 @@ def test_a_dataframe_of_other_columns_ends_the_query(by: str, sql: Sql, spark: S
 
 
 def forget_last_batch(checkpoint: Path) -> None:
-    """Makes the checkpoint that of a query which was killed after it had committed the batch to the table."""
+    """Make the checkpoint that of a query which was killed after it had committed the batch to the table."""
     newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)

@@ -32,7 +32,7 @@ def worth_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pieces_of(scan: Scan, most: int = 4) -> tuple[list[Section], list[ScanPlan]]:
-    """Cuts the only section into pieces, and plans them as tasks do."""
+    """Cut the only section into pieces, and plan them as tasks do."""
     (section,) = scan.plan.sections
     pieces = list(cut(scan.plan, section, scan.store, max(compute_weight(section) // most, 1)))
     job = ScanJob.of(scan.plan, scan.store)

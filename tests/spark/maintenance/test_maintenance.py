@@ -59,7 +59,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 
 def filled(folder: Path, name: str, **table: Any) -> morrow.Table:
-    """Makes a table with six batches of rows, of which some have the same keys and some are deleted."""
+    """Make a table with six batches of rows, of which some have the same keys and some are deleted."""
     random = Random(name)
     made = new_table(folder, "id BIGINT, dt STRING, v INT", **table)
     for batch in range(6):
@@ -71,14 +71,14 @@ def filled(folder: Path, name: str, **table: Any) -> morrow.Table:
 
 
 def copied(table: morrow.Table) -> morrow.Table:
-    """Copies the table to another place."""
+    """Copy the table to another place."""
     other = f"{table.path}_copy"
     shutil.copytree(table.path, other)
     return morrow.open(other)
 
 
 def kept(table: morrow.Table) -> dict[str, list[tuple[Any, ...]]]:
-    """Lists what a compaction decides: files with their places and rows, vectors, and the snapshots."""
+    """List what a compaction decides: files with their places and rows, vectors, and the snapshots."""
     files = table.system("files").to_polars()
     files = files.select("partition", "bucket", "level", "record_count", "min_key", "max_key")
     vectors = table.system("table_indexes").to_polars().select("partition", "bucket", "index_type", "row_count")
@@ -87,7 +87,7 @@ def kept(table: morrow.Table) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def jobs(spark: SparkSession) -> int:
-    """Counts the jobs that the session has run so far."""
+    """Count the jobs that the session has run so far."""
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 

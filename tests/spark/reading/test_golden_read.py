@@ -77,7 +77,7 @@ def scan_of(read: Read, root: Path) -> Scan:
 
 @cache
 def golden_catalog(spark: SparkSession, root: Path) -> Path:
-    """Makes a warehouse of links to the golden tables: the catalog ``golden`` of the session."""
+    """Make a warehouse of links to the golden tables: the catalog ``golden`` of the session."""
     warehouse = Path(tempfile.mkdtemp(prefix="golden-links-"))
     (warehouse / "db.db").mkdir()
     atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
@@ -86,7 +86,7 @@ def golden_catalog(spark: SparkSession, root: Path) -> Path:
 
 
 def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFrame:
-    """Opens the read as Spark does: by name where it is the newest state."""
+    """Open the read as Spark does: by name where it is the newest state."""
     read = KNOWN[name]
     if read.scan:
         return to_dataframe(scan.plan, scan.store, spark)
@@ -96,13 +96,13 @@ def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFram
 
 
 def is_native(scan: Scan) -> bool:
-    """Tells whether Spark's own scan takes part."""
+    """Tell whether Spark's own scan takes part."""
     return any(choice.is_native for part in scan.plan.parts for choice in choose_readers(part))
 
 
 @cache
 def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Sides]:
-    """Runs the reads from this one on: by `read`, by the hand-off, in another way, and a frame for its columns."""
+    """Run the reads from this one on: by `read`, by the hand-off, in another way, and a frame for its columns."""
     is_compiled = IS_LONG or start // TOGETHER % COMPILED_IN == 0
     with settings(spark, {} if is_compiled else INTERPRETED):
         return sides_of(NAMES[start : start + TOGETHER], spark, root)

@@ -61,7 +61,7 @@ def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path
 def test_files_that_spark_spells_in_another_way_are_left_to_tasks(
     spark: SparkSession, tmp_path: Path, prefix: str
 ) -> None:
-    """Masks are told apart by the names of files, and Spark has those of URLs: ``my%20data-``."""
+    """Mask are told apart by the names of files, and Spark has those of URLs: ``my%20data-``."""
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"data-file.prefix": prefix})
     table.append({"id": [1, 2]})
     assert rows(read(spark, table.path)) == [(1,), (2,)]

@@ -36,7 +36,7 @@ def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keyed(path: Path) -> TableFactory:
-    """Makes a table of two partitions and several manifests, with a file that was deleted again."""
+    """Make a table of two partitions and several manifests, with a file that was deleted again."""
     table = TableFactory(path / "t", [("p", "INT"), ("id", "INT"), ("v", "STRING")], ["p", "id"], ["p"])
     for number in range(6):
         rows = pa.table({"id": [number, number + 1], "v": [f"old {number}", f"new {number}"]})

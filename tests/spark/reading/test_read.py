@@ -36,7 +36,7 @@ FIELDS = [("id", "INT"), ("v", "STRING"), ("n", "BIGINT")]
 
 
 def keyed(path: Path, engine: str = "deduplicate", format: str = "parquet") -> TableFactory:
-    """Makes a table in which 1 and 3 have one version, 2 has two."""
+    """Make a table in which 1 and 3 have one version, 2 has two."""
     table = TableFactory(path / "t", FIELDS, ["id"], options={"merge-engine": engine})
     table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"], "n": [10, 20]}), format=format)
     table.write_file(pa.table({"id": [2, 3], "v": ["B", "c"], "n": [None, 30]}), format=format)
@@ -49,7 +49,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def plan_of(frame: DataFrame) -> str:
-    """Returns the physical plan as text."""
+    """Return the physical plan as text."""
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
@@ -174,7 +174,7 @@ def test_a_constant_instant_of_nanoseconds_is_in_utc(spark: SparkSession) -> Non
 
 
 def partitioned(path: Path, key: str, values: list[Any], format: str = "parquet") -> TableFactory:
-    """Makes a table with a row in each partition, with its number as `id`."""
+    """Make a table with a row in each partition, with its number as `id`."""
     table = TableFactory(path / "t", [("id", "INT"), ("p", key)], partition_keys=["p"])
     for number, value in enumerate(values):
         table.write_file(pa.table({"id": [number]}), partition={"p": value}, format=format)

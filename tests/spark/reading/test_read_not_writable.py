@@ -67,7 +67,7 @@ READS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
 
 
 def insertable(frame: DataFrame) -> bool:
-    """Tells whether a view of this plans as a mere leaf, which may be written to; Spark refuses all others."""
+    """Tell whether a view of this plans as a mere leaf, which may be written to; Spark refuses all others."""
     plan = frame._jdf.queryExecution().analyzed()
     while plan.getClass().getSimpleName() == "SubqueryAlias":  # which Spark looks through
         plan = plan.child()

@@ -34,7 +34,7 @@ ROW_INDEX = "_tmp_metadata_row_index:bigint"
 
 
 def updated(path: Path, engine: str = "deduplicate", format: str = "parquet") -> TableFactory:
-    """Makes a table in which 2 has two versions, 1 and 3 have one."""
+    """Make a table in which 2 has two versions, 1 and 3 have one."""
     table = TableFactory(path / "t", FIELDS, ["id"], options={"merge-engine": engine})
     table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"], "n": [10, 20]}), format=format)
     table.write_file(pa.table({"id": [2, 3], "v": ["B", "c"], "n": [21, 30]}), format=format)
@@ -43,7 +43,7 @@ def updated(path: Path, engine: str = "deduplicate", format: str = "parquet") ->
 
 
 def scans(frame: DataFrame) -> set[tuple[frozenset[str], str]]:
-    """Lists the conditions pushed into scans of files that run, and the columns that they read."""
+    """List the conditions pushed into scans of files that run, and the columns that they read."""
     frame.collect()
     text = str(frame._jdf.queryExecution().executedPlan().toString())
     found = re.findall(r"FileScan parquet .*?PushedFilters: \[(.*?)\], ReadSchema: struct<(.*?)>", text)
@@ -159,7 +159,7 @@ def test_conditions_reach_tasks_and_keep_what_spark_keeps(
 
 
 def upload(folder: Path, options: dict[str, str]) -> str:
-    """Puts the files of a table into a bucket, and returns its URL."""
+    """Put the files of a table into a bucket, and return its URL."""
     client = client_of(options)
     for file in folder.rglob("*"):
         if file.is_file():

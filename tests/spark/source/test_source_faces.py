@@ -370,7 +370,7 @@ def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, order
 
 
 def _check_streams(session: SparkSession, path: str) -> None:
-    """Streams under a setting for the table are refused, wherever the path is said."""
+    """Stream under a setting for the table are refused, wherever the path is said."""
     replaced = {(owner, name): wrap for owner, name, wrap in replaced_methods.STREAM_REPLACEMENTS}
     option = replaced["DataStreamReader", "option"](type(session.readStream).option)
     load = replaced["DataStreamReader", "load"](type(session.readStream).load)

@@ -286,7 +286,7 @@ def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> No
 
 
 def copied(spark: SparkSession, source: str, sink: str, checkpoint: Path, **options: str) -> str:
-    """Copies what is there now; returns the id of the query."""
+    """Copy what is there now; return the id of the query."""
     changes = spark.readStream.format("morrow").option("read.changelog", "true").load(source)
     writer = changes.writeStream.format("morrow").option("checkpointLocation", str(checkpoint)).options(**options)
     return finished(writer.option("path", sink))
@@ -383,7 +383,7 @@ def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) 
 
 
 def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
-    """Runs the stream in a driver of its own, until driver and JVM are killed in the middle of a batch."""
+    """Run the stream in a driver of its own, until driver and JVM are killed in the middle of a batch."""
     command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments]
     root = Path(__file__).parents[3]
     killed = subprocess.run(command, cwd=root, timeout=400, capture_output=True, text=True, check=False)
@@ -391,7 +391,7 @@ def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
 
 
 def fails(spark: SparkSession, arguments: tuple[str, str, str]) -> None:
-    """Runs the stream in this session, until the process that commits is killed in the middle of a batch."""
+    """Run the stream in this session, until the process that commits is killed in the middle of a batch."""
     register(spark)
     spark.dataSource.register(dying([]))
     with pytest.raises(StreamingQueryException):

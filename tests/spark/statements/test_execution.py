@@ -164,7 +164,7 @@ REFUSED = (
 
 
 def check(spark: SparkSession, folder: Path) -> None:
-    """Runs all statements; of any session, see `tests.matrix`."""
+    """Run all statements; of any session, see `tests.matrix`."""
     session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(folder), Access())})
     for statement in DONE:
         run(session, statement)
@@ -233,7 +233,7 @@ USED: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
 
 
 def check_use(session: Session) -> None:
-    """Names without a catalog are those of the one that USE names."""
+    """Name without a catalog are those of the one that USE names."""
     session.spark.sql("SELECT 70 AS b").createOrReplaceTempView("use_view")
     run(session, "CREATE TABLE pm.db.keyed (b INT NOT NULL, c STRING) TBLPROPERTIES ('primary-key' = 'b')")
     try:

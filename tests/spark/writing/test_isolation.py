@@ -56,7 +56,7 @@ def test_the_later_commit_wins_as_a_whole(kind: str, spark: SparkSession, tmp_pa
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[int]]:
-    """Has others do something each time before a job commits, the first time only; counts the commits."""
+    """Have others do something each time before a job commits, the first time only; count the commits."""
 
     def between(act: Callable[[], object]) -> list[int]:
         commits: list[int] = []

@@ -110,7 +110,7 @@ def test_each_key_is_in_the_bucket_that_java_looks_for_it(spark: SparkSession, t
 
 
 def buckets(table: morrow.Table) -> dict[str, list[int]]:
-    """Lists the keys in each folder of a bucket."""
+    """List the keys in each folder of a bucket."""
     files = Path(table.path).rglob("data-*.parquet")
     found = [(str(path.parent.relative_to(table.path)), pq.read_table(path, partitioning=None)["id"]) for path in files]
     return {folder: sorted(ids.to_pylist(), key=lambda i: (i is None, i)) for folder, ids in found}

@@ -29,7 +29,7 @@ def delete(target: WriteTarget, condition: str) -> None:
 
 
 def counts(messages: list[CommitMessage]) -> list[tuple[list[int], list[int]]]:
-    """Counts the rows of each file before and after."""
+    """Count the rows of each file before and after."""
     return [([f.row_count for f in m.compact_before], [f.row_count for f in m.compact_after]) for m in messages]
 
 

@@ -66,7 +66,7 @@ MOST_WRITERS = 10
 
 
 def described(entry: ManifestEntry, *, counted: bool) -> tuple[Any, ...]:
-    """Lists what both must have alike, sequence numbers where they are `counted` from the first row on."""
+    """List what both must have alike, sequence numbers where they are `counted` from the first row on."""
     file = entry.file
     return (
         *(entry.partition, entry.bucket, entry.total_buckets, entry.kind),
@@ -87,7 +87,7 @@ class History:
     dead: Dead = field(default_factory=dict)
 
     def repeat(self, snapshot: Snapshot) -> None:
-        """Repeats one snapshot of Java's."""
+        """Repeat one snapshot of Java's."""
         entries = delta(self.java, snapshot)
         if snapshot.commit_kind == "APPEND":
             messages = list(self._written([e for e in entries if e.file.file_source == FileSource.APPEND]))
@@ -99,7 +99,7 @@ class History:
             TableCommit(self.morrow).commit(messages)
 
     def compare(self, snapshot: Snapshot) -> None:
-        """Compares the snapshots of the same number."""
+        """Compare the snapshots of the same number."""
         mine = self.morrow.metadata.snapshot(snapshot.id)
         of_java, of_morrow = delta(self.java, snapshot), delta(self.morrow, mine)
 
@@ -115,7 +115,7 @@ class History:
         assert {self.names[name]: rows for name, rows in self.dead.items()} == dead(self.morrow, mine)
 
     def _written(self, entries: Sequence[ManifestEntry]) -> Iterator[CommitMessage]:
-        """Routes and writes the rows of these files."""
+        """Route and write the rows of these files."""
         parts = [
             AppendFiles(self.java, Placement(entry.partition, entry.bucket), (entry.file,)).frames()
             for entry in entries
@@ -128,7 +128,7 @@ class History:
             yield writer.prepare_commit()
 
     def _compacted(self) -> list[CommitMessage]:
-        """Compacts with the option that the tables without buckets had; fixed buckets compact as they write."""
+        """Compact with the option that the tables without buckets had; fixed buckets compact as they write."""
         target = replace(self.morrow, write=replace(self.morrow.write, append_min_files=2))
         unaware = target.options.bucket == -1
         return compact_append(target, target.metadata.latest_snapshot()) if unaware else []

@@ -49,7 +49,7 @@ def sort(target: WriteTarget, *order_by: str, strategy: str = "order") -> list[C
 
 
 def stored(target: WriteTarget, messages: list[CommitMessage]) -> pl.DataFrame:
-    """Reads the rows of the new files, file by file."""
+    """Read the rows of the new files, file by file."""
     paths = [next(Path(target.metadata.root).rglob(f.file_name)) for m in messages for f in m.new_files]
     return pl.concat([pl.read_parquet(path) for path in paths])
 
@@ -186,7 +186,7 @@ def column(type_text: str, values: list[Any]) -> tuple[pl.Series, DataType]:
 
 
 def walked(places: pl.Series, *axes: np.ndarray[Any, Any]) -> list[int]:
-    """Sums up over the axes how far every point lies from the one before it on the curve."""
+    """Sum up over the axes how far every point lies from the one before it on the curve."""
     order = places.arg_sort().to_numpy()
     steps = [np.abs(np.diff(axis[order])) for axis in axes]
     return np.sum(steps, axis=0).tolist()  # type: ignore[no-any-return]  # integers of arrays of integers

@@ -17,7 +17,7 @@ def postponed(path: Path, **options: object) -> morrow.Table:
 
 
 def layout(table: morrow.Table) -> dict[str, set[str]]:
-    """Lists the buckets of each partition that hold files."""
+    """List the buckets of each partition that hold files."""
     found: dict[str, set[str]] = {}
     for path in Path(table.path).glob("p=*/bucket-*"):
         if any(path.iterdir()):

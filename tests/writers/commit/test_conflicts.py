@@ -19,7 +19,7 @@ A, B, C = (data_file(name) for name in "abc")
 
 
 def refused(metadata: TableMetadata, *messages: CommitMessage) -> str:
-    """Tells why these messages cannot be committed, and checks that nothing has changed."""
+    """Tell why these messages cannot be committed, and checks that nothing has changed."""
     before = metadata.latest_snapshot()
     with pytest.raises(CommitConflict) as caught:
         committer(metadata).commit(messages, check_append_files=True)

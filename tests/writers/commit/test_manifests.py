@@ -26,7 +26,7 @@ def listed(metadata: TableMetadata) -> list[tuple[int, int]]:
 
 
 def long_names(count: int) -> list[str]:
-    """Names that do not compress to nothing."""
+    """Name that do not compress to nothing."""
     return [f"data-{i}-{sha256(b'%d' % i).hexdigest()}" for i in range(count)]
 
 

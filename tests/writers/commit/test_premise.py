@@ -28,7 +28,7 @@ def table(folder: Path, options: Mapping[str, str]) -> morrow.Table:
 
 
 def overtake(table: morrow.Table) -> None:
-    """Another writer replaces the deletion vectors and the files of the table, and expires its older snapshots."""
+    """Another writer replaces the deletion vectors and the files of the table, and expire its older snapshots."""
     other = morrow.open(table.path)
     other.append({"id": [4], "n": [40]})
     other.delete("id = 3")
@@ -37,7 +37,7 @@ def overtake(table: morrow.Table) -> None:
 
 
 def once_before(patched: type, name: str, action: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a method call `action` first, the first time that it is called."""
+    """Have a method call `action` first, the first time that it is called."""
     original, waiting = getattr(patched, name), [action]
 
     def method(self: object, *args: object, **named: object) -> object:

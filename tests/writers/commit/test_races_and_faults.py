@@ -88,7 +88,7 @@ class Interrupted(LocalStore):
 
 
 def interrupted(folder: Path, between: Callable[[TableMetadata], object], **options: object) -> TableMetadata:
-    """Makes a table with the file `a`, and another committer that is faster once."""
+    """Make a table with the file `a`, and another committer that is faster once."""
     others = table(folder, **options)  # type: ignore[arg-type]  # as `table` takes them
     committer(others).commit([message(data_file("a"))])
     return TableMetadata(Interrupted([lambda: between(others)]), others.root)

@@ -76,7 +76,7 @@ def leftovers(table: morrow.Table) -> Sequence[object]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_later_commit_wins(tmp_path: Path, kind: str) -> None:
-    """Numbers of the first are greater, since it has other rows as well; and keys have them the other way round."""
+    """Number of the first are greater, since it has other rows as well; and keys have them the other way round."""
     t = keyed(tmp_path, KINDS[kind])
     others = [] if kind == "dynamic" else list(range(100, 130))
     one, two = prepared(t, [*others, *range(10)], "first"), prepared(t, list(range(10))[::-1], "second")
@@ -143,7 +143,7 @@ def test_a_column_that_was_added_meanwhile(tmp_path: Path) -> None:
 
 
 def test_writers_that_go_on(tmp_path: Path) -> None:
-    """Streams that stay open over many commits, in turns."""
+    """Stream that stay open over many commits, in turns."""
     t = keyed(tmp_path, {"num-sorted-run.compaction-trigger": "3"})
     one, two = t.writer(), t.writer()
     for step in range(12):
@@ -225,7 +225,7 @@ def commits_through(store: LocalStore, table: morrow.Table, user: str = "w") -> 
 
 
 def summed(folder: Path) -> morrow.Table:
-    """Makes a table in which a row that is applied twice shows."""
+    """Make a table in which a row that is applied twice shows."""
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     catalog = morrow.Catalog(folder)
     t = catalog.create_table("db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options)

@@ -128,7 +128,7 @@ def test_statistics_hold_until_the_schema_changes(tmp_path: Path) -> None:
 
 
 def _analyzed(snapshot: str, statistics: str) -> None:
-    """Gives a snapshot statistics, as ANALYZE would a new one."""
+    """Give a snapshot statistics, as ANALYZE would a new one."""
     node = json.loads(Path(snapshot).read_text())
     Path(snapshot).write_text(json.dumps(node | {"statistics": "stat-0"}))
     Path(statistics).parent.mkdir()
@@ -211,7 +211,7 @@ def test_a_batch_whose_files_are_gone_cannot_be_committed(tmp_path: Path) -> Non
 
 
 def _written(root: str, name: str) -> DataFileMeta:
-    """Writes a data file."""
+    """Write a data file."""
     path = Path(root, "bucket-0", name)
     path.parent.mkdir(exist_ok=True)
     path.touch()

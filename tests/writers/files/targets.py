@@ -32,7 +32,7 @@ PLACE = Placement(EMPTY_ROW, 0)
 
 
 def columns(schema: str) -> tuple[t.DataField, ...]:
-    """Parses ``id BIGINT NOT NULL; name STRING`` to columns with the ids 0, 1..."""
+    """Parse ``id BIGINT NOT NULL; name STRING`` to columns with the ids 0, 1..."""
     parts = [part.strip().partition(" ") for part in schema.split(";")]
     return tuple(t.DataField(i, name, parse_atomic(kind)) for i, (name, _, kind) in enumerate(parts))
 
@@ -45,7 +45,7 @@ def target(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> WriteTarget:
-    """Describes a table in `folder`, of which there is nothing yet."""
+    """Describe a table in `folder`, of which there is nothing yet."""
     fields = columns(schema) if isinstance(schema, str) else tuple(schema)
     metadata = TableMetadata(store or LocalStore(), str(folder))
     table = TableSchema(3, fields, len(fields) - 1, (), tuple(keys), dict(options or {}))
@@ -80,7 +80,7 @@ def path_of(table: WriteTarget, file: DataFileMeta) -> Path:
 
 
 def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl.DataFrame:
-    """Reads the rows of files as scans do, with the system columns of keyed tables at the end."""
+    """Read the rows of files as scans do, with the system columns of keyed tables at the end."""
     listed = [files] if isinstance(files, DataFileMeta) else list(files)
     fields = [*table.schema.fields, *((SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD) if table.keyed else ())]
     formats = [file.file_name.rpartition(".")[2] for file in listed]
@@ -92,7 +92,7 @@ def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl
 
 
 def bounds(table: WriteTarget, file: DataFileMeta) -> dict[str, tuple[Any, Any, int | None]]:
-    """Decodes minimum, maximum and count of nulls of each column that the value statistics cover."""
+    """Decode minimum, maximum and count of nulls of each column that the value statistics cover."""
     names = file.value_stats_cols if file.value_stats_cols is not None else tuple(table.schema.by_name)
     kinds = [table.schema.by_name[name].type for name in names]
     stats = file.value_stats
@@ -158,13 +158,13 @@ def _values(kind: t.DataType) -> st.SearchStrategy[Any]:
 
 
 def _pool(kind: t.DataType) -> list[Any]:
-    """Finds the pool of a type, or of one that differs from it only in names of members."""
+    """Find the pool of a type, or of one that differs from it only in names of members."""
     shape = _shape(kind)
     return next([moved(v, k, kind) for v in pool] for k, pool in POOL_BY_TYPE.items() if _shape(k) == shape)
 
 
 def is_deep(kind: t.DataType) -> bool:
-    """Tells whether it is a type of `DEEP`, whatever its members are called."""
+    """Tell whether it is a type of `DEEP`, whatever its members are called."""
     return _shape(kind.with_nullable(True)) in map(_shape, DEEP)
 
 

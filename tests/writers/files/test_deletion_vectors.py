@@ -19,7 +19,7 @@ from morrow.writers.target import WriteTarget
 
 
 def target(folder: Path, **options: str) -> WriteTarget:
-    """Makes a keyed table with deletion vectors."""
+    """Make a keyed table with deletion vectors."""
     morrow.Catalog(folder).create_table(
         "db.t",
         schema="k BIGINT NOT NULL, v STRING",

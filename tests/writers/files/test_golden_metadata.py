@@ -60,7 +60,7 @@ def test_metadata_is_what_java_wrote(case: str, golden_root: Path, tmp_path: Pat
 
 
 def _files(table: Path) -> Iterator[ManifestEntry]:
-    """Yields each data file that is still there, once."""
+    """Yield each data file that is still there, once."""
     seen: set[str] = set()
     for path in sorted((table / "manifest").glob("manifest-*")):
         if path.name.startswith("manifest-list"):
@@ -73,7 +73,7 @@ def _files(table: Path) -> Iterator[ManifestEntry]:
 
 
 def _opened(table: Path, source: Path, file: DataFileMeta, root: Path) -> tuple[WriteTarget, pl.DataFrame]:
-    """Opens a table to write to at the file's schema, and reads its rows."""
+    """Open a table to write to at the file's schema, and read its rows."""
     schema: TableSchema = TableMetadata(LocalStore(), str(table)).schema(file.schema_id)
     metadata = TableMetadata(LocalStore(), str(root))
     write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)

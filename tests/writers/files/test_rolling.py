@@ -153,7 +153,7 @@ def test_other_formats_are_refused(format_: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["data-file.prefix", "changelog-file.prefix"])
 def test_a_prefix_that_is_a_path_is_refused_before_anything_is_written(option: str, tmp_path: Path) -> None:
-    """Names of files are single segments of paths: readers would refuse the whole snapshot."""
+    """Name of files are single segments of paths: readers would refuse the whole snapshot."""
     with pytest.raises(InvalidArgument, match=f"{option}.*without / and"):
         target(tmp_path, "id INT", options={option: "../../data-"})
     assert not list(tmp_path.iterdir())

@@ -54,13 +54,13 @@ class Life:
         return Path(self.metadata.root)
 
     def on_branch(self, branch: str) -> Life:
-        """Commits the same files to a branch."""
+        """Commit the same files to a branch."""
         other = replace(self)
         other.metadata, other.known = self.metadata.on_branch(branch), self.known
         return other
 
     def write(self, *names: str, to: str | None = None, changelog: Sequence[str] = (), **members: Any) -> Snapshot:
-        """Adds files to partition `to`."""
+        """Add files to partition `to`."""
         place = Placement(EMPTY_ROW if to is None else partition_row(to), 0)
         files = [self._made(name, place, **members) for name in names]
         return self._commit(
@@ -68,7 +68,7 @@ class Life:
         )
 
     def compact(self, *names: str, into: str) -> Snapshot:
-        """Replaces files of one partition by a new one."""
+        """Replace files of one partition by a new one."""
         place = self.known[names[0]][0]
         before = tuple(self.known[name][1] for name in names)
         made = self._made(into, place, level=5, file_source=FileSource.COMPACT, like=before[0])
@@ -92,16 +92,16 @@ class Life:
         return expire_snapshots(self.metadata, **{"retain_max": retain_max, "max_deletes": 1000, **arguments})
 
     def files(self) -> set[str]:
-        """Names of the data and changelog files that are there."""
+        """Name of the data and changelog files that are there."""
         folders = [folder for pattern in ("bucket-*", "*=*") for folder in self.root.glob(pattern)]
         return {path.stem for folder in folders for path in folder.rglob("*") if path.is_file()}
 
     def names(self) -> list[str]:
-        """Names of the data files of the newest snapshot."""
+        """Name of the data files of the newest snapshot."""
         return [name.removesuffix(".parquet") for name, _ in live(self.metadata)]
 
     def check(self) -> None:
-        """Checks that all that is needed is there, and nothing else."""
+        """Check that all that is needed is there, and nothing else."""
         found = balance(self.root)
         assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
@@ -114,7 +114,7 @@ class Life:
         extra: Sequence[str] = (),
         **members: Any,
     ) -> DataFileMeta:
-        """Makes a new file of keys that no other file has, or of those of the file which it is `like`."""
+        """Make a new file of keys that no other file has, or of those of the file which it is `like`."""
         low = len(self.known) * KEYS_OF_A_FILE
         high = low + KEYS_OF_A_FILE - 1
         numbers = {"min_sequence_number": low, "max_sequence_number": high}  # later files are newer

@@ -23,7 +23,7 @@ KEYED = {"bucket": "1", "write-only": "true"}
 
 
 def numbers(folder: Path, count: int, options: dict[str, Any] | None = None) -> Table:
-    """Makes a table ``k INT`` (key), ``v INT`` with a snapshot for each of the rows (1, 1) to (count, count)."""
+    """Make a table ``k INT`` (key), ``v INT`` with a snapshot for each of the rows (1, 1) to (count, count)."""
 
     def make(template: Path) -> Table:
         table = new_table(template, "k INT NOT NULL, v INT", keys=["k"], options={**KEYED, **(options or {})})
@@ -34,7 +34,7 @@ def numbers(folder: Path, count: int, options: dict[str, Any] | None = None) -> 
 
 
 def put(table: Table, *numbers: int) -> None:
-    """Commits the row (n, n) for each number n; other columns are null."""
+    """Commit the row (n, n) for each number n; other columns are null."""
     with disable_fsync():
         for n in numbers:
             others = [pl.lit(None).alias(name) for name in table.schema.names[2:]]
@@ -43,7 +43,7 @@ def put(table: Table, *numbers: int) -> None:
 
 
 def keys(table: Table, **scan: Any) -> list[int]:
-    """Lists the keys that are read, in order."""
+    """List the keys that are read, in order."""
     return [row[0] for row in rows(table, **scan)]
 
 
@@ -57,19 +57,19 @@ def hint(table: Table, name: str) -> int | None:
 
 
 def assert_clean(table: Table) -> None:
-    """Asserts that all files that something needs are there, and no others."""
+    """Assert that all files that something needs are there, and no others."""
     found = balance(table._metadata.root)
     assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
 
 def through(table: Table, store: FileStore, root: Path | None = None) -> Table:
-    """Opens the same table (or a copy of it) through a store."""
+    """Open the same table (or a copy of it) through a store."""
     metadata = table._metadata
     return Table(TableMetadata(store, str(root or metadata.root), metadata.branch))
 
 
 def killed_everywhere(table: Table, act: Callable[[Table], object], folder: Path) -> Iterator[Table]:
-    """Copies of the table on which `act` was killed: before its first change, before its second, ..."""
+    """Copy of the table on which `act` was killed: before its first change, before its second, ..."""
     for number in range(1_000):
         copy = folder / f"killed-{number}"
         shutil.copytree(table._metadata.root, copy)

@@ -444,7 +444,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["nobody looks",
 
 
 def in_turn(times: Sequence[str], options: TagOptions) -> dict[str, int]:
-    """Maps names to snapshots, as Java does it: every snapshot is looked at."""
+    """Map names to snapshots, as Java does it: every snapshot is looked at."""
     period, due = TagPeriod.of(options), None
     found: dict[str, int] = {}
     for snapshot_id, text in enumerate(times, 1):

@@ -111,6 +111,6 @@ def line(snapshot: Any) -> tuple[object, ...]:
 
 
 def ends(metadata: TableMetadata) -> tuple[int | None, int | None]:
-    """Returns the ids of the first and the last snapshot, as readers find them by the hints."""
+    """Return the ids of the first and the last snapshot, as readers find them by the hints."""
     latest = metadata.latest_snapshot()
     return metadata.earliest_snapshot_id(), latest.id if latest else None

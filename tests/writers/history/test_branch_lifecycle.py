@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def branched(folder: Path, options: dict[str, Any]) -> tuple[Table, Table]:
-    """Makes main and the branch dev where both have the rows 1 to 3."""
+    """Make main and the branch dev where both have the rows 1 to 3."""
     table = numbers(folder, 3, {"write-only": "false", **options})
     table.branches.create("dev", snapshot=ids(table)[-1])
     return table, table.on_branch("dev")

@@ -243,7 +243,7 @@ STORES = pytest.mark.parametrize("store", [LocalStore(), BucketChanging()], ids=
 
 
 def with_branch(folder: Path) -> Table:
-    """Makes a table: main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
+    """Make a table: main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
 
     def make(template: Path) -> Table:
         table = numbers(template, 3)

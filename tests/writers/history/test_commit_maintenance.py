@@ -141,7 +141,7 @@ HOUR = 3600
 
 
 def table_with_consumers(folder: Path, **hours_ago: float) -> morrow.Table:
-    """Makes a table with consumers that were last heard of some hours ago."""
+    """Make a table with consumers that were last heard of some hours ago."""
     table = new_table(folder, "v INT")
     for name, hours in hours_ago.items():
         Consumers(table._metadata).record(name, 1)

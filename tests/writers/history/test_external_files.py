@@ -20,7 +20,7 @@ ROWS = pl.DataFrame({"a": [1, 2]}, schema={"a": pl.Int32})
 
 
 def moved_out(table: morrow.Table, name: str) -> Path:
-    """Moves a folder or file of the table out of it, and puts a link in its place."""
+    """Move a folder or file of the table out of it, and put a link in its place."""
     inside = Path(table.path, name)
     outside = Path(table.path).parents[1] / "outside" / inside.name
     outside.parent.mkdir(exist_ok=True)
@@ -150,7 +150,7 @@ def test_external_files_are_removed_only_where_the_caller_names_them(
 
 
 def with_external_file(table: morrow.Table, file: Path) -> None:
-    """Commits a file that lies elsewhere as one of the table's."""
+    """Commit a file that lies elsewhere as one of the table's."""
     writer = table.writer()
     writer.write(ROWS)
     messages = writer.prepare()

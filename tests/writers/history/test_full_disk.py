@@ -27,7 +27,7 @@ Free = Callable[[morrow.Table], object]
 
 
 def filled(folder: Path, **options: object) -> morrow.Table:
-    """Makes five snapshots, each in place of the one before; tags of two of them, and an old orphan."""
+    """Make five snapshots, each in place of the one before; tags of two of them, and an old orphan."""
     table = new_table(folder, "dt STRING, a BIGINT", by=["dt"], options=options)
     for number in range(5):
         table.overwrite(pl.DataFrame({"dt": ["x"] * ROWS, "a": range(number, number + ROWS)}), dynamic=False)
@@ -72,7 +72,7 @@ def test_in_a_store_without_room(tmp_path: Path, what: str, with_hint: bool) -> 
 
 
 def check_whole(table: morrow.Table, what: str, expected: object) -> None:
-    """Checks that what should be there is, and that with room again table and tags go on as ever."""
+    """Check that what should be there is, and that with room again table and tags go on as ever."""
     assert rows(table) == expected
     if what != "tag":
         assert len(rows(table, tag="v2")) == ROWS
@@ -168,7 +168,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> None:
-    """Leaves no room for a file of one byte."""
+    """Leave no room for a file of one byte."""
     with (folder / "filling").open("wb", buffering=0) as file:
         for piece in (1 << 16, 1 << 12, 1):
             try:

@@ -34,7 +34,7 @@ LONG_AGO = 1_500_000_000
 
 
 def old(path: Path, data: bytes = b"123") -> Path:
-    """Writes a file that looks as if written long ago."""
+    """Write a file that looks as if written long ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -42,13 +42,13 @@ def old(path: Path, data: bytes = b"123") -> Path:
 
 
 def aged(folder: Path) -> None:
-    """Makes everything in a folder look as if written long ago."""
+    """Make everything in a folder look as if written long ago."""
     for path in [folder, *folder.rglob("*")]:
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def found(table: morrow.Table, folder: Path, *, dry_run: bool = True) -> set[str]:
-    """Lists the orphan files older than a day, relative to the table."""
+    """List the orphan files older than a day, relative to the table."""
     result = remove_orphan_files(table._metadata, dry_run=dry_run)
     assert result.count == len(result.paths)
     return {str(Path(path).relative_to(folder)) for path in result.paths}
@@ -389,7 +389,7 @@ def test_a_branch_without_schema_may_need_anything(tmp_path: Path) -> None:
 
 
 def full(folder: Path, **options: str) -> morrow.Table:
-    """Makes a table with history: snapshots, a tag, a branch and a consumer."""
+    """Make a table with history: snapshots, a tag, a branch and a consumer."""
     table = new_table(folder, "k INT NOT NULL, v INT", keys=["k"], options={"bucket": "1", **options})
     for value in range(3):
         table.upsert([{"k": 1, "v": value}])

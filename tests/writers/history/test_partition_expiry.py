@@ -38,7 +38,7 @@ NOON = dt.datetime(2024, 1, 12, 12)
 
 
 def days(folder: Path, values: Sequence[str | None], options: Mapping[str, object] = WEEK) -> morrow.Table:
-    """Makes a table with a row in each of some partitions by `dt`."""
+    """Make a table with a row in each of some partitions by `dt`."""
     table = new_table(folder, "dt STRING, v INT", by=["dt"], options=options)
     table.append(pl.DataFrame({"dt": values, "v": range(len(values))}, schema={"dt": pl.String, "v": pl.Int32}))
     return table

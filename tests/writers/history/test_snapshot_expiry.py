@@ -52,7 +52,7 @@ def snapshot(snapshot_id: int, millis: int) -> Snapshot:
 
 
 def as_java(retention: Retention, young: int, limit: int, times: Sequence[int], pinned: int | None) -> int:
-    """Answers as Java's loop does; the snapshot with id 1 + i was committed at ``times[i]``."""
+    """Answer as Java's loop does; the snapshot with id 1 + i was committed at ``times[i]``."""
     latest, earliest = len(times), 1
     least = max(latest - retention.most + 1, earliest)
     end = min(latest - retention.least + 1, pinned if pinned is not None else 1 << 62, earliest + limit)
@@ -426,7 +426,7 @@ def hints(life: Life) -> list[str]:
 
 
 def with_changelogs(folder: Path) -> Life:
-    """Makes six snapshots of which the last lives; the others are changelogs with a file each."""
+    """Make six snapshots of which the last lives; the others are changelogs with a file each."""
     life = Life(folder, WITH_FILES)
     for name in "abcdef":
         life.write(name, changelog=[f"c{name}"])

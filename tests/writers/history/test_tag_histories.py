@@ -26,7 +26,7 @@ FILES_LEFT = {
 
 
 def states(table: morrow.Table) -> dict[str, pl.DataFrame]:
-    """Reads all that can be read, by what it is called."""
+    """Read all that can be read, by what it is called."""
     return {
         **{f"snapshot {s.id}": table.scan(snapshot=s.id).to_polars() for s in table.snapshots()},
         **{f"tag {name}": table.scan(tag=name).to_polars() for name in table.tags.names},

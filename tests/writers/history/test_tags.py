@@ -181,7 +181,7 @@ class _Hooked(LocalStore):
 
 
 def table_beside(metadata: TableMetadata) -> TableMetadata:
-    """Opens the same table as another process does."""
+    """Open the same table as another process does."""
     return TableMetadata(LocalStore(), metadata.root)
 
 
@@ -443,7 +443,7 @@ class Tagged:
         return Path(file.path).name
 
     def there(self) -> set[int]:
-        """Lists the snapshots whose data file is there."""
+        """List the snapshots whose data file is there."""
         files = {path.name for path in self.path.rglob("data-*")}
         return {number for number, name in self.data.items() if name in files}
 

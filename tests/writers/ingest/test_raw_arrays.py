@@ -37,7 +37,7 @@ FEW = settings(max_examples=max(settings().max_examples // 10, 1))
 
 
 def checked(layout: Layout, array: pa.Array) -> pa.Array:
-    """Returns the values as a writer gets them, in Polars and back."""
+    """Return the values as a writer gets them, in Polars and back."""
     field = t.DataField(0, "v", parse_type(layout.sql, "v"))
     (piece,) = open_source(pa.table({"v": array}), (field,)).pieces
     made = cast_lossless(piece.column("v"), field, 0)
@@ -100,7 +100,7 @@ CONVERTED = {"polars", "lazy", "pandas", "command line"}
 
 
 def polars_takes(array: pa.Array) -> bool:
-    """Returns whether at most a value of text or a decimal is wrong; times out of range become null in Polars."""
+    """Return whether at most a value of text or a decimal is wrong; times out of range become null in Polars."""
     kind = array.type
     if (
         pa.types.is_time(kind)

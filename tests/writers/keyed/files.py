@@ -15,14 +15,14 @@ KEY = DataField(0, "k", BigIntType(nullable=False))
 
 
 def order() -> KeyOrder:
-    """Returns the order of keys of one BIGINT."""
+    """Return the order of keys of one BIGINT."""
     return make_key_order((KEY,), where="the table")
 
 
 def file(
     low: int = 0, high: int = 9, *, level: int = 0, size: int = 1, sequence: int = 0, **members: Any
 ) -> DataFileMeta:
-    """Describes a file of the keys `low` to `high`."""
+    """Describe a file of the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": f"f{next(NUMBERS)}",
         "file_size": size,
@@ -39,7 +39,7 @@ def file(
 
 
 def run(level: int, size: int = 1) -> LevelRun:
-    """Makes a sorted run of one file."""
+    """Make a sorted run of one file."""
     return LevelRun(level, (file(level=level, size=size),))
 
 

@@ -35,7 +35,7 @@ FEWER = settings(max_examples=settings().max_examples // 3)
 def keyed_table(
     folder: Path, options: Mapping[str, str] | None = None, names: Sequence[str] = ("k", "v")
 ) -> WriteTarget:
-    """Makes a table ``k BIGINT, v STRING`` with the key k and one bucket, or with other names for k and v."""
+    """Make a table ``k BIGINT, v STRING`` with the key k and one bucket, or with other names for k and v."""
     fields = list(zip(names, ("BIGINT", "STRING"), strict=True))
     TableFactory(folder / "t", fields, primary_keys=names[:1], options={"bucket": "1", **(options or {})})
     return opened(folder / "t")
@@ -63,7 +63,7 @@ def numbered(keys: Iterable[int], value: str = "v") -> pl.DataFrame:
 
 
 def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
-    """Records of a random table as a writer takes them."""
+    """Record of a random table as a writer takes them."""
     arrow = table.arrow([record.row for record in records])
     columns = [to_series(f.name, arrow[f.name], f.type) for f in table.fields]
     kinds = pl.Series("_VALUE_KIND", [KIND_CODES[record.kind] for record in records], dtype=pl.Int8)
@@ -71,12 +71,12 @@ def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
 
 
 def state(target: WriteTarget, place: Placement = PLACE) -> BucketState:
-    """Returns what the bucket holds now."""
+    """Return what the bucket holds now."""
     return restore_buckets(target, target.metadata.latest_snapshot(), [place])[place]
 
 
 def writer(target: WriteTarget, place: Placement = PLACE) -> MergeTreeWriter:
-    """Opens a writer that begins from the newest snapshot."""
+    """Open a writer that begins from the newest snapshot."""
     return MergeTreeWriter(target, place, state(target, place))
 
 
@@ -86,7 +86,7 @@ def commit(target: WriteTarget, *messages: CommitMessage) -> None:
 
 
 def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
-    """Writes all frames and commits once."""
+    """Write all frames and commits once."""
     bucket = writer(target)
     with disable_fsync():
         for frame in frames:
@@ -97,14 +97,14 @@ def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
 
 
 def read(target: WriteTarget) -> dict[int, str]:
-    """Maps keys to values, as any reader sees the table."""
+    """Map keys to values, as any reader sees the table."""
     found = morrow.open(target.metadata.root).scan().to_polars().rows()
     assert len({k for k, _ in found}) == len(found)
     return dict(found)
 
 
 def levels(target: WriteTarget) -> list[tuple[int, int]]:
-    """Lists level and rows of every live file, newest run first."""
+    """List level and rows of every live file, newest run first."""
     files = sorted(state(target).files, key=lambda file: (file.level, -file.max_sequence_number))
     return [(file.level, file.row_count) for file in files]
 
@@ -114,6 +114,6 @@ def names(files: Iterable[DataFileMeta]) -> set[str]:
 
 
 def on_disk(target: WriteTarget) -> set[str]:
-    """Names of the data and changelog files in the table's folder."""
+    """Name of the data and changelog files in the table's folder."""
     root = Path(target.metadata.root)
     return {path.name for path in root.rglob("bucket-*/*") if path.is_file()}

@@ -70,7 +70,7 @@ class Told(Rewriter):
 
 
 def replace_all(files: Sequence[DataFileMeta], level: int) -> tuple[DataFileMeta, ...]:
-    """Puts one file in place of several."""
+    """Put one file in place of several."""
     low, high = min(file.min_key for file in files), max(file.max_key for file in files)
     size = sum(file.file_size for file in files)
     return (file(level=level, size=size, min_key=low, max_key=high),)
@@ -89,7 +89,7 @@ class Everything:
 def compacted(
     folder: Path, files: Iterable[DataFileMeta], level: int = 5, *, full: bool = False, **options: str
 ) -> list[str]:
-    """Compacts all files to a level; returns what is done with them."""
+    """Compact all files to a level; return what is done with them."""
     target = keyed_table(folder, {"target-file-size": f"{TARGET_SIZE} b", **options})
     rewriter = Told(target)
     Compactor(target, files, rewriter, Everything(level)).compact(full)

@@ -60,7 +60,7 @@ Described = tuple[Any, ...]
 
 
 def described(snapshot: str, what: str, partition: bytes, bucket: int, file: DataFileMeta) -> Described:
-    """Describes a file of a commit, without what is random: its name, size and time."""
+    """Describe a file of a commit, without what is random: its name, size and time."""
     plain = msgspec.structs.replace(file, file_name="", file_size=0, creation_time=0, embedded_file_index=None)
     return snapshot, what, partition, bucket, plain
 
@@ -90,7 +90,7 @@ def by_morrow(messages: Sequence[CommitMessage]) -> Iterator[Described]:
 
 
 def series(name: str, values: list[Any], type_: t.DataType) -> pl.Series:
-    """Converts a column of golden values."""
+    """Convert a column of golden values."""
     dtype = to_polars_dtype(type_)
     if isinstance(type_, (t.BinaryType, t.VarBinaryType)):
         return pl.Series(name, [None if v is None else bytes.fromhex(v) for v in values], dtype=dtype)
@@ -107,7 +107,7 @@ def series(name: str, values: list[Any], type_: t.DataType) -> pl.Series:
 
 
 def given_rows(path: Path, names: Sequence[str], target: WriteTarget) -> pl.DataFrame:
-    """Reads the rows of one commit as a writer takes them."""
+    """Read the rows of one commit as a writer takes them."""
     rows = jsonl(path)
     at = {name: 1 + i for i, name in enumerate(names)}
     columns = [
@@ -163,7 +163,7 @@ def test_commits_are_those_of_java(
 
 
 def written(target: WriteTarget, base: Snapshot | None, source: Path, operation: dict[str, Any]) -> list[CommitMessage]:
-    """Does one operation of a case on top of a snapshot."""
+    """Do one operation of a case on top of a snapshot."""
     states = restore_partitions(target, base, None)
     writers: dict[Placement, MergeTreeWriter] = {}
     with disable_fsync():

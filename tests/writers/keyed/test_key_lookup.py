@@ -149,7 +149,7 @@ def leveled(target: WriteTarget, rows: Sequence[Row]) -> pl.DataFrame:
 
 
 def above(target: WriteTarget, *rows: Row) -> Any:
-    """Makes a lookup that finds these rows."""
+    """Make a lookup that finds these rows."""
 
     def found(keys: pl.DataFrame) -> pl.DataFrame:
         held = versions(target, *rows)

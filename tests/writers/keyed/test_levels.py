@@ -28,7 +28,7 @@ def levels(*files: DataFileMeta, count: int = 4) -> Levels:
 
 
 def keys(sections: list[tuple[tuple[DataFileMeta, ...], ...]]) -> list[list[list[tuple[int, int]]]]:
-    """Lists the key range of each file."""
+    """List the key range of each file."""
     key = order()
     return [[[(key(f.min_key)[0], key(f.max_key)[0]) for f in run] for run in section] for section in sections]
 
@@ -113,7 +113,7 @@ def field(name: str, kind: str) -> t.DataField:
 
 
 def in_order(kinds: list[str], rows: list[tuple[Any, ...]]) -> tuple[list[int], list[int]]:
-    """Returns row numbers by key, and where each key starts."""
+    """Return row numbers by key, and where each key starts."""
     fields = [field(f"k{i}", kind) for i, kind in enumerate(kinds)]
     schema = {f.name: to_polars_dtype(f.type) for f in fields}
     order, starts = sort_rows(fields, pl.DataFrame(rows, schema=schema, orient="row"), [], [])

@@ -101,7 +101,7 @@ def upsert(table: morrow.Table, rows: Sequence[tuple[str, Row]]) -> None:
 
 
 def replayed(table: morrow.Table) -> list[Row]:
-    """Applies all changes since the first snapshot, each held against the state before it; returns the rows."""
+    """Apply all changes since the first snapshot, each held against the state before it; return the rows."""
     state: dict[Any, Row] = {}
     for kind, *values in table.changes(mode="changelog").to_polars().rows():
         row = tuple(values)

@@ -27,7 +27,7 @@ def rows(keys: Sequence[int], value: int) -> list[dict[str, Any]]:
 
 
 def files(t: morrow.Table) -> list[tuple[int, int, int]]:
-    """Lists level, rows and dead rows of each file, from the lowest level on."""
+    """List level, rows and dead rows of each file, from the lowest level on."""
     metadata = target(t).metadata
     newest = metadata.latest_snapshot()
     assert newest is not None
@@ -35,7 +35,7 @@ def files(t: morrow.Table) -> list[tuple[int, int, int]]:
 
 
 def vectors(folder: Path, **options: str) -> morrow.Table:
-    """Makes a table with deletion vectors whose first commit, of keys 0 to 299, lies at level 5."""
+    """Make a table with deletion vectors whose first commit, of keys 0 to 299, lies at level 5."""
     t = table(folder, deletion_vectors__enabled="true", **options)
     upsert(t, rows(range(300), 0))
     assert files(t) == [(5, 300, 0)]

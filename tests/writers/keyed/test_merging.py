@@ -85,14 +85,14 @@ def assert_reads(target: WriteTarget, table: RandomTable, expected: Sequence[Row
 
 
 def created(folder: Path, table: RandomTable, **more: str) -> WriteTarget:
-    """Makes the random table without rows."""
+    """Make the random table without rows."""
     options = {**table.options, **more}
     TableFactory(folder / "t", table.fields, table.primary_keys, table.partition_keys, options)
     return opened(folder / "t")
 
 
 def one_by_one(table: RandomTable) -> list[Row]:
-    """Asks the oracle of all records in the order of the files, as if no file had a level."""
+    """Ask the oracle of all records in the order of the files, as if no file had a level."""
     leveled = ("deletion-vectors.enabled", "changelog-producer", "force-lookup")
     visible = {k: v for k, v in table.options.items() if k not in leveled}
     names = [field.name for field in table.fields]
@@ -105,7 +105,7 @@ def one_by_one(table: RandomTable) -> list[Row]:
 
 
 def given_to_writer(table: RandomTable, records: Sequence[Record]) -> list[Record]:
-    """Lists the records that a writer may be given, and takes notice of."""
+    """List the records that a writer may be given, and takes notice of."""
     drops = table.options.get("ignore-delete") == "true" or table.options.get("merge-engine") == "first-row"
     return [record for record in records if not (drops and record.retracts)]
 
@@ -131,7 +131,7 @@ def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, da
 
 
 def merely_merges(table: RandomTable) -> bool:
-    """Tells whether compactions do what reads do: no lookups, which merge single versions and hide level 0."""
+    """Tell whether compactions do what reads do: no lookups, which merge single versions and hide level 0."""
     looks_up = {"deletion-vectors.enabled", "changelog-producer", "force-lookup"} & table.options.keys()
     return not looks_up and table.options.get("merge-engine") != "first-row"
 
@@ -169,6 +169,6 @@ def states(target: WriteTarget) -> dict[Placement, BucketState]:
 
 
 def compacted(target: WriteTarget, *, full: bool) -> None:
-    """Compacts every bucket and commits."""
+    """Compact every bucket and commits."""
     messages = [compact_bucket(target, place, state, full=full) for place, state in states(target).items()]
     TableCommit(target).commit(messages)

@@ -25,7 +25,7 @@ def postpone_table(folder: Path, **options: str) -> WriteTarget:
 
 
 def wait(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
-    """Writes rows that wait, in one commit."""
+    """Write rows that wait, in one commit."""
     writer = PostponeWriter(target, WAITING, BucketState())
     for frame in frames:
         writer.write(frame)

@@ -224,7 +224,7 @@ def test_after_any_history_a_read_has_what_the_newest_versions_say(
 
 @contextmanager
 def tiny_runs() -> Iterator[None]:
-    """Limits spilled runs and batches to a few rows, and the number of runs."""
+    """Limit spilled runs and batches to a few rows, and the number of runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_RUN_BYTES", 100)
         patch.setattr(module, "BATCH_BYTES", 60)

@@ -21,7 +21,7 @@ def table(tmp_path: Path) -> morrow.Table:
 
 
 def upsert(table: morrow.Table, given: dict[str, list[Any]]) -> None:
-    """Upserts rows whose other columns are null."""
+    """Upsert rows whose other columns are null."""
     ids = given["id"]
     table.upsert(pa.table({name: given.get(name, [None] * len(ids)) for name in table.schema.names}))
 

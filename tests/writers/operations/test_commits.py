@@ -22,7 +22,7 @@ SCHEMA = {"k": pl.Int32, "v": pl.String}
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
-    """Makes a table of one bucket; in the names of options ``_`` stands for a dash."""
+    """Make a table of one bucket; in the names of options ``_`` stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table(
@@ -120,7 +120,7 @@ def test_processes_that_write_the_same_bucket(tmp_path: Path, options: dict[str,
 
 
 def _replayed(changes: Sequence[tuple[str, int, str]]) -> list[tuple[int, str]]:
-    """Applies the changes; each retraction is of the row that is there."""
+    """Apply the changes; each retraction is of the row that is there."""
     state: dict[int, str] = {}
     for kind, key, value in changes:
         if kind in ("-U", "-D"):

@@ -63,7 +63,7 @@ def rows_of(t: morrow.Table) -> list[tuple[str, int, int]]:
 
 @pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Has others commit before the next snapshot is created, each before one that is."""
+    """Have others commit before the next snapshot is created, each before one that is."""
     waiting: list[Callable[[], object]] = []
     create = LocalStore.create
     busy: list[int] = []

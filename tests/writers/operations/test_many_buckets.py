@@ -49,7 +49,7 @@ NAMES = ["*", "^p$", "group", "0"]
 
 
 def facts(table: morrow.Table) -> list[tuple[object, ...]]:
-    """Lists what metadata says of the files, but their names and times."""
+    """List what metadata says of the files, but their names and times."""
     unlike = {"file_path", "creation_time"}
     files = table.system("files").to_polars()
     return sorted(files.select(pl.exclude(unlike)).rows(), key=repr)
@@ -59,7 +59,7 @@ def facts(table: morrow.Table) -> list[tuple[object, ...]]:
 def test_files_made_together_are_those_made_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:
-    """Partitions of floats that are equal and are not, null, and names that are patterns."""
+    """Partition of floats that are equal and are not, null, and names that are patterns."""
     names = ["a", "p", "group", "b"] if "file.format" in options else NAMES
     count = 12 * len(PARTITIONS)
     data = pl.DataFrame(

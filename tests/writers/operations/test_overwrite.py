@@ -15,7 +15,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture(params=[[], ["id", "p", "h"]], ids=["append", "keyed"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
-    """Partitions (x, 1), (x, 2) and (y, 1), a row in each."""
+    """Partition (x, 1), (x, 2) and (y, 1), a row in each."""
     options = {"bucket": 1, "bucket-key": "id"}
     table = new_table(tmp_path, "id INT, p STRING, h INT", keys=request.param, by=["p", "h"], options=options)
     table.append({"id": [1, 2, 3], "p": ["x", "x", "y"], "h": [1, 2, 1]})

@@ -39,7 +39,7 @@ def index_files(table: morrow.Table) -> set[str]:
 
 
 def pruned(table: morrow.Table, filter: str) -> bool:
-    """Tells whether indexes leave out every file that statistics would have read."""
+    """Tell whether indexes leave out every file that statistics would have read."""
     return "by index: kept 0 of" in str(table.scan(filter=filter).explain())
 
 
@@ -210,7 +210,7 @@ def test_files_that_expire_while_they_are_looked_for_are_not_lost(
 
 
 def _all(target: Any, snapshot: Any, _threads: int) -> Any:
-    """Lists every live file, as if the store had lost it."""
+    """List every live file, as if the store had lost it."""
     from morrow.engine.format.manifest_entries import to_entries
     from morrow.writers.commit.base_entries import read_live_entries
 

@@ -135,7 +135,7 @@ def plain(path: Path, **options: object) -> morrow.Table:
 
 
 def grouped(path: Path) -> morrow.Table:
-    """Makes a table that overwrites a and sums s up in the group of g; row 2 has no sequence."""
+    """Make a table that overwrites a and sums s up in the group of g; row 2 has no sequence."""
     table = new_table(path, "id INT, g INT, a INT, s INT, b INT", keys=["id"], options=GROUPED)
     table.upsert({"id": [1, 2], "g": [1, None], "a": [1, None], "s": [10, None], "b": [0, 0]})
     return table

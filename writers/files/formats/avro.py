@@ -63,7 +63,7 @@ class AvroEncoder:
         return encode_one_by_one(self, frame, heights)
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        """Returns nothing: containers end with their last block."""
+        """Return nothing: containers end with their last block."""
         del blocks
         return b""
 
@@ -72,7 +72,7 @@ class AvroEncoder:
 
 
 def build_avro_schema(fields: Sequence[t.DataField], where: str) -> dict[str, Any]:
-    """Returns the schema of a file with these columns.
+    """Return the schema of a file with these columns.
 
     Raises:
         Unsupported: a type, or a precision of a time, that Java Paimon does not write to Avro either.
@@ -95,12 +95,12 @@ def _build_member(name: str, type_: t.DataType, record: str, where: str, *, defa
 
 
 def _is_name(name: str) -> bool:
-    """Returns whether Java's Avro accepts the name: letters of any script."""
+    """Return whether Java's Avro accepts the name: letters of any script."""
     return all(c == "_" or c.isalpha() or c.isdecimal() for c in name) and not name[:1].isdecimal()
 
 
 def _build_node(type_: t.DataType, record: str, where: str) -> Any:
-    """Returns the Avro type; `record` is the name of the record for a ROW."""
+    """Return the Avro type; `record` is the name of the record for a ROW."""
     if type(type_) not in _NODES:
         raise Unsupported(f"a column of {type_} in Avro files", where=where, hint="choose Parquet for the table")
     node = _NODES[type(type_)](type_, record, where)
@@ -175,7 +175,7 @@ _NODES: Mapping[type[t.DataType], Callable[[Any, str, str], Any]] = {
 
 
 def _to_physical(array: pa.Array, type_: t.DataType) -> pa.Array:
-    """Returns the values in the Arrow types that Avro's own types are encoded from."""
+    """Return the values in the Arrow types that Avro's own types are encoded from."""
     convert = _PHYSICAL.get(type(type_))
     return array if convert is None else convert(array, type_)
 

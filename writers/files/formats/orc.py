@@ -125,7 +125,7 @@ def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
 
 
 def _to_stored_type(type_: t.DataType) -> pa.DataType:
-    """Returns the Arrow type that Arrow's ORC writer accepts."""
+    """Return the Arrow type that Arrow's ORC writer accepts."""
     if isinstance(type_, t.TimeType):
         return pa.int32()
     if isinstance(type_, t.ArrayType):
@@ -140,7 +140,7 @@ def _to_stored_type(type_: t.DataType) -> pa.DataType:
 
 
 def _compact(array: pa.Array) -> pa.Array:
-    """Returns nested arrays without offsets: Arrow's writer reads the nulls of a struct's member from the beginning."""
+    """Return nested arrays without offsets: Arrow's writer reads the nulls of a struct's member from the beginning."""
     return pa.concat_arrays([array, array[:0]]) if pa.types.is_nested(array.type) else array
 
 
@@ -170,7 +170,7 @@ KINDS: Mapping[type[t.DataType], int] = {
 
 
 def build_type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, ...]:
-    """Returns the type nodes of a file with these columns.
+    """Return the type nodes of a file with these columns.
 
     Raises:
         Unsupported: a type that Java Paimon does not write to ORC either.
@@ -181,7 +181,7 @@ def build_type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, 
 
 
 def _add(nodes: list[bytes], type_: t.DataType, node_id: int, at: FieldPlace) -> None:
-    """Adds the nodes of one type, whose topmost has the field id `node_id`."""
+    """Add the nodes of one type, whose topmost has the field id `node_id`."""
     pair = encode_message([make_field(1, ID_ATTRIBUTE), make_field(2, str(node_id).encode())])
     attributes = [make_field(ATTRIBUTES, pair)]
     if isinstance(type_, t.RowType):
@@ -200,7 +200,7 @@ def _add_struct(nodes: list[bytes], members: Sequence[t.DataField], at: FieldPla
 
 
 def _add_parent(nodes: list[bytes], kind: int, children: Sequence[Callable[[], None]], rest: list[Field]) -> None:
-    """Adds the node itself, then those of its children, whose numbers it lists."""
+    """Add the node itself, then those of its children, whose numbers it lists."""
     own = len(nodes)
     nodes.append(b"")
     numbers = b""

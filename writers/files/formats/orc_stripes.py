@@ -64,7 +64,7 @@ class Tail:
 
 
 def split_tail(file: pa.Buffer) -> tuple[memoryview, Tail]:
-    """Returns the stripes of a file in memory, and its tail."""
+    """Return the stripes of a file in memory, and its tail."""
     data = memoryview(file)
     layout = OrcLayout(io.BytesIO(data), "a file in memory")
     end = layout.footer_start
@@ -75,7 +75,7 @@ def split_tail(file: pa.Buffer) -> tuple[memoryview, Tail]:
 
 
 def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> bytes:
-    """Returns the tail of a file that has the stripes of several files, one after another.
+    """Return the tail of a file that has the stripes of several files, one after another.
 
     Args:
         parts: the length of the stripes and the tail of each file.
@@ -91,12 +91,12 @@ def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> by
 
 
 def read_block_size(tail: Tail) -> int:
-    """Returns the bytes that fit in a chunk; 0 where nothing is compressed."""
+    """Return the bytes that fit in a chunk; 0 where nothing is compressed."""
     return read_integer(tail.postscript, COMPRESSION_BLOCK) if read_integer(tail.postscript, COMPRESSION) else 0
 
 
 def store_chunks(data: bytes, block: int) -> bytes:
-    """Returns the bytes in uncompressed chunks of at most `block` bytes; unchanged if `block` is 0."""
+    """Return the bytes in uncompressed chunks of at most `block` bytes; unchanged if `block` is 0."""
     if not block:
         return data
     pieces = [data[at : at + block] for at in range(0, len(data), block)]
@@ -104,7 +104,7 @@ def store_chunks(data: bytes, block: int) -> bytes:
 
 
 def read_integer(data: bytes, number: int) -> int:
-    """Returns the integer of that number in a message, 0 where there is none."""
+    """Return the integer of that number in a message, 0 where there is none."""
     return next((value for n, _, value in parse_fields(data) if n == number and isinstance(value, int)), 0)
 
 
@@ -136,7 +136,7 @@ def _move_stripe(stripe: int | bytes, shift: int) -> bytes:
 
 
 def _merge_statistics(footers: Sequence[Sequence[Field]]) -> list[Field]:
-    """Returns statistics of the whole file: counts. Bounds stay with the stripes, where readers look for them."""
+    """Return statistics of the whole file: counts. Bounds stay with the stripes, where readers look for them."""
     columns = [[value for n, _, value in footer if n == STATISTICS and isinstance(value, bytes)] for footer in footers]
     if len(columns) == 1:
         return [make_field(STATISTICS, column) for column in columns[0]]
@@ -176,7 +176,7 @@ class Times:
 
 
 def find_early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> list[Times]:
-    """Returns the timestamp columns of a block that have fractions of seconds before 1970.
+    """Return the timestamp columns of a block that have fractions of seconds before 1970.
 
     Raises:
         InvalidArgument: a time that ORC cannot hold.
@@ -194,7 +194,7 @@ def find_early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -
 
 
 def replace_times(file: pa.Buffer, times: Sequence[Times]) -> tuple[bytes, Tail]:
-    """Returns the stripe of a file of one stripe, with replaced timestamps, and the tail of that file."""
+    """Return the stripe of a file of one stripe, with replaced timestamps, and the tail of that file."""
     layout = OrcLayout(io.BytesIO(memoryview(file)), "a file in memory")
     _, tail = split_tail(file)
     (stripe,) = (
@@ -257,7 +257,7 @@ def _convert_times(column: int, ticks: Ints, per_second: int, name: str) -> Time
 
 
 def _walk_timestamps(column: pa.Array | pa.ChunkedArray, number: int) -> Iterator[tuple[int, pa.Array]]:
-    """Yields numbers and values (without the nulls) of the timestamp columns at and below a node of the type tree."""
+    """Yield numbers and values (without the nulls) of the timestamp columns at and below a node of the type tree."""
     if not has_timestamps(column.type):
         return
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -280,7 +280,7 @@ def _list_children(array: pa.Array) -> list[pa.Array]:
 
 
 def has_timestamps(type_: pa.DataType) -> bool:
-    """Returns whether a column has timestamps, at any depth."""
+    """Return whether a column has timestamps, at any depth."""
     return bool(pa.types.is_timestamp(type_)) or any(map(has_timestamps, _list_child_types(type_)))
 
 
@@ -305,7 +305,7 @@ def _encode_times(times: Times) -> dict[int, bytes]:
 
 
 def _encode_runs(values: Ints) -> bytes:
-    """Returns the values, taken as unsigned, in direct runs of one width."""
+    """Return the values, taken as unsigned, in direct runs of one width."""
     width = 5 if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 40 else 8
     digits = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
     runs = (digits[at : at + MAX_RUN_VALUES] for at in range(0, len(values), MAX_RUN_VALUES))
@@ -324,7 +324,7 @@ def _replace_fields(data: bytes, values: Mapping[int, int]) -> bytes:
 
 
 def _remove_bounds(parts: Iterator[Field] | Sequence[Field], number: int, columns: Collection[int]) -> list[Field]:
-    """Returns the fields without the bounds of `columns`; fields `number` are statistics, one per column in order."""
+    """Return the fields without the bounds of `columns`; fields `number` are statistics, one per column in order."""
     out: list[Field] = []
     column = 0
     for part in parts:

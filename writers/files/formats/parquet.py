@@ -114,7 +114,7 @@ class ParquetEncoder:
         return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], details, ends)
 
     def _text_ends(self, footer: pq.FileMetaData) -> dict[str, tuple[str, str]]:
-        """Returns the bounds of text columns in the statistics of a row group, of short values."""
+        """Return the bounds of text columns in the statistics of a row group, of short values."""
         group = footer.row_group(0)
         found = ((name, group.column(place).statistics) for name, place in self._texts)
         ends = {name: (each.min, each.max) for name, each in found if each is not None and each.has_min_max}
@@ -134,7 +134,7 @@ class ParquetEncoder:
         return pa.chunked_array(arrays, field.type)
 
     def _columns_with_statistics(self) -> bool | list[str]:
-        """Returns all columns but INT96, whose order is undefined."""
+        """Return all columns but INT96, whose order is undefined."""
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
@@ -190,7 +190,7 @@ class Encodings:
 
 
 def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differences: bool = True) -> Encodings:
-    """Returns the encodings of a row group with these values: without `dictionaries`, or without `differences`.
+    """Return the encodings of a row group with these values: without `dictionaries`, or without `differences`.
 
     `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not sampled.
     """
@@ -215,7 +215,7 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differ
 def choose_each(
     frame: pl.DataFrame, heights: Sequence[int], schema: pa.Schema, *, dictionaries: bool
 ) -> list[Encodings]:
-    """Returns `choose` for each of the consecutive row groups in `frame`, of these heights, below `MIN_SAMPLE_ROWS`."""
+    """Return `choose` for each of the consecutive row groups in `frame`, of these heights, below `MIN_SAMPLE_ROWS`."""
     if not dictionaries:
         return [Encodings()] * len(heights)
     columns = _select_atomic(frame, schema)
@@ -229,7 +229,7 @@ def choose_each(
 
 
 def _find_dictionary_columns(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:
-    """Returns the columns that are smaller with a dictionary and its indexes than plainly."""
+    """Return the columns that are smaller with a dictionary and its indexes than plainly."""
     # One query for all columns: small files are many.
     columns = _select_atomic(frame, schema)
     measured = pl.DataFrame(columns).select(expression for column in columns for expression in _measure_column(column))
@@ -237,7 +237,7 @@ def _find_dictionary_columns(frame: pl.DataFrame, schema: pa.Schema) -> list[str
 
 
 def _select_atomic(frame: pl.DataFrame, schema: pa.Schema) -> list[pl.Series]:
-    """Returns the columns that are not nested, named by their numbers."""
+    """Return the columns that are not nested, named by their numbers."""
     atomic = [i for i, stored in enumerate(schema) if not pa.types.is_nested(stored.type)]
     return [clear_pattern_name(frame.to_series(i)).alias(str(i)) for i in atomic]
 
@@ -257,7 +257,7 @@ def _choose_columns(schema: pa.Schema, measures: Mapping[str, Any]) -> list[str]
 
 
 def _measure_column(column: pl.Series) -> list[pl.Expr]:
-    """Returns the number of values, the number of distinct ones, and the mean length of text and bytes."""
+    """Return the number of values, the number of distinct ones, and the mean length of text and bytes."""
     values = col(column.name).drop_nulls()
     measures = [values.len().alias(f"{column.name} count"), values.n_unique().alias(f"{column.name} distinct")]
     if column.dtype in (pl.String, pl.Binary):
@@ -267,14 +267,14 @@ def _measure_column(column: pl.Series) -> list[pl.Expr]:
 
 
 def _estimate_width(type_: pa.DataType, length: float | None) -> float:
-    """Returns the average bytes of a plainly stored value."""
+    """Return the average bytes of a plainly stored value."""
     if pa.types.is_boolean(type_):
         return 1 / 8
     return float(type_.bit_width // 8) if length is None else LENGTH_WIDTH + length
 
 
 def list_leaf_paths(stored: pa.Field, *, without_int96: bool = False) -> list[str]:
-    """Returns Arrow's paths of the leaves of a column."""
+    """Return Arrow's paths of the leaves of a column."""
     leaves = _list_leaves(stored.type)
     return [".".join([stored.name, *path]) for path, type_ in leaves if not (without_int96 and is_int96(type_))]
 
@@ -293,7 +293,7 @@ def _list_leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]
 
 
 def _is_smaller_as_differences(frame: pl.DataFrame, stored: pa.Field) -> bool:
-    """Returns whether the first values of a column are integers in Parquet, with differences of few bits."""
+    """Return whether the first values of a column are integers in Parquet, with differences of few bits."""
     if is_int96(stored.type):
         return False
     physical = get_series(frame, stored.name)[:SAMPLE_ROWS].to_physical()

@@ -57,7 +57,7 @@ JULIAN_DAY_OF_EPOCH = 2_440_588
 
 
 def to_stored_field(field: t.DataField, where: str) -> pa.Field:
-    """Returns a column as Arrow is to write it.
+    """Return a column as Arrow is to write it.
 
     Nanosecond timestamps are 12 bytes here; text and bytes at the top level are views, as in Polars (Arrow's writer
     does not accept views in nested columns).
@@ -69,7 +69,7 @@ def to_stored_field(field: t.DataField, where: str) -> pa.Field:
 
 
 def has_nanos(type_: t.DataType) -> bool:
-    """Returns whether a column has timestamps finer than microseconds, at any depth."""
+    """Return whether a column has timestamps finer than microseconds, at any depth."""
     if isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType)):
         return type_.precision > t.ARROW_MICROS_PRECISION
     if isinstance(type_, t.RowType):
@@ -139,7 +139,7 @@ _STORED: Mapping[type[t.DataType], Callable[[Any, FieldPlace], pa.DataType]] = {
 
 
 def to_stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.Array:
-    """Returns the values of a column in the type of its stored field; `nanos` is the result of `has_nanos` for it.
+    """Return the values of a column in the type of its stored field; `nanos` is the result of `has_nanos` for it.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: the values are not of that type.
@@ -148,7 +148,7 @@ def to_stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.A
 
 
 def _to_arrow_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the type with timestamps where `type_` has INT96."""
+    """Return the type with timestamps where `type_` has INT96."""
     if is_int96(type_):
         return pa.timestamp("ns")
     if pa.types.is_map(type_):
@@ -165,17 +165,17 @@ def _to_arrow_field(field: pa.Field) -> pa.Field:
 
 
 def is_int96(type_: pa.DataType) -> bool:
-    """Returns whether this type of a stored field stands for INT96."""
+    """Return whether this type of a stored field stands for INT96."""
     return bool(pa.types.is_fixed_size_binary(type_) and type_.byte_width == INT96_WIDTH)
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Returns whether this is the type of the stored field of a text column."""
+    """Return whether this is the type of the stored field of a text column."""
     return bool(pa.types.is_string_view(type_))
 
 
 def _finish_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns the array with INT96 in place of timestamps, and values in required members of null rows."""
+    """Return the array with INT96 in place of timestamps, and values in required members of null rows."""
     if is_int96(type_):
         return _to_int96(array)
     if pa.types.is_map(type_):
@@ -200,7 +200,7 @@ def _finish_member(array: pa.StructArray, number: int, field: pa.Field) -> pa.Ar
 
 
 def _make_placeholder(type_: pa.DataType) -> pa.Array:
-    """Returns a placeholder value."""
+    """Return a placeholder value."""
     if pa.types.is_map(type_):
         nothing = [pa.array([], type_.key_type), pa.array([], type_.item_type)]
         return pa.MapArray.from_arrays(pa.array([0, 0], pa.int32()), *nothing, type=type_)
@@ -232,7 +232,7 @@ METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
 
 
 def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool) -> bytes:
-    """Returns the footer of a file that has the row groups of several files, one after another.
+    """Return the footer of a file that has the row groups of several files, one after another.
 
     Args:
         parts: for each file the number of bytes between its magic and its footer, and that footer.
@@ -265,7 +265,7 @@ def _move(group: Struct, shift: int, ordinal: int) -> None:
 
 
 def _add(node: Struct, fields: Sequence[int], shift: int) -> None:
-    """Adds `shift` to offsets; offset 0 stands for none where a writer fills the required member."""
+    """Add `shift` to offsets; offset 0 stands for none where a writer fills the required member."""
     for field in fields:
         if field in node and node[field][1]:
             node[field] = (I64, node[field][1] + shift)

@@ -66,7 +66,7 @@ class Handler:
 
 @contextmanager
 def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = False) -> Iterator[int]:
-    """Serves a metastore; yields its port."""
+    """Serve a metastore; yield its port."""
     from pymetastore.hive_metastore.ThriftHiveMetastore import Processor
     from thrift.protocol import TBinaryProtocol, TCompactProtocol
     from thrift.server.TServer import TThreadedServer

@@ -24,7 +24,7 @@ INT = IntType()
 
 
 def container(columns: dict[str, dict[str, bytes | None]]) -> bytes:
-    """Builds a container as Java's FileIndexFormat writes it."""
+    """Build a container as Java's FileIndexFormat writes it."""
 
     def name(text: str) -> bytes:
         return struct.pack(">H", len(text.encode())) + text.encode()

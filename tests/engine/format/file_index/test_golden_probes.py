@@ -33,7 +33,7 @@ MATCHES: dict[str, Callable[[Any, list[Any]], bool]] = {
 
 
 def file_indexes(table: Path) -> Iterator[tuple[str, FileIndex]]:
-    """Yields every data file of the table that has an index, embedded in a manifest or beside it."""
+    """Yield every data file of the table that has an index, embedded in a manifest or beside it."""
     for manifest in table.glob("manifest/manifest-*"):
         if "manifest-list" in manifest.name:
             continue

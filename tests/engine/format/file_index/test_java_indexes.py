@@ -54,7 +54,7 @@ def opened(case: dict[str, Any]) -> tuple[FileIndex, DataType, list[Any]]:
 
 
 def matches(op: str, value: Any, literal: Any) -> bool:
-    """Compares as SQL does, with NaN equal to itself and above all numbers."""
+    """Compare as SQL does, with NaN equal to itself and above all numbers."""
     if op in ("IS NULL", "IS NOT NULL"):
         return (value is None) == (op == "IS NULL")
     if value is None:

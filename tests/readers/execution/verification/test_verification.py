@@ -115,7 +115,7 @@ def test_rows_that_a_filter_leaves_out_are_in_files_that_are_checked(tmp_path: P
 
 
 def described(table: morrow.Table) -> tuple[Callable[[FileFacts], tuple[str, ...]], FileFacts]:
-    """Describes what is found of the first file, given what is said of it."""
+    """Describe what is found of the first file, given what is said of it."""
     scan = table.scan()
     plan, facts = read_file_facts(table._metadata, scan.plan)
     return lambda said: verify_file(table._metadata, plan, said).problems, facts[0]
@@ -205,7 +205,7 @@ SAMPLE = {
 
 
 def sound_reads() -> list[golden.Read]:
-    """Reads of tables that Java wrote and can read: all in the long profile, else the newest state of some."""
+    """Read of tables that Java wrote and can read: all in the long profile, else the newest state of some."""
     every = [read for read in golden.reads() if read.error is None]
     return every if LONG else [read for read in every if read.id == "latest" and read.case.rpartition("/")[2] in SAMPLE]
 

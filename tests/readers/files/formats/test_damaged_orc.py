@@ -131,7 +131,7 @@ print(json.dumps([damaged_reads(Path(sys.argv[1]), int(sys.argv[2]), int(sys.arg
 
 
 def damaged_reads(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Counts what became of so many damages; any error that is not typed goes up."""
+    """Count what became of so many damages; any error that is not typed goes up."""
     numbers, outcomes = random.Random(seed), {"refused": 0, "same": 0, "other": 0}
     sound = {codec: stored(codec, 100) for codec in CODECS}
     rows = table(100)
@@ -296,7 +296,7 @@ def test_columns_that_are_not_read_are_not_looked_at(tmp_path: Path) -> None:
 
 
 def retyped(content: bytes, column: str, kind: int) -> bytes:
-    """Changes the kind of type of a column in the file."""
+    """Change the kind of type of a column in the file."""
     layout = OrcLayout(io.BytesIO(content), "f")
     node, seen, changed = layout.types[0].children[layout.columns.index(column)], -1, []
     for number, wire, value in parse_fields(layout.footer):

@@ -29,7 +29,7 @@ def varint(value: int) -> bytes:
 
 
 def blob_file(values: list[bytes | None], version: int = 1, *, unchecked: int = 0) -> bytes:
-    """Writes a blob file whose checksums leave out so many bytes at the end of a record."""
+    """Write a blob file whose checksums leave out so many bytes at the end of a record."""
     records, lengths = b"", []
     for value in values:
         if value is None:

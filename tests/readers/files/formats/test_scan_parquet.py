@@ -127,7 +127,7 @@ def test_types_are_exact(tmp_path: Path, type_: t.DataType, values: list[Any], d
 
 
 def int96(path: Path, values: list[Any]) -> FileSource:
-    """Writes a file as Java writes TIMESTAMP above precision 6."""
+    """Write a file as Java writes TIMESTAMP above precision 6."""
     table = pa.table({"v": pa.array(values, pa.timestamp("us"))})
     return written(path, table, use_deprecated_int96_timestamps=True, store_schema=False)
 

@@ -111,7 +111,7 @@ POSITIONS = st.sets(st.builds(lambda key, low: key << 16 | low, KEYS, st.sampled
 
 
 def java_64(positions: set[int]) -> bytes:
-    """Builds a bitmap grown from nothing, its containers in the order of their keys."""
+    """Build a bitmap grown from nothing, its containers in the order of their keys."""
     grown = roaring64.Bitmap64({}, [], 0)
     lows: dict[int, list[int]] = {}
     for position in sorted(positions):

@@ -50,7 +50,7 @@ def entries(of: dict[Any, Any] | None) -> list[dict[str, Any]] | None:
 
 
 def dicts(maps: list[Any]) -> list[dict[Any, Any] | None]:
-    """Maps as dicts; a key that is there twice fails."""
+    """Map as dicts; a key that is there twice fails."""
     for one in maps:
         assert one is None or len({repr(entry["key"]) for entry in one}) == len(one)
     return [None if one is None else {entry["key"]: entry["value"] for entry in one} for one in maps]

@@ -42,7 +42,7 @@ KIND_NAMES = {4: "LONG", 3: "INT", 7: "STRING", 8: "BINARY", 9: "TIMESTAMP", 10:
 
 
 def type_tree(path: Path) -> list[tuple[str, dict[str, int]]]:
-    """Lists kind, and id, length, precision and scale where there are any, of each node."""
+    """List kind, and id, length, precision and scale where there are any, of each node."""
     layout = OrcLayout(LocalStore().open(str(path)), str(path))
     return [_node(value) for number, _, value in fields_of(layout.footer) if number == 4 and isinstance(value, bytes)]
 

@@ -35,7 +35,7 @@ from tests.writers.files.targets import (
 
 
 def schema_of(path: Path) -> list[str]:
-    """Shows the Parquet schema, one line a node, as Arrow prints it."""
+    """Show the Parquet schema, one line a node, as Arrow prints it."""
     text = str(pq.ParquetFile(path).schema)
     return [" ".join(line.split()) for line in text.splitlines()[2:-1] if line.strip() != "}"]
 

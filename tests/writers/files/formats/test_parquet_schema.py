@@ -16,7 +16,7 @@ from morrow.writers.files.formats.parquet_schema import merge_footers
 
 
 def parquet(table: pa.Table, **options: Any) -> tuple[bytes, bytes]:
-    """Returns what lies between the magic and the footer of a file, and the footer."""
+    """Return what lies between the magic and the footer of a file, and the footer."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     data = sink.getvalue()

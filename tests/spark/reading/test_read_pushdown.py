@@ -86,13 +86,14 @@ def test_columns_reach_tasks(
     monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
     table = updated(tmp_path, engine, format="parquet" if engine == "partial-update" else "orc")
     made: list[tuple[str, ...]] = []
+    merge_on_driver = task_rows.merge_on_driver
 
     def run_sections(work: Work, plan: ScanPlan, *more: Any) -> DataFrame:
         made.append(plan.columns)
         return sections.run_sections(work, plan, *more)
 
     def merged(plan: ScanPlan, *more: Any) -> DataFrame | None:
-        found = task_rows.merge_on_driver(plan, *more) if here else None
+        found = merge_on_driver(plan, *more) if here else None
         made.extend([] if found is None else [plan.columns])
         return found
 

@@ -156,9 +156,7 @@ def _read_ranges(files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _locate_vectors(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
-    """Return the vectors in the partitions and buckets of `live`; column __entry is the row in `live` of each one's
-    file.
-    """
+    """Return the vectors in the partitions and buckets of `live`; __entry is its file's row in `live`."""
     names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
     on = ["_PARTITION", "_BUCKET"]
     placed = ranges.join(names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left")

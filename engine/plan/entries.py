@@ -298,9 +298,7 @@ def mask_manifests(listed: pl.DataFrame, schema: TableSchema, predicate: Predica
 
 
 def mask_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Return which entries belong to a matching partition. The result is exact: all rows of a partition share its
-    values.
-    """
+    """Return which entries belong to a matching partition: exact, since all rows of a partition share its values."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(partitions, types, where=where)

@@ -159,9 +159,7 @@ def _get_count(counts: pl.Series | None, row: int) -> int | None:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """Live entries of manifests, and for each the number of rows that its deletion vector removes (Int64, 0 without
-    one).
-    """
+    """Live entries of manifests, and the rows that each one's deletion vector removes (Int64, 0 without one)."""
 
     entries: pl.DataFrame
     dead: pl.Series

@@ -238,9 +238,7 @@ def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
 
 
 MIN_STORED_BYTES = 1 << 18
-"""The size in bytes below which manifests on a local disk are not stored: decoding them is as fast as reading the
-folder.
-"""
+"""The size in bytes below which manifests on a local disk are not stored: decoding them is fast enough."""
 MAX_STORED_BYTES = 64 << 20
 """The limit of memory in bytes of a stored frame."""
 

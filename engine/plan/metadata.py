@@ -142,9 +142,7 @@ class MetadataFiles:
     # Snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """Return the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be about to be
-        removed.
-        """
+        """Return the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be about to go."""
         return list_ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def living_snapshot_ids(self) -> list[int]:

@@ -1,4 +1,6 @@
-"""Values with other members: of dataclasses, and of msgspec's structs, which take a fortieth of the time to declare."""
+"""Copies of values with other members, for dataclasses and for msgspec structs, which are 40 times faster to
+declare.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,6 @@ if TYPE_CHECKING:
 else:
 
     def replace(value, /, **changes):
-        """Return the value with other members; raise `TypeError` for one that it does not have."""
+        """Return the value with other members; raise `TypeError` for an unknown member."""
         change = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace  # noqa: TID251
         return change(value, **changes)

@@ -85,7 +85,7 @@ Packed files take a third of the memory, but each iteration over them costs time
 
 
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
-"""Decodes manifests of a list in other processes, as `outlined` does; returns None if this process has to decode
+"""Decodes manifests of a list in other processes, as `decode_outlined` does; returns None if this process has to decode
 them.
 """
 

@@ -40,7 +40,7 @@ def list_living_changelog_ids(metadata: TableMetadata) -> list[int]:
 
 
 def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
-    """Return the changelog with this id, or None if there is no such file."""
+    """Return the changelog with this id, or None if its file does not exist."""
     path = build_changelog_path(metadata, changelog_id)
     try:
         return parse_snapshot(metadata.store.read(path), path)

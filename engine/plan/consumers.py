@@ -72,7 +72,7 @@ class Consumers:
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 
     def next_snapshot(self, name: str) -> int | None:
-        """Return the snapshot that the consumer reads next; None if there is no such consumer.
+        """Return the snapshot that the consumer reads next; None if the consumer does not exist.
 
         Raises:
             InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
@@ -81,7 +81,7 @@ class Consumers:
         return None if found is None else found.next_snapshot
 
     def progress(self, name: str) -> Progress | None:
-        """Return the progress of a consumer; None if there is no such consumer. Raises as `next_snapshot`."""
+        """Return the progress of a consumer; None if it does not exist. Raises as `next_snapshot`."""
         path = self._path(name)
         try:
             data = self.metadata.store.read(path)

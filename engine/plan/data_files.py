@@ -212,7 +212,7 @@ def _list_folder_names(schema: TableSchema, options: TableOptions, values: Value
     """Return all names that a partition may have, the likeliest first."""
     legacy = options.legacy_partition_name
     names = _list_float_names(schema, options, values, legacy)
-    # Binary values have no legacy name that could be found again.
+    # The legacy names of binary values cannot be found again.
     if not legacy and not any(isinstance(schema.by_name[key].type, BYTES) for key in schema.partition_keys):
         names += _list_float_names(schema, options, values, True)
     return list(dict.fromkeys(names))

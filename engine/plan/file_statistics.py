@@ -119,7 +119,7 @@ def _describe_files(
 
 
 def _decode_keys(rows: pl.Series, types: Mapping[str, DataType], where: str) -> list[pl.Series]:
-    """Return the key columns; none if there is no key or if files were written without one."""
+    """Return the key columns; empty without a key, or if files were written without one."""
     if not types or (pl.Series(read_arities(rows, where=where)) == 0).any():
         return []
     return decode_columns(rows, list(types.values()), where=where)

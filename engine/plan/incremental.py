@@ -106,7 +106,7 @@ class FullRows:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between the rows of `after` and those of `before`; plans of all columns and no filter.
+    """The difference between the rows of `after` and `before`, which are plans of all columns without a filter.
 
     Rows are identified by `key`; without one, equal rows are counted.
     """
@@ -127,7 +127,7 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
     delta files if it does not.
 
     Raises:
-        Unsupported: there is no producer, and the written rows are only parts of the table's rows.
+        Unsupported: the table lacks a producer, and the written rows are only parts of the table's rows.
     """
     if mode is ChangesMode.RAW:
         return ChangesMode.DELTA

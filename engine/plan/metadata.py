@@ -4,9 +4,9 @@ LATEST is only a hint: a snapshot whose file exists is committed, whatever the h
 if that snapshot exists, as in Java: expiry sets it before it removes the files of older snapshots.
 
 In a remote store the search for the newest schema and snapshot begins where the last search of this process ended.
-The snapshot found there is read again, together with those that would follow it. So nothing is used from memory
-without a check, and one round of requests suffices as long as nobody has committed. If snapshots follow LATEST, they
-are read, as ids have no gaps.
+The snapshot found there is read again, together with possible successors. So nothing is used from memory
+without a check, and one round of requests suffices unless another process has committed. If snapshots follow LATEST, they
+are read, as ids are consecutive.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class MetadataFiles:
         return read_each(self.store, self.snapshot_or_none, ids)
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot with this id, or None if there is no such file."""
+        """Return the snapshot with this id, or None if its file does not exist."""
         return self._snapshot_at(self.paths.snapshot(snapshot_id), snapshot_id)
 
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
@@ -217,7 +217,7 @@ class MetadataFiles:
         return found
 
     def hint(self, name: str) -> int | None:
-        """Return the id in the hint LATEST or EARLIEST of the snapshots, None if there is no hint."""
+        """Return the id in the hint LATEST or EARLIEST of the snapshots, None without the hint."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
@@ -241,7 +241,7 @@ class TableMetadata(MetadataFiles):
         """Return the same table on another branch.
 
         Raises:
-            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: not a valid branch name.
+            BranchNotFound: the table lacks the branch. InvalidArgument, UnsafePath: not a valid branch name.
         """
         if not isinstance(branch, str) or not branch.strip():
             raise InvalidArgument(f"{branch!r} is no name of a branch")
@@ -312,7 +312,7 @@ class TableMetadata(MetadataFiles):
         """Return the tag of this name.
 
         Raises:
-            TagNotFound: there is no such tag. InvalidArgument: not a valid tag name.
+            TagNotFound: the tag does not exist. InvalidArgument: not a valid tag name.
         """
         if not is_name(name) or not name.strip() or any(c in name for c in "/\\"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
@@ -356,7 +356,7 @@ def forget_searches() -> None:
 
 
 def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
-    """Return the schema with the greatest id; None if there is no schema."""
+    """Return the schema with the greatest id; None if there is none."""
     if metadata.store.is_local:
         ids = metadata.schema_ids()
         return metadata.schema(ids[-1]) if ids else None

@@ -106,7 +106,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 
 def plan_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
-    """Plan a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
+    """Plan a read of these manifest entries alone, without deletion vectors. Raises as `make_plan`."""
     plan = _make_empty_plan(metadata, request)
     divided = divide_entries(metadata, request, plan.merge, add_modern_dates(metadata, entries))
     return _build_plan(metadata, request, plan, divided, None, ())
@@ -193,7 +193,7 @@ def read_visible_entries(
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if spec is not None:
-        # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
+        # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
         if request.options.deletion_vectors:
             check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
@@ -318,7 +318,7 @@ def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
 def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
     """Add `MODERN_DATES`: the DATE columns of ORC files that certainly hold no date before `FIRST_MODERN`.
 
-    The entries stay unchanged if no file has such columns, or if there are no statistics.
+    The entries stay unchanged if no file has such columns, or if statistics are missing.
     """
     if "_VALUE_STATS" not in entries.columns:
         return entries

@@ -4,7 +4,7 @@ Code that removes files looks up here which files the remaining roots (see `root
 never copied, and are identified by name. A snapshot needs its live data files, manifest lists, manifests, index
 manifest, index files, statistics, and the changelog files that it added. A tag needs the same files without changelog
 files, which are removed with the snapshot, as in Java. A changelog needs the changelog files that it added. With
-``changelog-producer = none`` there are no such files. The changelog then needs its manifests and the files of its delta
+``changelog-producer = none`` such files do not exist. The changelog then needs its manifests and the files of its delta
 that were not made by compaction.
 
 The entry of a data file does not record which snapshot committed it. So entries decide whether a root needs a file.

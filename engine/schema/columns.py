@@ -111,7 +111,7 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
 
 
 def assign_ids(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
-    """Return fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 if there are no fields).
+    """Return fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 without fields).
 
     A column gets its id before the members inside its type do; a member gets its id after the members inside its type.
     """

@@ -86,7 +86,7 @@ def apply_key_options(schema: TableSchema, where: str) -> TableSchema:
 
 
 def format_options(options: Mapping[str, object], where: str) -> dict[str, str]:
-    """Return options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
+    """Return options as schema files hold them. Raises `InvalidArgument` for a key or value without a text form."""
     return {_check_option_key(key, where): format_option(key, value, where) for key, value in options.items()}
 
 

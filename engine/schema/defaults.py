@@ -59,7 +59,7 @@ def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
 
     Raises:
         InvalidArgument: the text is not a value of the type.
-        Unsupported: a type for which Morrow or Paimon has no default values.
+        Unsupported: a type without default values in Morrow or Paimon.
     """
     if type(data_type) not in PARSERS:
         raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")

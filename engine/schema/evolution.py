@@ -67,7 +67,7 @@ from morrow.engine.units import MILLIS_PER_SECOND
 
 OTHER_BRANCHES = (SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH)
 MAX_TRIES = 100
-"""The limit of attempts. Each lost attempt means that another writer changed the schema; so many in a row are a bug."""
+"""The limit of attempts. Each lost attempt is due to another writer's change; this many in a row are not chance."""
 
 
 def commit_schema(metadata: TableMetadata, schema: TableSchema, changes: Sequence[SchemaChange] = ()) -> bool:
@@ -118,7 +118,7 @@ def commit_changes(
     Args:
         check: raises unless the schema before may be replaced by the schema after.
 
-    Returns: the newest schema; there is no new version if the changes have no effect.
+    Returns: the newest schema; a new version only if the changes have an effect.
 
     Raises:
         TableNotFound. ColumnNotFound, AlreadyExists, InvalidArgument, Unsupported: as `apply_changes`.
@@ -157,7 +157,7 @@ def _check_branches(metadata: TableMetadata, schema: TableSchema) -> None:
 def apply_changes(
     schema: TableSchema, changes: Sequence[c.SchemaChange], *, has_snapshots: bool, where: str
 ) -> TableSchema:
-    """Return the next version of the schema after all `changes`, checked; the same object if they have no effect.
+    """Return the next version of the schema after all `changes`, checked; the same object if nothing changes.
 
     Args:
         has_snapshots: whether the table may have rows, which some changes would corrupt.
@@ -400,7 +400,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 
 
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
-    """Check the new value of one option; `options` are those of the current schema.
+    """Check the new value of one option; `options` belong to the current schema.
 
     Raises:
         InvalidArgument: the change is refused.
@@ -469,7 +469,7 @@ def _check_clustering(before: Options, _: Options) -> None:
 
 
 def _check_remove_record(before: Options, after: Options) -> None:
-    """Accept deletions from now on if the table holds none; before, they were refused rather than ignored or retracted."""
+    """Accept deletions from now on if the table holds none; before, they were refused, not ignored or retracted."""
     option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
     groups = any(key.endswith(f".{merging.SEQUENCE_GROUP.suffix}") for key in before.raw)
     if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:

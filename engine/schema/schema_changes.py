@@ -5,7 +5,7 @@ Each change is one step, and a list of changes results in one new version of the
 A path names a column, followed by members inside it: ``("a", "b")`` is member b of the row in column a. The elements
 of an array are ``element``, the values of a map ``value``.
 
-The casts are those of Paimon 1.4.2, as a table: a rule must allow the cast and code for it must exist. Nested types
+The casts of Paimon 1.4.2 are listed as a table: a rule must allow the cast and code for it must exist. Nested types
 change by their members only.
 """
 
@@ -145,7 +145,7 @@ def replace_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fiel
     """Return the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
 
     Raises:
-        ColumnNotFound: no such column or member. InvalidArgument: `parent` has no members.
+        ColumnNotFound: no such column or member. InvalidArgument: `parent` is not a row.
     """
     if not parent:
         return change(fields)
@@ -271,7 +271,7 @@ EXPLICIT: Mapping[str, str] = {
 """Target -> sources, allowed unless the option ``disable-explicit-type-casting`` is on."""
 
 TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
-"""Types that can only be cast to a nullable STRING: Java has no cast to text of limited length or to NOT NULL text."""
+"""Types that can only be cast to a nullable STRING: Java cannot cast them to text of limited length or NOT NULL."""
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The rules for a schema and its options before it is stored: those of Paimon 1.4.2, and of Morrow's writers.
+"""The rules of Paimon 1.4.2 and of Morrow's writers for a schema and its options before it is stored.
 
 A rule is a function that takes a `Proposal` and raises if the proposal breaks the rule. The rules run in order, the
 cheapest first. The rules about features of other writers apply to tables that Morrow changes without writing to them.
@@ -120,7 +120,7 @@ SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 
 def check_column_names(proposal: Proposal) -> None:
-    """Check that columns do not have the names of Paimon's own columns, nor an empty name."""
+    """Check that columns do not have the names of Paimon's system columns, nor an empty name."""
     proposal.require(bool(proposal.schema.fields), "a table has one column at least")
     for name in proposal.schema.by_name:
         proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
@@ -174,7 +174,7 @@ def check_file_formats(proposal: Proposal) -> None:
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
     """Check that no names of columns, or of members of one row, have become equal except for case.
 
-    Paimon allows such names, but DuckDB and Spark cannot tell the columns apart: neither can be selected. Pairs that
+    Paimon allows such names, but DuckDB and Spark cannot distinguish the columns: neither can be selected. Pairs that
     another writer has made are kept.
 
     Raises:
@@ -495,7 +495,7 @@ def check_row_tracking(proposal: Proposal) -> None:
 
 
 def check_incremental_clustering(proposal: Proposal) -> None:
-    """Check for an append table; if it has buckets, its rows must have no order of arrival and no deletion vectors."""
+    """Check for an append table; if it has buckets, arrival order and deletion vectors must be disabled."""
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")

@@ -23,7 +23,7 @@ from morrow.engine.redaction import clean_text
 class MorrowError(Exception):
     """The base of every error that Morrow raises on purpose. Errors pickle, so worker processes can return them.
 
-    Their text contains no known secrets. Of the characters that control a terminal, it contains only tab and line
+    Their text does not contain known secrets. Of the characters that control a terminal, it contains only tab and line
     break.
     """
 

@@ -2,12 +2,12 @@
 
 Morrow works on frames that hold a table's columns, and adds columns of its own to them. Their names begin with
 ``_KEY__KEY_``, which no table column does: Paimon refuses names that begin with ``_KEY_``, and the copies of key
-columns in data files are named ``_KEY_`` plus the column's name. All of Morrow's names are defined here. No other
+columns in data files are named ``_KEY_`` plus the column's name. All names of Morrow are defined here. No other
 module creates a name for use among users' columns.
 
 Where names are compared case-insensitively (DuckDB, Spark) that is not enough, and `find_free_name` finds a free name.
 
-In Paimon a name such as ``*`` or ``^a.*$`` has no special meaning, but in most functions of Polars it is a pattern.
+In Paimon a name such as ``*`` or ``^a.*$`` is like any other, but in most functions of Polars it is a pattern.
 `col`, `cols` and `get_member` are Polars' ``col`` and ``struct.field`` without patterns; users' names go through them.
 """
 
@@ -53,7 +53,7 @@ TASK = reserve_name("task")
 """The task of a Spark job that writes the row."""
 MASK = reserve_name("mask")
 FIRST_BIT = reserve_name("first_bit")
-"""The bit number of a file's first row among the bits of all masks; negative if the file has no mask."""
+"""The bit number of a file's first row among the bits of all masks; negative for a file without a mask."""
 KEY_HERE, ROW_HERE = reserve_name("key_here"), reserve_name("row_here")
 VIEW = reserve_name("view")
 """The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""

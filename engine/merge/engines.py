@@ -3,7 +3,7 @@
 To add an engine, put a `MergeEngine` in `BUILT_IN`, or in an entry point ``morrow.merge_engines`` of another package.
 In an entry point, the function `MergeEngine.describe` alone suffices.
 
-- deduplicate: the newest version of a key is its row; a key whose newest version is a retraction has no row.
+- deduplicate: the newest version of a key is its row; a key whose newest version is a retraction is omitted.
 - first-row: compaction keeps the first version. Above level 0 each key has one row, so reads merge nothing.
 - aggregation: each column outside the primary key has a function, last_non_null_value unless options name another.
 - partial-update: values that are not null overwrite, oldest version first. ``fields.<s1>,<s2>.sequence-group`` =

@@ -159,7 +159,7 @@ def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str
 
 
 def check_comparable(schema: TableSchema, name: str, where: str) -> None:
-    """Raise `InvalidArgument` or `Unsupported` for a sequence column whose type has no order."""
+    """Raise `InvalidArgument` or `Unsupported` for a sequence column of a type without order."""
     kind = schema.by_name[name].type
     if isinstance(kind, WITHOUT_ORDER):
         raise InvalidArgument(f"{where}: the sequence field {name!r} has the type {kind}, which cannot be compared")

@@ -72,7 +72,7 @@ class Rule(StrEnum):
     """The ways in which the versions of a key become one row."""
 
     NEWEST = "newest version"
-    """The newest version is chosen; a key whose newest version is a retraction has no row."""
+    """The newest version is chosen; a key whose newest version is a retraction is omitted."""
 
     FIRST = "first version"
     """Compaction keeps the first version: above level 0 every key has one row."""
@@ -96,7 +96,7 @@ class OnDelete(StrEnum):
     REMOVE_RECORD = "-D removes the row"
     """``-D`` restarts the row from its own values, and removes it unless a newer version follows.
 
-    ``-U`` has no effect in partial-update; in aggregation each function retracts it.
+    ``-U`` is ignored in partial-update; in aggregation each function retracts it.
     """
 
     RETRACT = "retractions by column"

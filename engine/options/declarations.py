@@ -64,7 +64,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
-    """An option. `idle` is the reason why it has no effect here, `refusal` the values that are refused.
+    """An option. `idle` is the reason why it is ignored here, `refusal` the values that are refused.
 
     `former` are former keys, in order of precedence if the key itself is not set. An `immutable` option keeps its value
     once the table has snapshots.
@@ -111,7 +111,7 @@ def declare_honoured(
 def declare_idle(
     reason: str, key: str, kind: Kind[T], default: T, doc: str, *, former: tuple[str, ...] = (), immutable: bool = False
 ) -> Declared[T]:
-    """Declare an option that is accepted but has no effect here."""
+    """Declare an option that is accepted but ignored here."""
     return Declared(key, kind, default, doc, former, immutable, idle=reason)
 
 
@@ -141,7 +141,7 @@ def declare_refused(
 
 
 class ColumnOption(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
-    """An option that each column may have: ``fields.<column>.<suffix>``. The attributes are those of `Declared`."""
+    """An option that each column may have: ``fields.<column>.<suffix>``. The attributes are as in `Declared`."""
 
     suffix: str
     kind: Kind[T_co]

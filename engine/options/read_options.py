@@ -1,9 +1,9 @@
 """The options for reading a table, by batch reads and by streams.
 
 Options that change the result of a read are parsed here, or refused by name if Morrow does not handle them. Options
-that only affect writing or a particular engine are kept as text in `raw` and have no effect.
+that only affect writing or a particular engine are kept as text in `raw` and ignored.
 
-Unknown options belong to other software and have no effect. But a damaged byte of a schema file, or a typing error at
+Unknown options belong to other software and are ignored. But a damaged byte of a schema file, or a typing error at
 the creation of the table, must not turn an option that decides which rows are read into an unknown one. So keys that
 look like a misspelling of such an option are refused.
 """

@@ -65,7 +65,7 @@ def _index_by_key() -> dict[str, tuple[AnyOption, ...]]:
 
 
 BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _index_by_key()
-"""Key or former key -> the options it sets; ``lineSep`` sets those of several formats."""
+"""Key or former key -> the options it sets; ``lineSep`` sets an option of several formats."""
 
 
 @lru_cache(maxsize=1 << 12)

@@ -69,7 +69,7 @@ class ExpireOptions(msgspec.Struct, frozen=True):
 
 
 def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOptions:
-    """Parse the options of one schema, with Paimon's defaults. Changelog options default to those of snapshots.
+    """Parse the options of one schema, with Paimon's defaults. Changelog options default to the values for snapshots.
 
     Raises:
         InvalidArgument: a value that does not parse. Unsupported: an unknown word.
@@ -153,7 +153,7 @@ class TagOptions(msgspec.Struct, frozen=True):
     """The ``tag.*`` options of a table.
 
     `period` is the named period, or None if `period_length` was given. `process_zone` is None for the zone of this
-    machine. `time_retained` and `most` (``tag.num-retained-max``) are None if there is no limit.
+    machine. `time_retained` and `most` (``tag.num-retained-max``) are None without a limit.
     """
 
     creation: TagCreation

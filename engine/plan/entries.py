@@ -3,7 +3,7 @@
 Everything stays in Polars frames: reading, checking, resolving ADD against DELETE and pruning by partition are
 expressions over whole manifests.
 
-A commit appends its manifests to those of the previous snapshot. So the live entries of the first manifests of a list
+A commit appends its manifests to the list of the previous snapshot. So the live entries of the first manifests of a list
 are cached, and only the manifests after them are read and resolved.
 """
 
@@ -64,7 +64,7 @@ Elsewhere: TypeAlias = Callable[[pl.DataFrame], Decoded | None]
 class LiveEntries(msgspec.Struct, frozen=True):
     """The live files of a snapshot: `frame` has one row per file. The counts are for explain.
 
-    The columns are those of `decode_manifest`, or the requested ones.
+    The columns are as in `decode_manifest`, or the requested ones.
     """
 
     frame: pl.DataFrame

@@ -61,7 +61,7 @@ def _measure_plan(plan: ScanPlan) -> tuple[ScanPlan, int]:
 def derive_readable_schema(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, travel: Travel
 ) -> TableSchema:
-    """Return the columns of a scan: those of `schema`, nullable if the fallback branch's columns are.
+    """Return the columns of a scan: the columns of `schema`, nullable if the fallback branch's columns are.
 
     Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
     """
@@ -166,7 +166,7 @@ def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot
     None if the branch had no snapshot yet. A watermark is looked up in both branches.
 
     Raises:
-        SnapshotNotFound: no snapshot of the branch has reached the watermark, or those of that time have expired.
+        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of that time have expired.
     """
     asked = resolve_version(main, travel)
     if asked.watermark is not None:

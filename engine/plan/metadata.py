@@ -4,9 +4,9 @@ LATEST is only a hint: a snapshot whose file exists is committed, whatever the h
 if that snapshot exists, as in Java: expiry sets it before it removes the files of older snapshots.
 
 In a remote store the search for the newest schema and snapshot begins where the last search of this process ended.
-The snapshot found there is read again, together with possible successors. So nothing is used from memory
-without a check, and one round of requests suffices unless another process has committed. If snapshots follow LATEST, they
-are read, as ids are consecutive.
+The snapshot found there is read again, together with possible successors. So nothing is used from memory without a
+check, and one round of requests suffices unless another process has committed. If snapshots follow LATEST, they are
+read, as ids are consecutive.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class TableOwner:
         raise self._unsupported("a rename of a branch")
 
     def fast_forward(self, branch: str, name: str) -> None:
-        """Replace the contents of `branch` with those of the branch `name`. For `Owned.BRANCHES`."""
+        """Replace the contents of `branch` with the contents of the branch `name`. For `Owned.BRANCHES`."""
         raise self._unsupported("a fast-forward")
 
     def _unsupported(self, what: str) -> Unsupported:

@@ -8,7 +8,7 @@ files, which are removed with the snapshot, as in Java. A changelog needs the ch
 that were not made by compaction.
 
 The entry of a data file does not record which snapshot committed it. So entries decide whether a root needs a file.
-Only entries of the partitions in question are read. Of consecutive snapshots, only the entries of the first are read,
+Only entries of the partitions in question are read. For consecutive snapshots, only the entries of the first are read,
 plus the files that the others added.
 
 `StateWalk` gives the live files of many snapshots, one after another. Neighbouring snapshots share nearly all entries,

@@ -205,7 +205,7 @@ def _find_ids_around(ids: Sequence[int], span: Span) -> Iterator[int]:
 
 
 def find_delta_changelogs(line: Line) -> list[Root]:
-    """Return the changelogs of a line that have no files of their own and need the files of their snapshots."""
+    """Return the changelogs of a line without files of their own, which need the files of their snapshots."""
     return [root for root in line.changelogs(line.changelog_ids) if root.keeps_data]
 
 

@@ -162,7 +162,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were written
     with. `columns` are output columns in order. `filter` is complete: pruning only saves work, all rows read are still
     tested. `root` and `branch` locate the snapshot; without a root, its existence is not checked. `of_changes`: the
-    files are those that the snapshot changed, not those of its rows. `roots` are the folders of the store that must
+    snapshot changed these files, they do not hold its rows. `roots` are the folders of the store that must
     contain every data file, after links are resolved.
     """
 

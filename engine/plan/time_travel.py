@@ -3,7 +3,7 @@
 Source: the tags seed document and ``scan.*`` options of the specification. A time before all living snapshots falls
 back to the newest tag at or before it.
 
-A search by time or watermark reads log2(n) of n snapshots and does not list their folder. The searches are those of
+A search by time or watermark reads log2(n) of n snapshots and does not list their folder. The searches follow
 Java's ``SnapshotManager``, probe by probe, so that both find the same snapshot if several share a time or watermark,
 or if clocks went back.
 """
@@ -154,7 +154,7 @@ def parse_travel_options(options: Mapping[str, str]) -> Travel:
     """Return the snapshot selection in the ``scan.*`` options stored with a table.
 
     Raises:
-        InvalidArgument: more than one is set, or a value that is not a number where one is needed.
+        InvalidArgument: more than one is set, or a value is not a number but has to be.
     """
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")

@@ -3,8 +3,8 @@
 Everything stays in Polars frames: reading, checking, resolving ADD against DELETE and pruning by partition are
 expressions over whole manifests.
 
-A commit appends its manifests to the list of the previous snapshot. So the live entries of the first manifests of a list
-are cached, and only the manifests after them are read and resolved.
+A commit appends its manifests to the list of the previous snapshot. So the live entries of a list's first manifests are
+cached, and only the manifests after them are read and resolved.
 """
 
 from __future__ import annotations

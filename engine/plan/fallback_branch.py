@@ -166,7 +166,7 @@ def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot
     None if the branch had no snapshot yet. A watermark is looked up in both branches.
 
     Raises:
-        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of that time have expired.
+        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of then have expired.
     """
     asked = resolve_version(main, travel)
     if asked.watermark is not None:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "combine_filters", "parse_filter"]
 
 FilterLike: TypeAlias = "str | pl.Expr | pc.Expression | Leaf | And | Or | None"
-"""The filters that users pass: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all
-rows.
-"""
+"""The filters of users: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
 
 
 MAX_CACHED_LENGTH = 1 << 16
@@ -33,9 +31,7 @@ MAX_CACHED_LENGTH = 1 << 16
 
 
 def _is_arrow(filter: FilterLike) -> TypeGuard[pc.Expression]:
-    """Return whether this is an Arrow expression, without importing Arrow: a caller who has one has already imported
-    it.
-    """
+    """Return whether this is an Arrow expression, without importing Arrow: its caller has already done so."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(filter, compute.Expression)
 

@@ -26,9 +26,7 @@ from morrow.engine.plan.filter.sql_literals import Node
 MAX_NESTING = 512
 """The maximum nesting depth of brackets, CASEs and prefixes."""
 MAX_CALLS = 200
-"""The maximum nesting depth of functions, lists, CASEs etc.: DuckDB crashes the process at some hundreds of nested
-lists.
-"""
+"""The maximum nesting depth of functions, lists, CASEs etc.: DuckDB crashes at some hundreds of nested lists."""
 MAX_RECURSION = 60_000
 """The recursion limit for that depth."""
 STACK_BYTES = 512 << 20

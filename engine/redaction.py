@@ -191,7 +191,7 @@ def _hide_value(found: re.Match[str]) -> str:
 
 
 def list_public_names(value: object) -> list[str]:
-    """Return the attributes that users call, sorted: what ``dir`` and completion show."""
+    """Return the attributes that users call, sorted: the result of ``dir`` and completion."""
     return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
 
 

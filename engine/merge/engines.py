@@ -317,9 +317,7 @@ def _build_grouped_call(options: FieldOptions, grouped: bool) -> AggregateCall |
 
 
 def _resolve_on_delete(options: TableOptions, groups: Sequence[SequenceGroup], where: str) -> OnDelete:
-    """Return the effect of retractions: ``ignore-delete`` takes precedence over groups, groups over removal of the
-    row.
-    """
+    """Return the effect of retractions. Precedence: ``ignore-delete``, then groups, then removal of the row."""
     on_delete, on_group = PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE, PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP
     removes = options.given.get(on_delete)
     conflicts = {

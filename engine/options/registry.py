@@ -127,9 +127,7 @@ def refuse_options(raw: Mapping[str, str], where: str, stage: Stage | None = Non
 
 
 def _is_common_word(key: str, option: AnyOption) -> bool:
-    """Return whether a former key is a common word such as ``mode``, which tables of other formats may use
-    themselves.
-    """
+    """Return whether a former key is a common word such as ``mode``, which tables of other formats may use."""
     return key != option.key and key.isalpha()
 
 

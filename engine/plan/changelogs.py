@@ -1,7 +1,7 @@
 """Changelogs that outlive their snapshots, and the ranges of snapshots whose changes are read.
 
-``changelog/changelog-<id>`` is a copy of the file of an expired snapshot. The hints beside the changelogs are written
-as Java does. LATEST is only a hint. If EARLIEST exists, the changelogs before it are being removed by expiry.
+``changelog/changelog-<id>`` is a copy of the file of an expired snapshot. The hints in the folder are written as
+Java does. LATEST is only a hint. If EARLIEST exists, the changelogs before it are being removed by expiry.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def _check_unwanted(
     Vectors of files that a compaction has replaced are ignored if an earlier schema enabled vectors, as in Java.
 
     Raises:
-        Unsupported: it never had them, so the option was lost, or was one of a session.
-        Unsupported: the rows that the vectors mark as dead would come back.
+        Unsupported: vectors were never enabled, so the option was lost, or was set only in a session.
+        Unsupported: the rows that the vectors delete would come back.
     """
     files = filter_rows(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     if not files.height:
@@ -105,7 +105,7 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
 
     Args:
         live: the live files of the snapshot.
-        visible: which of them are on levels that are read.
+        visible: a mask of the files on levels that are read.
 
     Raises:
         Unsupported: the snapshot was made before vectors were enabled, and needs a merge.

@@ -132,7 +132,7 @@ def count_rows(entries: pl.DataFrame) -> int:
 
 
 def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
-    """Check the rows of all files, minus those of removed files, against the snapshot's count, if it has one.
+    """Check the rows of all files, minus the rows of removed files, against the snapshot's count, if it has one.
 
     Writers carry that count from snapshot to snapshot. It is the only metadata that reveals a lost entry.
     """

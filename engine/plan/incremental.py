@@ -1,4 +1,4 @@
-"""Plans of incremental reads: the files that describe how a table got from one snapshot to another.
+"""Plans of incremental reads: the files that describe the changes from one snapshot to another.
 
 There are three sources (option ``incremental-between-scan-mode``).
 
@@ -7,8 +7,8 @@ evolution the files of new rows are joined by row id.
 changelog: the changelog files of the snapshots, made by ``changelog-producer``. Overwrites are left out.
 diff: the rows that differ between the two snapshots, found by comparing two plans.
 
-No file of another section of a plan has a key of a section that merges, or of a file that is read as it is. So if
-both plans have the same section or file, with the same deletion vectors, its rows are in both, and it is not read.
+The keys of a section that merges, and of a file that is read without a merge, are in no other section of the plan. So
+if both plans have the same section or file, with the same deletion vectors, both have its rows, and it is not read.
 """
 
 from __future__ import annotations

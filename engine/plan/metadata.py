@@ -61,9 +61,7 @@ SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 
 MAX_CACHED_ENTRIES = 3000
-"""The limit of cached metadata files and plans. A commit leaves about six of 20 KB each, unused after the next
-commit.
-"""
+"""The limit of cached metadata files and plans. A commit adds about six of 20 KB; the next one makes them obsolete."""
 FRAME_BYTES, COLUMN_BYTES = 512, 1280
 """The memory that a frame and each of its columns take in addition to their values."""
 
@@ -221,9 +219,7 @@ class MetadataFiles:
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parse a small file once. The cache key contains its bytes, so the file of a re-created table is parsed
-        again.
-        """
+        """Parse a small file once. The cache key contains its bytes, in case the table is re-created."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache

@@ -85,9 +85,7 @@ Packed files take a third of the memory, but each iteration over them costs time
 
 
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
-"""Decodes manifests of a list in other processes, as `decode_outlined` does; returns None if this process has to decode
-them.
-"""
+"""Decodes manifests of a list in other processes, as `decode_outlined`; returns None if this process has to do it."""
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
@@ -389,9 +387,7 @@ def _read_entries(metadata: TableMetadata, manifests: pl.DataFrame, *, outlines:
 
 
 def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> list[pl.Series]:
-    """Return the masks `MATCHES`. Each is evaluated on the entries that the previous one keeps, in the order of a
-    plan.
-    """
+    """Return the masks `MATCHES`. As in a plan, each is evaluated on the entries that the previous one keeps."""
     schema, options, predicate = request.schema, request.options, request.filter.predicate
     tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
         lambda rest: mask_by_bucket(schema, options, predicate, rest),

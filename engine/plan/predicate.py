@@ -153,7 +153,7 @@ def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: 
     * renamed, when the type is the same, or VARCHAR that grew;
     * renamed, when the type is now a wider integer, if its literals fit the file's type. (Other literals match
       nothing in `=` and `IN`; comparisons with them are dropped.)
-    * decided, when the file lacks the column: all its values are null;
+    * evaluated, when the file lacks the column: all its values are null;
     * dropped for any other type change, because a cast may make values equal or change their order.
     """
     written = {field.id: field for field in file_fields}

@@ -63,7 +63,7 @@ def load_newest_schema(
 def load_newest_state(
     metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
 ) -> tuple[TableSchema, Snapshot | None]:
-    """Return the newest schema and snapshot; in a remote store, they are requested at once."""
+    """Return the newest schema and snapshot; in a remote store, both are requested concurrently."""
     if metadata.store.is_local:
         return metadata.latest_schema(), metadata.latest_snapshot()
     looking = start_request(metadata.store, metadata.latest_snapshot)
@@ -103,10 +103,10 @@ def _wait(doing: Callable[[], object]) -> None:
 
 
 MAX_AHEAD_FILES, MAX_AHEAD_BYTES = 16, 1 << 20
-"""The limits of the manifests of a snapshot that are read ahead: beyond them, none is read ahead."""
+"""The limits of reading a snapshot's manifests ahead. Beyond them, no manifest is read ahead."""
 LIST_PREFIX, MANIFEST_PREFIX = "manifest-list-", "manifest-"
 MAX_NEWEST_FILES, MAX_NEWEST_MILLIS = 6, 3000
-"""The limits of files of the manifest folder that are read ahead: the last files, written within these milliseconds."""
+"""The limits of reading files of the manifest folder ahead: the last files, written within these milliseconds."""
 
 
 def read_manifests_ahead(metadata: TableMetadata, snapshot: Snapshot) -> None:

@@ -1,14 +1,14 @@
 """File pruning by bucket hash, key statistics, value statistics and file indexes.
 
-Every mask is conservative: true if the file may hold a matching row, and true if statistics are absent, truncated or
-of another type than the current one. If another process has decoded the entries and left their statistics behind,
+Every mask is conservative: true if the file may hold a matching row. It is also true if statistics are absent,
+truncated, or not of the column's current type. If another process has decoded the entries and left their statistics behind,
 the masks are columns of the entries (`engine.plan.planner.decode_outlined`).
 
 A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. The answer is "no"
 only if the statistics prove it. A bound that is null is unknown and proves nothing; neither do bounds that contradict
 each other. The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last
 character is incremented, and it is an upper bound. So ranges are compared, and a value proves something only if the
-two bounds meet. A NaN hides in a column of floats without showing in its bounds, and NaN is the greatest value: upper
+two bounds meet. Bounds of floats omit NaN, which is the greatest value: upper
 bounds of floats prove nothing for ``>`` and ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``. A column
 whose values are all null matches no comparison. A partition value is a file whose minimum and maximum are the same
 and exact.
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
 
 MAX_BUCKET_KEYS = 1000
-"""The most combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
+"""The limit of combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
 INDEX_READERS = 4
 
@@ -219,9 +219,7 @@ def load_file_index(
 
 
 def _evaluate_index(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
-    """Return the rows that may match: for an AND the rows that all parts keep, for an OR the rows that any part
-    keeps.
-    """
+    """Return the rows that may match: the intersection over the parts of an AND, the union over those in an OR."""
     from morrow.engine.format.file_index import ALL, NONE
 
     if isinstance(predicate, Leaf):
@@ -243,16 +241,14 @@ SURROGATES = range(0xD800, 0xE000)
 
 
 class StatsFrame(msgspec.Struct, frozen=True, eq=False):
-    """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and the columns that have any."""
+    """Statistics of many files, one row per file: `row_count` (Int64; null unknown) and the columns that have any."""
 
     row_count: pl.Series
     columns: Mapping[str, ColumnStats]
     _known: dict[str, _Bounds | None] = msgspec.field(default_factory=dict)
 
     def bounds(self, name: str) -> _Bounds | None:
-        """Return the trustworthy bounds of a column, None if there are none. Cached: a filter may ask a thousand
-        times.
-        """
+        """Return the trustworthy bounds of a column, None without any. Cached, as a filter may ask a thousand times."""
         if name not in self._known:
             self._known[name] = _make_bounds(self.columns[name])
         return self._known[name]

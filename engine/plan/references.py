@@ -136,7 +136,7 @@ def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = F
 def read_file_names(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """Return `list_file_names` of the entries of each manifest frame, in order; None for a manifest that is `gone`.
+    """Return `list_file_names` of the entries of each manifest frame, in order; None if a manifest is `gone`.
 
     Some manifests of a root are missing if their removal was interrupted. The remaining manifests are then incomplete
     (they may have the removal of a file without its addition). They were handled before any manifest was removed.

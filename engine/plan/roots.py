@@ -153,9 +153,7 @@ def _is_mergeable(line: Line) -> bool:
 
 
 def _find_parting(gone: Sequence[Root], line: Line) -> tuple[int, int]:
-    """Return the last id at which the gone roots and a line share their snapshot, and the first at which they
-    differ.
-    """
+    """Return the last id at which the gone roots and a line share a snapshot, and the first at which they differ."""
     states: dict[int, list[Snapshot]] = {}
     for tag in line.tags:
         states.setdefault(tag.snapshot.id, []).append(tag.snapshot)

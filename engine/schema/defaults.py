@@ -142,9 +142,7 @@ def _to_time(millis: int) -> time:
 
 
 def _parse_timestamp(text: str, kind: Any) -> int | None:
-    """Return the timestamp as a number of the Arrow type's units since 1970; digits beyond the precision are cut
-    off.
-    """
+    """Return the number of the Arrow type's units since 1970; digits beyond the precision are cut off."""
     if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)

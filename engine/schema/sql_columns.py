@@ -255,9 +255,7 @@ NESTED: dict[str, Callable[[_Parser], DataType]] = {
 
 
 def quote_default(value: str) -> str:
-    """Return a default as schema files hold it: readers strip one pair of single quotes, so quoted text gets a
-    second.
-    """
+    """Return a default as schema files hold it: quoted text gets a second pair of quotes, as readers strip one."""
     return f"'{value}'" if value.startswith("'") and value.endswith("'") else value
 
 

@@ -381,9 +381,7 @@ def check_field_options(proposal: Proposal) -> None:
 
 
 def check_sequence_field(proposal: Proposal) -> None:
-    """Check for distinct columns without a function of their own, and primary keys that cannot move between
-    partitions.
-    """
+    """Check for distinct columns without functions of their own, and keys that cannot move between partitions."""
     names = proposal.given.get(SEQUENCE_FIELD)
     proposal.require_columns(names, "sequence field")
     for name in names:

@@ -226,9 +226,7 @@ def _translate_between(inputs: list[Any], options: Any, want: bool, columns: Col
 
 
 def _translate_is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Predicate | None:
-    """Translate is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), otherwise
-    nothing.
-    """
+    """Translate is_in: with ``nulls_equal`` a null in the list matches null and is_in is never null."""
     column, (kind, literal) = _find_column(inputs[0], columns), split_node(inputs[1])
     if column is None or kind != "Literal":
         return None

@@ -5,7 +5,7 @@ There are three sources (option ``incremental-between-scan-mode``).
 delta: the files that APPEND snapshots added, as they were written. Compactions and overwrites are left out. With data
 evolution the files of new rows are joined by row id.
 changelog: the changelog files of the snapshots, made by ``changelog-producer``. Overwrites are left out.
-diff: the rows that differ between the two snapshots, found by comparing two plans.
+diff: the rows that differ between both snapshots, found by comparing two plans.
 
 The keys of a section that merges, and of a file that is read without a merge, are in no other section of the plan. So
 if both plans have the same section or file, with the same deletion vectors, both have its rows, and it is not read.

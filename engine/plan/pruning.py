@@ -1,17 +1,19 @@
 """File pruning by bucket hash, key statistics, value statistics and file indexes.
 
 Every mask is conservative: true if the file may hold a matching row. It is also true if statistics are absent,
-truncated, or not of the column's current type. If another process has decoded the entries and left their statistics behind,
-the masks are columns of the entries (`engine.plan.planner.decode_outlined`).
+truncated, or not of the column's current type. If another process has decoded the entries without their statistics, the
+masks are columns of the entries (`engine.plan.planner.decode_outlined`).
 
-A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. The answer is "no"
-only if the statistics prove it. A bound that is null is unknown and proves nothing; neither do bounds that contradict
-each other. The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last
-character is incremented, and it is an upper bound. So ranges are compared, and a value proves something only if the
-two bounds meet. Bounds of floats omit NaN, which is the greatest value: upper
-bounds of floats prove nothing for ``>`` and ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``. A column
-whose values are all null matches no comparison. A partition value is a file whose minimum and maximum are the same
-and exact.
+A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. A file is excluded
+only if the statistics prove that no row matches:
+
+- A null bound is unknown and proves nothing; nor do bounds that contradict each other.
+- The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last character is
+  incremented, and it is an upper bound. So ranges are compared, and a value proves something only if both bounds meet.
+- Bounds of floats leave out NaN, which is the greatest value. So upper bounds of floats prove nothing for ``>`` and
+  ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``.
+- A column whose values are all null matches no comparison.
+- A partition value is handled as a file whose minimum and maximum are equal and exact.
 """
 
 from __future__ import annotations

@@ -162,8 +162,8 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were written
     with. `columns` are output columns in order. `filter` is complete: pruning only saves work, all rows read are still
     tested. `root` and `branch` locate the snapshot; without a root, its existence is not checked. `of_changes`: the
-    snapshot changed these files, they do not hold its rows. `roots` are the folders of the store that must
-    contain every data file, after links are resolved.
+    snapshot changed these files, they do not hold its rows. `roots` are the folders of the store that must contain
+    every data file, after links are resolved.
     """
 
     table: str
@@ -370,7 +370,7 @@ MAX_EXPLAINED_COLUMNS = 40
 
 
 def explain_plan(plan: ScanPlan) -> str:
-    """Format the plan, one fact a line."""
+    """Format the plan, one fact per line."""
     return "\n".join(line for part in plan.parts for line in _format_lines(part))
 
 

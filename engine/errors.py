@@ -7,7 +7,7 @@ The seven branches differ in what a caller should do:
 * `CommitConflict`   - another commit was first, and cannot be reconciled: nothing was committed, try again.
 * `NotFound`         - a table, snapshot, tag, branch, column or file that does not exist.
 * `InvalidArgument`  - the call or its data are wrong: nothing was read or written.
-* `StorageError`     - the disk or object store refused (permission, space, network): see to that, then try again.
+* `StorageError`     - the disk or object store refused (permission, space, network): fix the cause, then try again.
 * `UnsafePath`       - metadata leads outside of the table: trust the folder by `allowed_roots`, or do not read it.
 
 Each message says what is wrong, where (table, file, option), and what to do.
@@ -23,8 +23,7 @@ from morrow.engine.redaction import clean_text
 class MorrowError(Exception):
     """The base of every error that Morrow raises on purpose. Errors pickle, so worker processes can return them.
 
-    Their text does not contain known secrets. Of the characters that control a terminal, it contains only tab and line
-    break.
+    Their text does not contain known secrets. Tab and line break are the only terminal control characters in it.
     """
 
     def __init__(self, *args: object) -> None:

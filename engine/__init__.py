@@ -1,1 +1,1 @@
-"""Knows the table and runs no query over data: metadata, merge descriptions, plans, the catalog."""
+"""Metadata, merge descriptions, plans and the catalog of tables, without queries over data."""

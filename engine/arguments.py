@@ -1,4 +1,4 @@
-"""Validation of user arguments: a value of the wrong kind raises `InvalidArgument` with a message that says so."""
+"""Validation of user arguments: a value of the wrong kind raises `InvalidArgument` with a clear message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_text(value: str, what: str) -> str:
     """Return `value` after checking that it is text that can be stored.
 
     Raises:
-        InvalidArgument: something else, text with lone surrogates, which UTF-8 does not have, or with NUL, at which
+        InvalidArgument: something else, text with lone surrogates, which UTF-8 cannot encode, or with NUL, at which
             other programs end a name.
     """
     if not isinstance(value, str):
@@ -36,14 +36,12 @@ def check_text(value: str, what: str) -> str:
 
 
 def is_name(value: object) -> TypeGuard[str]:
-    """Return whether a value is text that a file, a column or an Arrow field can be called, as `check_text` checks
-    it.
-    """
+    """Return whether a value is text that can name a file, a column or an Arrow field, as `check_text` checks."""
     return isinstance(value, str) and NUL not in value and (value.isascii() or not any(map(is_surrogate, value)))
 
 
 def is_surrogate(character: str) -> bool:
-    """Return whether a character is half of a pair, which UTF-8 does not have."""
+    """Return whether a character is half of a surrogate pair, which UTF-8 cannot encode."""
     return "\ud800" <= character <= "\udfff"
 
 
@@ -68,7 +66,7 @@ def check_mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
 
 
 def check_instance(value: V, kind: type | tuple[type, ...], what: str) -> V:
-    """Return `value` after checking that it is of this kind (a bool is no number). Raises `InvalidArgument`."""
+    """Return `value` after checking that it is of this kind (a bool is not a number). Raises `InvalidArgument`."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         named = " or ".join(one.__name__ for one in kinds)

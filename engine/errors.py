@@ -2,12 +2,12 @@
 
 The seven branches differ in what a caller should do:
 
-* `CorruptFile`      - the bytes of the table are not what the format says: restore or repair the file.
+* `CorruptFile`      - the bytes of the table contradict the format: restore or repair the file.
 * `Unsupported`      - the table is fine, Morrow does not handle it (an option, type, engine, version).
-* `CommitConflict`   - somebody else committed first, and it could not be settled: nothing was committed, do it again.
-* `NotFound`         - a table, snapshot, tag, branch, column or file that is not there.
+* `CommitConflict`   - another commit was first, and cannot be reconciled: nothing was committed, try again.
+* `NotFound`         - a table, snapshot, tag, branch, column or file that does not exist.
 * `InvalidArgument`  - the call or its data are wrong: nothing was read or written.
-* `StorageError`     - the disk or object store refused (permission, space, network): see to that, then try again.
+* `StorageError`     - the disk or object store refused (permission, space, network): fix the cause, then try again.
 * `UnsafePath`       - metadata leads outside of the table: trust the folder by `allowed_roots`, or do not read it.
 
 Each message says what is wrong, where (table, file, option), and what to do.
@@ -21,9 +21,9 @@ from morrow.engine.redaction import clean_text
 
 
 class MorrowError(Exception):
-    """The base of every error that Morrow raises on purpose. Errors pickle, so that worker processes can return them.
+    """The base of every error that Morrow raises on purpose. Errors pickle, so worker processes can return them.
 
-    Their text holds no known secrets, and of the characters that control a terminal only tab and line break.
+    Their text does not contain known secrets. Tab and line break are the only terminal control characters in it.
     """
 
     def __init__(self, *args: object) -> None:
@@ -33,7 +33,7 @@ class MorrowError(Exception):
         super().add_note(clean_text(note))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Restores by message and members, whatever the constructor takes.
+        # Restores by message and members, independent of the constructor's parameters.
         return _restore_error, (type(self), self.args, self.__dict__)
 
 
@@ -66,7 +66,7 @@ class Unsupported(MorrowError):
 
 
 OTHER_WRITER = "read it by the program that wrote it"
-"""The hint about bytes that some writer may have meant so, and Morrow does not know."""
+"""The hint about bytes that another writer may have written on purpose, but Morrow does not know."""
 UNCHECKED_COMMITS = (
     "commits that did not check each other leave it, and so does damage: read an older snapshot, or roll back to one"
 )
@@ -90,15 +90,15 @@ class StorageError(MorrowError, OSError):
 
 
 class UnclearOutcome(StorageError):
-    """A create whose outcome is unknown: the store gave no answer, or one that does not tell.
+    """A create whose outcome is unknown: the store gave no answer, or an ambiguous one.
 
-    The file may exist now or turn up later. Look for it: a file with the caller's own content was created (call
-    `FileStore.sync` on it before acknowledging anything); if it has other content or is absent, it was not.
+    The file may exist now or appear later. Look it up: if it has the caller's own content, it was created (call
+    `FileStore.sync` on it before acknowledging anything). If it has other content or does not exist, it was not.
     """
 
 
 class UnsafePath(MorrowError):
-    """A path in metadata, or a link, that leads outside of the table; nothing was opened, written or removed there."""
+    """A path in metadata, or a link, that leads outside of the table; nothing there was opened, written or removed."""
 
 
 class NotFound(MorrowError, LookupError):
@@ -114,7 +114,7 @@ class DatabaseNotFound(NotFound):
 
 
 class FileMissing(NotFound):
-    """A file that metadata names and the store does not have."""
+    """A file that metadata names but the store does not have."""
 
     def __init__(
         self, path: str, *, hint: str = "the snapshot may have expired while it was read; open the table again"
@@ -128,7 +128,7 @@ class SnapshotNotFound(NotFound):
 
 
 class SnapshotExpired(SnapshotNotFound):
-    """A snapshot that existed once; expiry, a rollback or the deletion of its tag removed it, and no tag keeps it."""
+    """A snapshot that was removed by expiry, a rollback or the deletion of its tag, and that no tag keeps."""
 
 
 class TagNotFound(NotFound):

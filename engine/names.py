@@ -1,13 +1,13 @@
-"""Column names: those reserved for Morrow, and users' names taken literally.
+"""Column names: names reserved for Morrow, and users' names used literally.
 
 Morrow works on frames that hold a table's columns, and adds columns of its own to them. Their names begin with
 ``_KEY__KEY_``, which no table column does: Paimon refuses names that begin with ``_KEY_``, and the copies of key
-columns in data files are named ``_KEY_`` plus the column's name. All of Morrow's names are defined here; no other
-module makes up a name that stands beside users' columns.
+columns in data files are named ``_KEY_`` plus the column's name. All names of Morrow are defined here. No other
+module creates a name for use among users' columns.
 
 Where names are compared case-insensitively (DuckDB, Spark) that is not enough, and `find_free_name` finds a free name.
 
-To Paimon a name such as ``*`` or ``^a.*$`` is a name like any other, but to most functions of Polars it is a pattern.
+In Paimon a name such as ``*`` or ``^a.*$`` is like any other, but in most functions of Polars it is a pattern.
 `col`, `cols` and `get_member` are Polars' ``col`` and ``struct.field`` without patterns; users' names go through them.
 """
 
@@ -24,18 +24,18 @@ OWN_PREFIX = KEY_PREFIX + KEY_PREFIX
 
 
 def reserve_name(*words: object) -> str:
-    """Return a name of Morrow's own. The first word says what it names, and only the last one may be a user's."""
+    """Return a reserved name of Morrow. The first word says what it names; only the last word may come from a user."""
     return OWN_PREFIX + "_".join(map(str, words))
 
 
 POSITION = reserve_name("position")
-"""The 0-based position of the row in its data file, or in several files one after another, to which a mask applies."""
+"""The 0-based position of the row in its data file, or in several consecutive files that share a mask."""
 ROW = reserve_name("row")
-"""The number of a row in the frame at hand."""
+"""The number of a row in the current frame."""
 FILE = reserve_name("file")
 """The number, the size or the name of the file that a row is in."""
 KEY_ROW = reserve_name("key_row")
-"""The row of the wanted key in the result of a key lookup (Int64)."""
+"""The row of the requested key in the result of a key lookup (Int64)."""
 KEY_NUMBER = reserve_name("key_number")
 """The number of the row's key, in the order of keys (Int64); merges carry it along."""
 RUN_LEVEL = reserve_name("level")
@@ -53,31 +53,31 @@ TASK = reserve_name("task")
 """The task of a Spark job that writes the row."""
 MASK = reserve_name("mask")
 FIRST_BIT = reserve_name("first_bit")
-"""The number of the bit of a file's first row among those of all masks; negative where the file has no mask."""
+"""The bit number of a file's first row among the bits of all masks; negative for a file without a mask."""
 KEY_HERE, ROW_HERE = reserve_name("key_here"), reserve_name("row_here")
 VIEW = reserve_name("view")
 """The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""
 SPARKS_OLD_KEY = "__original_row_id_"
-"""Spark's prefix of the columns with the old key of an updated row, which it adds after those of the table."""
+"""Spark's prefix of columns with the old key of an updated row, which it adds after the table's columns."""
 
 FILE_PATH, ROW_INDEX = "__paimon_file_path", "__paimon_row_index"
-"""Paimon's names of the hidden columns that say where a row lies: its file, and its position in it."""
+"""Paimon's names of the hidden columns that locate a row: its file, and its position in the file."""
 ROW_PARTITION, ROW_BUCKET = "__paimon_partition", "__paimon_bucket"
 """Paimon's names of the hidden columns of a row's partition, a struct of its keys, and of its bucket."""
 
-# Columns beside those of manifest entries:
+# Columns that are added to manifest entries:
 EXTRA, INDEX, PATH, KEEP = reserve_name("extra"), reserve_name("index"), reserve_name("path"), reserve_name("keep")
 SECTION = reserve_name("section")
 BUCKET_NUMBER = reserve_name("bucket_number")
-"""The number that `plan.sections.bucket_numbers` gives the entry (Int64)."""
+"""The number that `plan.sections.number_buckets` gives the entry (Int64)."""
 MODERN_DATES = reserve_name("modern_dates")
-"""The columns that `plan.modern_dates` finds in the entry's file (List(String); null: none)."""
+"""The columns that `plan.planner.add_modern_dates` finds in the entry's file (List(String); null: none)."""
 BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH = (
     reserve_name("bucket_matches"),
     reserve_name("keys_match"),
     reserve_name("values_match"),
 )
-"""Whether the entry's bucket, its keys, its values may match the filter (Boolean), where `plan.outlined` has told."""
+"""Whether the entry's bucket, keys and values may match the filter (Boolean), see `plan.planner.decode_outlined`."""
 VECTOR = reserve_name("vector")
 """The deletion vector of the entry's file: its row in `DeletionVectors.ranges` (-1: none), or its index file (null)."""
 INDEX_FILE, ENTRY = reserve_name("index_file"), reserve_name("entry")
@@ -98,7 +98,7 @@ FAILED = reserve_name("failed")
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether Polars takes the name for a pattern."""
+    """Return whether Polars interprets the name as a pattern."""
     return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
@@ -131,13 +131,13 @@ def get_member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
     """Return the member `name` of rows whose members are `names`, in order."""
     if not is_pattern(name):
         return row.struct.field(name)
-    # Polars selects members neither by literal name nor by number here, so the members are renamed.
+    # Here Polars cannot select members by literal name or by number, so the members are renamed.
     renamed = row.struct.rename_fields([f"m{i}" for i in range(len(names))])
     return renamed.struct.field(f"m{names.index(name)}").alias(name)
 
 
 def find_free_name(wanted: str, taken: Iterable[str]) -> str:
-    """Return `wanted`, with underscores appended until it equals no name of `taken` in any case."""
+    """Return `wanted`, with underscores appended until it differs from all names in `taken`, ignoring case."""
     folded = {each for name in taken for each in (name.casefold(), name.lower())}
     while wanted.casefold() in folded or wanted.lower() in folded:
         wanted += "_"

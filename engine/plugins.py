@@ -1,14 +1,14 @@
 """Code from other packages: entry points that extend Morrow, and the libraries of its extras.
 
-What an entry point loads, by its group.
-``morrow.merge_engines``: a callable ``(schema, options, where) -> MergeSpec``, or a
-`morrow.engine.merge.engines.MergeEngine`.
-``morrow.aggregate_functions``: an object whose `spec` is a `FunctionSpec`, and which is itself the aggregator of the
-readers.
-``morrow.file_formats``: a `FileFormat` of `morrow.engine.format`.
-``morrow.file_readers``: a `FileReader` of `morrow.readers`, under the name of the format.
-``morrow.file_writers``: a `FileWriter` of `morrow.writers`, under the name of the format.
-``morrow.catalogs``: a callable ``(settings) -> Catalog``, under the name of the ``metastore``.
+The object that an entry point loads, by its group:
+- ``morrow.merge_engines``: a callable ``(schema, options, where) -> MergeSpec``, or a
+  `morrow.engine.merge.engines.MergeEngine`.
+- ``morrow.aggregate_functions``: an object whose `spec` is a `FunctionSpec`, and which is itself the aggregator of the
+  readers.
+- ``morrow.file_formats``: a `FileFormat` of `morrow.engine.format`.
+- ``morrow.file_readers``: a `FileReader` of `morrow.readers`, under the name of the format.
+- ``morrow.file_writers``: a `FileWriter` of `morrow.writers`, under the name of the format.
+- ``morrow.catalogs``: a callable ``(settings) -> Catalog``, under the name of the ``metastore``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CATALOGS = "morrow.catalogs"
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Return the object that an installed package registered under this name; None when there is none.
+    """Return the object that an installed package registered under this name; None if there is none.
 
     Raises:
         Unsupported: several packages claim the name, or the object does not load.
@@ -52,10 +52,10 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def load_plugin_of(group: str, name: str, kind: type[T]) -> T | None:
-    """Return `load_plugin`, which must be of this class.
+    """Return the result of `load_plugin`, checked to be of this class.
 
     Raises:
-        Unsupported: as `load_plugin`, or it is something else.
+        Unsupported: as `load_plugin`, or the object is of another class.
     """
     found = _load_cached_plugin(group, name, tuple(sys.path))
     if found is None or isinstance(found, kind):
@@ -70,7 +70,7 @@ def _load_cached_plugin(group: str, name: str, path: tuple[str, ...]) -> Any:  #
 
 @contextmanager
 def require_extra(what: str, module: str, extra: str) -> Iterator[None]:
-    """Run imports of `module`, which the extra of this name brings.
+    """Run imports of `module`, which the extra of this name installs.
 
     Raises:
         Unsupported: `module` is not installed; the hint has the command.

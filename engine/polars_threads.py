@@ -1,11 +1,11 @@
-"""Care for the threads of Polars: eager steps on small frames, and a check against forked processes.
+"""Handling of Polars threads: eager steps on small frames, and a check against forked processes.
 
-A table of a few files is planned in some dozen steps on small frames. Waiting for a thread of Polars takes longer
-than such a step, and on a busy machine a hundred times as long: these functions start no query.
+A table of a few files is planned in some dozen steps on small frames. Waiting for a thread of Polars takes longer than
+such a step, and on a busy machine a hundred times as long. So these functions start no query.
 
-The threads of Polars stay in the parent of a forked process, and a query in the child would wait for them forever.
-So queries in a fork are refused. Processes that are forked before the first query, as Spark's workers are, run
-queries like any other.
+The threads of Polars stay in the parent of a forked process, and a query in the child would wait for them forever. So
+queries in a fork are refused. Processes that are forked before the first query, as Spark's workers are, can run
+queries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 
 MAX_SMALL_ROWS = 1 << 8
-"""Rows of metadata that Python goes through before Polars has begun."""
+"""The limit of metadata rows that Python handles while Polars would still be starting a query."""
 
 
 def deduplicate_values(column: pl.Series) -> pl.Series:
@@ -29,32 +29,32 @@ def deduplicate_values(column: pl.Series) -> pl.Series:
 
 
 def filter_rows(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
-    """Return the rows for which a mask without nulls is true: the frame itself where that are all."""
+    """Return the rows for which a mask without nulls is true: the same frame if these are all rows."""
     return frame if mask.all() else frame.filter(mask)
 
 
 def select_columns(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Return those of these columns that a frame has, in their order; no query runs."""
+    """Return the existing columns of a frame among these names, in their order; no query runs."""
     there = frozenset(frame.columns)
     return frame[[name for name in names if name in there]]
 
 
 def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of frames of one schema, at least one of them, one after another; no value is copied."""
+    """Return the rows of one or more frames of the same schema, one after another, without copying values."""
     return reduce(pl.DataFrame.vstack, frames)
 
 
 T = TypeVar("T")
 
 _first: int | None = None
-"""The process that ran the first query: this one, or one that this one was forked from."""
+"""The process that ran the first query: this one, or one that it was forked from."""
 
 
 def check_process() -> None:
     """Note that this process runs queries.
 
     Raises:
-        Unsupported: it was forked from one that has run some.
+        Unsupported: it was forked from a process that has run queries.
     """
     global _first
     process = os.getpid()
@@ -68,7 +68,7 @@ def check_process() -> None:
 
 
 def refuse_in_fork(values: Iterator[T]) -> Iterator[T]:
-    """Yield the values; raises `Unsupported` in a fork of the process that computes them, as `check_process`."""
+    """Yield the values; raise `Unsupported` in a fork of the process that computes them, as `check_process`."""
     while True:
         check_process()
         try:

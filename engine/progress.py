@@ -1,7 +1,7 @@
-"""Progress of long work, on standard error of a terminal or in a notebook; elsewhere nothing is shown.
+"""Progress of long work, on standard error of a terminal or in a notebook; otherwise nothing is shown.
 
-Functions that take long say what they do (`show_progress`) and how far they are (`advance`). Only the outermost
-work of the process is shown, from its second second on. ``MORROW_PROGRESS=off`` turns it off.
+Long-running functions report their work (`show_progress`) and their progress (`advance`). Only the outermost work of
+the process is shown, after its first second. ``MORROW_PROGRESS=off`` disables it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from morrow.engine.units import format_count, format_size, format_span
 SWITCH = "MORROW_PROGRESS"
 OFF = ("off", "0", "no", "false", "never")
 MIN_SHOWN_SECONDS = 1.0
-"""What is done sooner is not announced."""
+"""The duration below which work is not shown."""
 REFRESH_SECONDS = 0.2
 BAR = 24
 
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Work(msgspec.Struct):
-    """What is done, how much of it there is (0: not known), and how much is done; `files` are found or removed."""
+    """A piece of work: its description, total (0: unknown) and completed amount; `files` are found or removed."""
 
     what: str
     all_rows: int = 0
@@ -42,7 +42,7 @@ class Work(msgspec.Struct):
 
     @property
     def share(self) -> float | None:
-        """The part that is done, None where the whole is not known or nothing was counted."""
+        """The completed fraction; None if the total is unknown or nothing was counted."""
         for done, whole in ((self.rows, self.all_rows), (self.bytes, self.all_bytes)):
             if done and whole:
                 return min(done / whole, 1.0)
@@ -74,7 +74,7 @@ _running: Work | None = None
 
 
 def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
-    """Count what was done of the work that is shown; without any, does nothing."""
+    """Add to the completed amount of the displayed work; without displayed work, do nothing."""
     work = _running
     if work is not None:
         with _lock:
@@ -84,7 +84,7 @@ def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
 
 
 def expect(*, rows: int = 0) -> None:
-    """Tell how many more rows there are to do, where that comes out on the way."""
+    """Add to the total number of rows, if it becomes known during the work."""
     work = _running
     if work is not None:
         with _lock:
@@ -93,9 +93,9 @@ def expect(*, rows: int = 0) -> None:
 
 @contextmanager
 def show_progress(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
-    """Show work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.
+    """Show work while it runs; `rows` and `bytes` are its totals, if known.
 
-    Yields whether it is this work that is shown, not one that it is a part of, and not nothing.
+    Yields whether this work is shown: not if another work contains it or nothing is shown.
     """
     global _running
     if not is_shown():
@@ -120,7 +120,7 @@ def show_progress(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]
 
 
 def track_calls(what: str) -> Callable[[F], F]:
-    """Show calls of a function as work; the rows of its first argument are all there is, where it tells them."""
+    """Show calls of a function as work; the total is the number of rows of its first argument, if it has one."""
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -136,14 +136,14 @@ def track_calls(what: str) -> Callable[[F], F]:
 
 
 def is_shown() -> bool:
-    """Return whether somebody looks: a terminal or a notebook, and the switch is not off."""
+    """Return whether there is a viewer (a terminal or a notebook), and progress is not switched off."""
     if os.environ.get(SWITCH, "").strip().lower() in OFF:
         return False
     if _is_notebook():
         return True
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # closed, or replaced by what is no file
+    except (AttributeError, ValueError):  # closed, or replaced by an object that is not a file
         return False
 
 
@@ -154,7 +154,7 @@ def _is_notebook() -> bool:
 
 
 def _show(work: Work, ended: threading.Event) -> None:
-    """Show the work until it has ended; an error here ends the display and nothing else."""
+    """Show the work until it has ended; an error here ends only the display."""
     if ended.wait(MIN_SHOWN_SECONDS):
         return
     from rich.console import Console
@@ -164,6 +164,6 @@ def _show(work: Work, ended: threading.Event) -> None:
 
     console = Console() if _is_notebook() else Console(stderr=True)
     shown = Live(Text(str(work)), console=console, transient=True, auto_refresh=False)
-    with suppress(LiveError, OSError, ValueError), shown:  # another display is there, or nobody reads any more
+    with suppress(LiveError, OSError, ValueError), shown:  # another display is active, or the output is closed
         while not ended.wait(REFRESH_SECONDS):
             shown.update(Text(str(work), overflow="ellipsis", no_wrap=True), refresh=True)

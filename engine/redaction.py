@@ -1,7 +1,7 @@
-"""Text for people with terminal control characters and secrets removed, in this one place.
+"""Text for people, with terminal control characters and secrets removed, all in this module.
 
 Names, option values and file contents come with a table of any origin; URLs and messages of libraries may repeat a
-password. Errors, log messages, reprs and what the command line shows on a screen go through `shown`. Data that other
+password. Errors, log messages, reprs and the screen output of the command line go through `clean_text`. Data that other
 programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
 """
 
@@ -20,18 +20,18 @@ E = TypeVar("E", bound=BaseException)
 
 HIDDEN = "***"
 MIN_SECRET_LENGTH = 6
-"""The least length, in characters, of a secret that is searched for by itself: a shorter one is part of other words."""
+"""The minimum length, in characters, of a secret that is searched for by itself: shorter ones occur in other words."""
 MAX_SECRETS = 10_000
 MAX_NAMED_COLUMNS = 40
-"""Columns that an error names."""
+"""The limit of columns that an error names."""
 
 MIN_SIMILARITY = 0.6
-"""Of two names, one of which may be meant by the other; difflib's measure."""
+"""The least similarity, by difflib's measure, of names that are suggested for a misspelled one."""
 
 # Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
 UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 NEXT_LINE = "\n(?! )"
-"""A line break that may come from a name: the line is indented, so that it is not taken for one of Morrow's."""
+"""A line break that may come from a name: the line is indented, so that it does not look like a line of Morrow."""
 
 SECRET_WORDS = (
     r"secret|passw(?:or)?d|passphrase|token|credential|signature|private[-_.]?key|account[-_.]?key|access[-_.]?key|"
@@ -39,8 +39,8 @@ SECRET_WORDS = (
 )
 SECRET_NAME = rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization"
 OF_COLUMN = r"^(?:fields|file-index)\."
-"""Options in whose names columns stand: a column may be called token."""
-# Patterns as text: `re` compiles each when it is first used, which most processes never do.
+"""Options with columns in their names: a column may be called token."""
+# Patterns as text: `re` compiles each at its first use, which most processes never reach.
 _USERINFO = r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@"
 _PARAMETER = rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
 _NAMED = (
@@ -75,7 +75,7 @@ def is_secret(name: str) -> bool:
 
 
 def hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for display, by name; values that are secrets by their name and passwords in URLs are hidden."""
+    """Return options for display, by name, without secrets: values with secret names, and passwords in URLs."""
     return {key: HIDDEN if is_secret(key) else redact_text(value) for key, value in sorted(options.items())}
 
 
@@ -85,12 +85,12 @@ def clean_text(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Return Morrow's own lines with line breaks kept, each of them `clean_text`."""
+    """Return Morrow's own lines with line breaks kept, each of them processed by `clean_text`."""
     return "\n".join(map(clean_text, text.split("\n")))
 
 
 def escape_to_line(text: str) -> str:
-    """Return the text on one line, secrets left as they are: a value in a table for display."""
+    """Return the text on one line, with secrets unchanged: a value in a table for display."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -105,12 +105,12 @@ def escape_controls(text: str) -> str:
 
 def redact_text(text: str) -> str:
     """Return the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
-    if "=" in text or ":" in text or len(text.split(None, 1)) > 1:  # as all that the patterns find; a path has none
+    if "=" in text or ":" in text or len(text.split(None, 1)) > 1:  # all patterns contain one of these; a path does not
         text = re.sub(_USERINFO, _hide_password, text)
         text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
         text = re.sub(_NAMED, _hide_value, text)
         text = re.sub(_BEARER, rf"\1 {HIDDEN}", text)
-    # Registered secrets come last: one of them may be part of the name by which another is found.
+    # Registered secrets come last: one may be part of the name by which another is found.
     for secret in _list_known_secrets():
         for form in {secret, quote(secret, safe=""), quote(secret), unquote(secret)}:
             if form in text:
@@ -119,9 +119,9 @@ def redact_text(text: str) -> str:
 
 
 def redact_error(error: E) -> E:
-    """Return another library's error without secrets in its messages and notes: it may be the cause of one of ours.
+    """Return another library's error without secrets in its messages and notes: it may be the cause of a Morrow error.
 
-    Its own chain of causes is cleaned too.
+    Its own chain of causes is cleaned, too.
     """
     seen: set[int] = set()
     one: BaseException | None = error
@@ -158,7 +158,7 @@ def get_logger(name: str) -> RedactingLogger:
 def _list_known_secrets() -> Iterable[str]:
     with _lock:
         known = list(_secrets)
-    # By name: it takes as long to read a value as to look at its name, and few are asked for.
+    # By name: reading a value takes as long as looking at its name, and few values are requested.
     names = [name for name in os.environ if name.upper().startswith(_ENVIRONMENT) and is_secret(name)]
     environment = [os.environ.get(name, "") for name in names]
     # The longest first: one secret may be part of another.
@@ -168,8 +168,8 @@ def _list_known_secrets() -> Iterable[str]:
 def _is_findable(secret: str) -> bool:
     """Return whether a secret is searched for by itself: it is long enough, and not a word such as "password".
 
-    A test store whose secret is "secret" would otherwise remove that word from every message; its value is still hidden
-    where its option names it.
+    A test store whose secret is "secret" would otherwise remove that word from every message. Its value is still hidden
+    if the name of its option is shown.
     """
     return len(secret) >= MIN_SECRET_LENGTH and re.fullmatch(SECRET_WORDS, secret, re.IGNORECASE) is None
 
@@ -179,7 +179,7 @@ def _escape_match(found: re.Match[str]) -> str:
 
 
 def _hide_password(found: re.Match[str]) -> str:
-    # In Azure URLs a container alone precedes the @ too.
+    # In Azure URLs, a container without a password also precedes the @.
     hides = ":" in found[2] or found[1].lower().startswith(("http", "ftp"))
     return f"{found[1]}{HIDDEN}@" if hides else found[0]
 
@@ -191,23 +191,23 @@ def _hide_value(found: re.Match[str]) -> str:
 
 
 def list_public_names(value: object) -> list[str]:
-    """Return the attributes that users call, sorted: what ``dir`` and completion show."""
+    """Return the attributes that users call, sorted: the result of ``dir`` and completion."""
     return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
 
 
 def format_columns(names: Iterable[str]) -> str:
-    """Return ``the columns are a, b, c``; of wide tables the first, and how many more there are."""
+    """Return ``the columns are a, b, c``; for wide tables, the first columns and the number of the others."""
     known = [*names]
     more = f" and {len(known) - MAX_NAMED_COLUMNS:,} more" if len(known) > MAX_NAMED_COLUMNS else ""
     return f"the columns are {', '.join(known[:MAX_NAMED_COLUMNS])}{more}"
 
 
 def suggest_name(name: str, known: Iterable[str], most: int = 1) -> str:
-    """Return ``did you mean 'x'? `` for the names that are nearest to one that is not there, or empty text.
+    """Return ``did you mean 'x'? `` for the names nearest to a missing name, or empty text.
 
-    Capitals make no difference.
+    Case is ignored.
     """
-    from difflib import get_close_matches  # imported when something went wrong
+    from difflib import get_close_matches  # only imported after an error
 
     folded = {other.casefold(): other for other in known}
     near = get_close_matches(name.casefold(), folded, n=most, cutoff=MIN_SIMILARITY)

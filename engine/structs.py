@@ -1,4 +1,4 @@
-"""Values with other members: of dataclasses, and of msgspec's structs, which take a fortieth of the time to declare."""
+"""Copies of values with other members: dataclasses and msgspec structs, whose declaration is 40 times faster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from dataclasses import replace as replace  # noqa: TID251  # whose members the type checker knows, those of structs as well
+    from dataclasses import replace as replace  # noqa: TID251  # type checkers know its members, also for structs
 else:
 
     def replace(value, /, **changes):
-        """Return the value with other members; raise `TypeError` for one that it does not have."""
+        """Return the value with other members; raise `TypeError` for an unknown member."""
         change = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace  # noqa: TID251
         return change(value, **changes)

@@ -26,7 +26,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def format_size(count: float) -> str:
-    """Return ``0 B``, ``1.5 KiB``: bytes in the largest unit of which there is one."""
+    """Return ``0 B``, ``1.5 KiB``: bytes in the largest unit that is at most the size."""
     for unit in SIZE_UNITS[:-1]:
         if count < SIZE_STEP:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
@@ -35,7 +35,7 @@ def format_size(count: float) -> str:
 
 
 def format_span(span: dt.timedelta | float) -> str:
-    """Return ``3 days``, ``2 hours``, ``1 second``: a time span in the largest unit of which there is one."""
+    """Return ``3 days``, ``2 hours``, ``1 second``: a time span in the largest unit that is at most the span."""
     seconds = span.total_seconds() if isinstance(span, dt.timedelta) else span
     for unit, length in SPAN_UNITS:
         if abs(seconds) >= length:
@@ -60,7 +60,7 @@ def format_moment(moment: dt.datetime) -> str:
 
 
 def format_age(moment: dt.datetime, now: dt.datetime | None = None) -> str:
-    """Return ``3 days ago``, or ``in 3 days`` for a moment to come."""
+    """Return ``3 days ago``, or ``in 3 days`` for a future moment."""
     passed = ((now or dt.datetime.now(dt.UTC)) - moment).total_seconds()
     if abs(passed) < 1:
         return "now"

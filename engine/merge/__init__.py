@@ -1,1 +1,1 @@
-"""Merge engines as descriptions: the versions of a key that count, their order, and the functions that combine them."""
+"""Merge engines as descriptions: which versions of a key count, their order, and the functions that combine them."""

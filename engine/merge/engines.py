@@ -1,14 +1,14 @@
-"""Merge engines: the built-in ones, those of other packages, and the `MergeSpec` that each makes of a table.
+"""Merge engines: the built-in engines, engines of other packages, and the `MergeSpec` that each creates for a table.
 
 To add an engine, put a `MergeEngine` in `BUILT_IN`, or in an entry point ``morrow.merge_engines`` of another package.
 In an entry point, the function `MergeEngine.describe` alone suffices.
 
-deduplicate: the newest version of a key is its row; a key whose newest version is a retraction has no row.
-first-row: compaction keeps the first version. Above level 0 each key has one row, so reads merge nothing.
-aggregation: each column outside the primary key has a function, last_non_null_value unless options name another.
-partial-update: values that are not null overwrite, oldest version first. ``fields.<s1>,<s2>.sequence-group`` =
-``a,b`` makes a group: its columns change only if (s1, s2) of the version is not older than that of the group. An
-aggregate function inside a group also folds older versions.
+- deduplicate: the newest version of a key is its row; a key whose newest version is a retraction is omitted.
+- first-row: compaction keeps the first version. Above level 0 each key has one row, so reads merge nothing.
+- aggregation: each column outside the primary key has a function, last_non_null_value unless options name another.
+- partial-update: values that are not null overwrite, oldest version first. ``fields.<s1>,<s2>.sequence-group`` =
+  ``a,b`` makes a group: its columns change only if (s1, s2) of the version is not older than (s1, s2) of the group. An
+  aggregate function inside a group also folds older versions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from morrow.engine.structs import replace
 
 
 def describe_deduplicate(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describe the merge of a deduplicate table. Raises `InvalidArgument` for a sequence field that orders nothing."""
+    """Describe the merge of a deduplicate table. Raises `InvalidArgument` for an invalid sequence field."""
     check_sequence_fields(schema, options, where)
     return MergeSpec(
         "deduplicate",
@@ -68,7 +68,7 @@ CHANGELOG_PRODUCERS = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
 
 
 def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describe the merge of a first-row table. Raises `InvalidArgument` for options against it, as Paimon does."""
+    """Describe the merge of a first-row table. Raises `InvalidArgument` for incompatible options, as Paimon does."""
     check_first_row(schema, options, where)
     return MergeSpec(
         "first-row",
@@ -83,7 +83,7 @@ def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -
 
 
 def check_first_row(_schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Raise `InvalidArgument` for options that contradict the engine, also for append tables on creation."""
+    """Raise `InvalidArgument` for options that contradict the engine; also called when append tables are created."""
     if options.sequence_fields:
         raise InvalidArgument(f"{where}: merge-engine first-row does not go with the option {SEQUENCE_FIELD}")
     if options.deletion_vectors:
@@ -150,7 +150,7 @@ UNGROUPED_FUNCTION = "last_non_null_value"
 """The only function that needs no sequence group."""
 
 NamedGroup = tuple[tuple[str, ...], tuple[str, ...]]
-"""A sequence group as an option gives it: its sequence columns, and the columns it lists."""
+"""A sequence group as an option specifies it: its sequence columns, and the columns it lists."""
 
 
 def describe_partial_update(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
@@ -181,10 +181,10 @@ def describe_partial_update(schema: TableSchema, options: TableOptions, where: s
 def check_partial_update(schema: TableSchema, options: TableOptions, where: str) -> None:
     """Check Paimon's rules for tables that are created or changed, which do not apply to reads.
 
-    No group may list a sequence column of another group: the group that moves it would be undefined.
+    No group may list a sequence column of another group: it would be undefined which group changes the column.
 
     Raises:
-        InvalidArgument: such a group.
+        InvalidArgument: a group lists such a column.
     """
     if not schema.primary_keys:
         return
@@ -219,8 +219,8 @@ def _explain_refusal(on_delete: OnDelete) -> str | None:
 def parse_sequence_groups(schema: TableSchema, given: Options, where: str) -> tuple[SequenceGroup, ...]:
     """Return the groups in the order of their first sequence columns in the schema.
 
-    Key columns that a group lists are left out of `protected`: all versions of a key agree on them. A sequence column
-    that a group lists belongs to the group it orders.
+    Key columns that a group lists are omitted from `protected`: all versions of a key agree on them. A sequence column
+    that a group lists belongs to the group that it orders.
     """
     found = sorted(_parse_named_groups(schema, given.raw, where))
     _check_disjoint(found, where)
@@ -261,7 +261,7 @@ def _check_disjoint(groups: Sequence[NamedGroup], where: str) -> None:
             protecting[name] = group
         for name in sequence:
             if name in ordering:
-                # Paimon reads this, and the group that moves the column depends on the order of a hash map.
+                # Paimon reads such tables, and the order of a hash map decides which group changes the column.
                 raise Unsupported(
                     f"the sequence column {name!r} of two groups, {ordering[name]} and {group},",
                     where=where,
@@ -271,7 +271,7 @@ def _check_disjoint(groups: Sequence[NamedGroup], where: str) -> None:
 
 
 def _find_removing_columns(given: Options, groups: Sequence[NamedGroup], where: str) -> frozenset[str]:
-    """Return the sequence columns whose groups remove records; one column stands for its group."""
+    """Return the sequence columns whose groups remove records; one column represents its group."""
     text = given.get(PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP)
     if text is None:
         return frozenset()
@@ -296,7 +296,7 @@ def _describe_columns(
         if field.name in schema.primary_keys:
             check_retraction(view)
         elif field.name in ordering:
-            # A function that options give a sequence column is ignored.
+            # A function that options set for a sequence column is ignored.
             yield ColumnMerge(field.name, None, ordering[field.name])
         else:
             yield ColumnMerge(
@@ -317,7 +317,7 @@ def _build_grouped_call(options: FieldOptions, grouped: bool) -> AggregateCall |
 
 
 def _resolve_on_delete(options: TableOptions, groups: Sequence[SequenceGroup], where: str) -> OnDelete:
-    """Return the effect of retractions: ``ignore-delete`` before groups before the removal of the row."""
+    """Return the effect of retractions. Precedence: ``ignore-delete``, then groups, then removal of the row."""
     on_delete, on_group = PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE, PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP
     removes = options.given.get(on_delete)
     conflicts = {
@@ -348,8 +348,9 @@ def _accept_all(schema: TableSchema, options: TableOptions, where: str) -> None:
 class MergeEngine(msgspec.Struct, frozen=True):
     """A merge engine: the description of a table's merge, and its rules for tables that are created or changed.
 
-    Both take the schema, its options and the table's place for messages, and raise `MorrowError`. `describe` is called
-    for tables with a primary key; `check` for all whose options name the engine, before creation or change.
+    Both functions get the schema, its options and the table's location for messages, and raise `MorrowError`.
+    `describe` is called for tables with a primary key. `check` is called before any table whose options name the engine
+    is created or changed.
     """
 
     describe: Describe
@@ -368,8 +369,8 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
     """Return the merge of a primary-key table, None for append tables.
 
     Raises:
-        Unsupported: a merge engine, aggregate function or sequence column that Morrow does not read; never read as
-            another one.
+        Unsupported: a merge engine, aggregate function or sequence column that Morrow does not read, and never
+            replaces by another one.
         InvalidArgument: options that do not fit the columns or contradict each other.
     """
     engine = _find_engine(options, where)

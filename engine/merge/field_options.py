@@ -50,7 +50,7 @@ class FieldOptions(msgspec.Struct, frozen=True):
         return self.given.get(self.of(option))
 
     def names(self, option: ColumnOption[str | None]) -> tuple[str, ...]:
-        """Return the parts between commas, without surrounding blanks; empty when not set."""
+        """Return the names between commas, without surrounding blanks; empty if not set."""
         text = self.get(option)
         return () if text is None else tuple(part.strip() for part in text.split(SEPARATOR))
 
@@ -62,7 +62,7 @@ class FieldOptions(msgspec.Struct, frozen=True):
         return tuple(sorted((key.removeprefix(prefix), value) for key, value in own.items()))
 
     def _is_of_longer_name(self, key: str) -> bool:
-        """Return whether an option is that of a column whose name begins with this one's and a dot."""
+        """Return whether an option belongs to a column whose name begins with this column's name and a dot."""
         found = split_column_option(key)
         return found is not None and found[1] in COLUMN_OPTIONS and found[0] != self.column.name
 
@@ -81,7 +81,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: str) -> None:
-    """Raise `InvalidArgument` when the option `key` names something that is no column."""
+    """Raise `InvalidArgument` if the option `key` names something that is not a column."""
     for name in names:
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
@@ -94,10 +94,10 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
 def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
     """Check that every ``fields.<columns>.*`` names columns: a mistyped name would silently change rows.
 
-    What follows the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
+    The text after the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
 
     Raises:
-        InvalidArgument: an option of something that is no column.
+        InvalidArgument: an option of something that is not a column.
     """
     for key in sorted(raw):
         if key.startswith(FIELDS) and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
@@ -108,11 +108,11 @@ def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -
 
 
 def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
-    """Check `check_field_names` for tables that are created or changed, and what Paimon demands there.
+    """Check the names as `check_field_names` does, with Paimon's further rules for tables that are created or changed.
 
     Raises:
-        InvalidArgument: an option of something that is no column.
-        Unsupported: an option of a column ``x.y`` where there is no column ``x``: Paimon opens no such table.
+        InvalidArgument: an option of something that is not a column.
+        Unsupported: an option of a column ``x.y`` without a column ``x``: Paimon does not open such tables.
     """
     for key in sorted(raw):
         if (found := split_column_option(key)) is None:
@@ -128,15 +128,15 @@ def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: st
 
 WITHOUT_ORDER = (VariantType, BlobType)
 NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
-"""Types that Paimon orders element by element, although its documentation lists none of them."""
+"""Types that Paimon orders element by element, although its documentation does not list them."""
 
 
 def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Check ``sequence.field`` as Paimon does when it creates or open a table, for engines that accept it.
+    """Check ``sequence.field`` for engines that accept it, as Paimon does when it creates or opens a table.
 
     Raises:
-        InvalidArgument: no column, named twice, an aggregate function of its own, a type without order, or keys that
-            may move between partitions.
+        InvalidArgument: a missing column, a column named twice or with an aggregate function of its own, a type without
+            order, or keys that may move between partitions.
         Unsupported: a nested type.
     """
     names = options.sequence_fields
@@ -159,7 +159,7 @@ def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str
 
 
 def check_comparable(schema: TableSchema, name: str, where: str) -> None:
-    """Raise `InvalidArgument` or `Unsupported` for a sequence column whose type has no order."""
+    """Raise `InvalidArgument` or `Unsupported` for a sequence column of a type without order."""
     kind = schema.by_name[name].type
     if isinstance(kind, WITHOUT_ORDER):
         raise InvalidArgument(f"{where}: the sequence field {name!r} has the type {kind}, which cannot be compared")

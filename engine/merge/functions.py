@@ -1,6 +1,6 @@
-"""Aggregate functions as descriptions: names, columns that they accept, options, and the function of each column.
+"""Aggregate functions as descriptions: names, accepted columns, options, and the function of each column.
 
-The readers compute the functions. Another package adds one by the entry point ``morrow.aggregate_functions``: an
+The readers compute the functions. Another package can add one by the entry point ``morrow.aggregate_functions``: an
 object whose `spec` is a `FunctionSpec`.
 """
 
@@ -54,7 +54,7 @@ NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType
 TEXT = (CharType, VarCharType)
 TEMPORAL = (DateType, TimeType, TimestampType, LocalZonedTimestampType)
 ORDERED = (*NUMERIC, *TEXT, *TEMPORAL, BinaryType, VarBinaryType)
-"""Types that Paimon's min and max compare: BOOLEAN is not among them, unlike in sequence groups."""
+"""Types that Paimon's min and max compare. BOOLEAN is not one of them, unlike in sequence groups."""
 
 MIN_KEYTIME_MEMBERS = 2
 """The least number of members of a keytime row: a value and its time."""
@@ -69,16 +69,16 @@ def pass_all_options(call: AggregateCall, options: FieldOptions) -> AggregateCal
 
 
 def ignore_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
-    """Ignore the options: those that a function does not know mean nothing to it, as in Paimon."""
+    """Ignore the options: a function ignores options it does not know, as in Paimon."""
     return call
 
 
 class FunctionSpec(msgspec.Struct, frozen=True):
     """An aggregate function.
 
-    `accepts` tells whether it folds columns of a type, `type_names` names those types in errors. `retracts`: it can
-    retract a value. `read_options` completes a call from the column's options; it raises `InvalidArgument` for options
-    that do not fit the column, whose type `accepts` has already checked.
+    `accepts` returns whether it folds columns of a type; `type_names` names those types in errors. `retracts`: it can
+    retract a value. `read_options` completes a call from the column's options. It raises `InvalidArgument` for options
+    that do not fit the column; `accepts` has already checked the column's type.
     """
 
     name: str
@@ -201,10 +201,10 @@ ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 
 
 def find_function_spec(name: str, *, where: str) -> FunctionSpec:
-    """Return the function of this name: a built-in one, else one that an installed package registered.
+    """Return the function of this name: a built-in one, or one that an installed package registered.
 
     Raises:
-        Unsupported: no such function; the column is never folded by another one.
+        Unsupported: no such function; another function is never substituted.
     """
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:
@@ -225,13 +225,13 @@ def find_function_spec(name: str, *, where: str) -> FunctionSpec:
 
 
 def find_function_name(options: FieldOptions) -> str | None:
-    """Return the name of the function that options give a column: its own, else the table's default, else None."""
+    """Return the name of the function that options set for a column: its own, else the table's default, else None."""
     own = options.get(AGGREGATE_FUNCTION)
     return options.given.get(FIELDS_DEFAULT_AGGREGATE_FUNCTION) if own is None else own
 
 
 def check_functions_known(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Check that every function that options name exists, used or not, as Paimon demands.
+    """Check that every function that options name exists, even if unused, as Paimon requires.
 
     Raises:
         Unsupported: a function that Morrow does not know.
@@ -242,7 +242,7 @@ def check_functions_known(schema: TableSchema, options: TableOptions, where: str
 
 
 def check_retraction(options: FieldOptions) -> None:
-    """Raise `InvalidArgument` when a column ignores retractions that remove the whole row."""
+    """Raise `InvalidArgument` if a column ignores retractions that remove the whole row."""
     if options.get(IGNORE_RETRACT) and options.given.get(AGGREGATION_REMOVE_RECORD_ON_DELETE):
         raise InvalidArgument(
             f"{options.where}: the options {options.of(IGNORE_RETRACT)} and "

@@ -1,8 +1,8 @@
-"""Merges of versions of a key as data: readers and writers compile a `MergeSpec`, nothing here runs it.
+"""Merges of versions of a key as data: readers and writers compile a `MergeSpec`; this module runs nothing.
 
-An engine has a `Rule` and traits. Readers, writers and operations depend on those, never on the engine's name, so an
-engine of another package is a `MergeSpec` with a name of its own. The module of each engine turns a table's schema and
-options into a `MergeSpec`; `morrow.engine.merge.engines.describe_merge` finds it.
+An engine has a `Rule` and traits. Readers, writers and operations depend on these, never on the engine's name. So an
+engine of another package is a `MergeSpec` with a name of its own. The module of each engine converts a table's schema
+and options to a `MergeSpec`; `morrow.engine.merge.engines.describe_merge` finds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     """The function that folds a column: ``fields.<column>.aggregate-function`` with its options, checked.
 
     `function` is the canonical name (``first_not_null_value`` is ``first_non_null_value``). Members that the function
-    does not take keep their defaults; `options` holds all of ``fields.<column>.*`` for functions of other packages.
+    does not use keep their defaults; `options` holds all of ``fields.<column>.*`` for functions of other packages.
     """
 
     function: str
@@ -52,10 +52,10 @@ class AggregateCall(msgspec.Struct, frozen=True):
 
 
 class SequenceGroup(msgspec.Struct, frozen=True):
-    """Columns whose versions are ordered by columns of their own.
+    """Columns whose versions are ordered by separate sequence columns.
 
     `sequence` is compared in order, ascending, nulls first; a version whose sequence columns are all null leaves the
-    group as it is. It may name key columns. `protected` are the other columns of the group, in schema order.
+    group unchanged. It may name key columns. `protected` are the other columns of the group, in schema order.
     `removes_record`: a ``-D`` that is not older than the group removes the whole row
     (``partial-update.remove-record-on-sequence-group``).
     """
@@ -72,10 +72,10 @@ class Rule(StrEnum):
     """The ways in which the versions of a key become one row."""
 
     NEWEST = "newest version"
-    """The newest version is chosen; a key whose newest version is a retraction has no row."""
+    """The newest version is chosen; a key whose newest version is a retraction is omitted."""
 
     FIRST = "first version"
-    """The first version is chosen, by compaction: above level 0 every key has one row."""
+    """Compaction keeps the first version: above level 0 every key has one row."""
 
     UPDATE = "values that are not null overwrite"
     """Versions are folded column by column, oldest first, as partial-update does."""
@@ -91,21 +91,23 @@ class OnDelete(StrEnum):
     """The read fails, as it does in Paimon."""
 
     IGNORE = "retractions ignored"
-    """No effect, except that a retraction before any insertion starts the row with its values."""
+    """No effect, except that a retraction before any insertion initializes the row with its values."""
 
     REMOVE_RECORD = "-D removes the row"
-    """``-D`` starts the row anew from its own values, and removes it if nothing newer comes; in partial-update ``-U``
-    does nothing, in aggregation it is retracted by each function."""
+    """``-D`` restarts the row from its own values, and removes it unless a newer version follows.
+
+    ``-U`` is ignored in partial-update; in aggregation each function retracts it.
+    """
 
     RETRACT = "retractions by column"
-    """Each column retracts by its function; inside a sequence group without a function it becomes null."""
+    """Each column is retracted by its function; inside a sequence group, a column without a function becomes null."""
 
 
 class ColumnMerge(msgspec.Struct, frozen=True):
     """The fold of one column.
 
-    `call` None is partial-update's own rule: a value that is not null overwrites; in a group, nulls overwrite too.
-    `group` numbers `MergeSpec.groups`, for protected columns and for sequence columns alike.
+    `call` None is partial-update's own rule: a value that is not null overwrites; in a group, nulls overwrite, too.
+    `group` is an index into `MergeSpec.groups`, for both protected and sequence columns.
     """
 
     name: str
@@ -117,17 +119,17 @@ class MergeSpec(msgspec.Struct, frozen=True):
     """A merge of the versions of one key into one row.
 
     `engine` is the name for options and messages, `rule` the kind of merge. Versions are ordered by `sequence` columns
-    (all descending when `descending`; null is the oldest), then by ``_SEQUENCE_NUMBER``. `ignore_delete` drops
-    retractions (``-U``, ``-D``) before anything else is decided: engines that fold declare in `on_delete` what they do
-    instead. `columns` has every column outside the primary key, in schema order, when the engine folds, and is empty
-    when it chooses. `looks_up`: compactions fold in the state of a key in the levels above, so of a key's versions
-    above level 0 only that in the lowest level counts. `keeps_retractions`: a key whose newest state is a retraction
-    has a row as well, that of the retraction.
+    (all descending if `descending`; null is the oldest), then by ``_SEQUENCE_NUMBER``. `ignore_delete` drops
+    retractions (``-U``, ``-D``) before all other steps. Engines that fold declare their alternative in `on_delete`.
+    `columns` has every column outside the primary key, in schema order, if the engine folds, and is empty if it chooses
+    a version. `looks_up`: compactions fold in a key's row from the levels above. So of a key's versions above level 0,
+    only the version in the lowest level counts. `keeps_retractions`: a key whose newest version is a retraction also
+    has a row, the retraction.
 
-    Writers and operations use these traits: `hides_level_zero`: batch reads see only rows that compaction has lifted
+    Writers and operations use these traits. `hides_level_zero`: batch reads see only rows that compaction has moved
     above level 0. `updatable`: a new version of a key replaces the columns that an update sets. `undeletable`: advice
-    for users where a ``-D`` does not remove the row of its key; None where it does. `refused_retractions`: advice where
-    ``-U`` and ``-D`` rows cannot be written at all; None where they can.
+    for users if a ``-D`` does not remove the row of its key; otherwise None. `refused_retractions`: advice if ``-U``
+    and ``-D`` rows cannot be written at all; otherwise None.
     """
 
     engine: str
@@ -148,7 +150,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
 
     @property
     def folds(self) -> bool:
-        """Whether versions are combined rather than one of them chosen."""
+        """Whether versions are combined, rather than one of them chosen."""
         return self.on_delete is not None
 
     @property
@@ -168,7 +170,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
         return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}{kept}"
 
     def _column_lines(self) -> Iterator[str]:
-        """Yield one line for the columns that fold alike: ``a, b: newest in group (g)``."""
+        """Yield one line for columns with equal folds: ``a, b: newest in group (g)``."""
         alike: dict[str, list[str]] = {}
         for column in self.columns:
             alike.setdefault(self._rule(column), []).append(column.name)

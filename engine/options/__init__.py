@@ -1,4 +1,4 @@
-"""Table options: declared once, parsed and checked here and nowhere else."""
+"""Table options: declared once, and parsed and checked only here."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ __all__ = ["Declared", "Options", "TableOptions", "WriteOptions", "parse_options
 
 
 def __getattr__(name: str) -> Any:
-    # Reads do without the options of writers.
+    # Reads do not need the options of writers.
     if name not in ("WriteOptions", "parse_write_options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from morrow.engine.options import write_options

@@ -1,10 +1,10 @@
 """Declarations of options (key, kind, default, support, documentation), and the values of given options.
 
 An option is declared once: ``BUCKET = declare_honoured("bucket", INT, -1, "Number of buckets", rows=True)``.
-`declare_idle` is for an option without effect here, and says why: ``declare_idle(TUNING, "page-size", MEMORY, 64 << 10,
-"Size of a page of memory")``. `declare_refused` is for an option of which only harmless values are supported.
-`rows` marks options that decide which rows a batch read returns. A key of a stored table that is one slip away from
-such an option is refused, not taken for an unknown one.
+`declare_idle` is for an option without effect in Morrow, and gives the reason: ``declare_idle(TUNING, "page-size",
+MEMORY, 64 << 10, "Size of a page of memory")``. `declare_refused` is for an option with only harmless values supported.
+`rows` marks options that decide which rows a batch read returns. If a key of a stored table looks like a misspelling of
+such an option, the table is refused, rather than the key considered unknown.
 
 `Options` holds the texts of a table. ``read_values(Sizes, options)`` gives the values for a frozen struct whose
 attributes name their declarations: ``target: int | None = bind_option(TARGET_FILE_SIZE)``.
@@ -48,7 +48,7 @@ UNSHREDDED = "Morrow writes variants unshredded"
 
 
 class Stage(Enum):
-    """The occasions on which a value is refused besides being set."""
+    """The occasions, besides setting an option, on which a value is refused."""
 
     READING = "reads"
     STREAMING = "streams"
@@ -64,10 +64,10 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
-    """An option. `idle` says why it has no effect here, `refusal` which values are refused.
+    """An option. `idle` is the reason why it is ignored here, `refusal` the values that are refused.
 
-    `former` are former keys, in order of precedence where the key itself is not set. An `immutable` option keeps its
-    value once the table has snapshots.
+    `former` are former keys, in order of precedence if the key itself is not set. An `immutable` option keeps its value
+    once the table has snapshots.
     """
 
     key: str
@@ -111,12 +111,12 @@ def declare_honoured(
 def declare_idle(
     reason: str, key: str, kind: Kind[T], default: T, doc: str, *, former: tuple[str, ...] = (), immutable: bool = False
 ) -> Declared[T]:
-    """Declare an option that is accepted and have no effect here."""
+    """Declare an option that is accepted but ignored here."""
     return Declared(key, kind, default, doc, former, immutable, idle=reason)
 
 
 def explain_dependency(other: str) -> str:
-    """Return the reason for an option that counts only together with another one, which is refused."""
+    """Return the reason for an option that has an effect only together with another, refused option."""
     return f"it counts only beside '{other}', which is refused"
 
 
@@ -136,12 +136,12 @@ def declare_refused(
     immutable: bool = False,
     rows: bool = False,
 ) -> Declared[T]:
-    """Declare an option of which Morrow supports harmless values only."""
+    """Declare an option for which Morrow supports only harmless values."""
     return Declared(key, kind, default, doc, former, immutable, rows, refusal=refusal)
 
 
 class ColumnOption(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
-    """An option that each column may have: ``fields.<column>.<suffix>``. The attributes are those of `Declared`."""
+    """An option that each column may have: ``fields.<column>.<suffix>``. The attributes are as in `Declared`."""
 
     suffix: str
     kind: Kind[T_co]
@@ -152,7 +152,7 @@ class ColumnOption(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     refusal: Refusal | None = None
 
     def of(self, column: str) -> Declared[T_co]:
-        """Return the option of one column, or of several between commas."""
+        """Return the option of one column, or of several columns separated by commas."""
         return Declared(
             f"{FIELDS}{column}.{self.suffix}",
             self.kind,
@@ -175,18 +175,18 @@ class Options(msgspec.Struct, frozen=True):
     where: str = "options"
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the texts are the same, wherever they come from."""
+        """Return whether the texts are the same, regardless of their origin."""
         return isinstance(other, Options) and self.raw == other.raw
 
     def __hash__(self) -> int:
         return hash(frozenset(self.raw.items()))
 
     def get(self, option: Declared[T]) -> T:
-        """Return the value of an option, or its default when neither its key nor a former one is set.
+        """Return the value of an option, or its default if neither its key nor a former one is set.
 
         Raises:
             InvalidArgument: the text is not a value of the option's kind.
-            Unsupported: a word that the option does not know.
+            Unsupported: an unknown word.
         """
         for key in option.keys:
             if key in self.raw:
@@ -198,7 +198,7 @@ class Options(msgspec.Struct, frozen=True):
         return any(key in self.raw for key in option.keys)
 
     def text(self, option: Declared[Any]) -> str | None:
-        """Return the text of an option as it was given, None when it is not set."""
+        """Return the text of an option as it was given, None if it is not set."""
         return next((self.raw[key] for key in option.keys if key in self.raw), None)
 
     def refused(self, option: Declared[Any], problem: str) -> InvalidArgument:
@@ -222,7 +222,7 @@ def make_value_error(raw: Mapping[str, str], key: str, where: str, problem: str)
 
 
 class _Default(msgspec.Struct, frozen=True):
-    """Makes the default of an option."""
+    """A factory for the default of an option."""
 
     declared: Declared[Any]
 
@@ -231,7 +231,7 @@ class _Default(msgspec.Struct, frozen=True):
 
 
 def bind_option(declared: Declared[T]) -> T:
-    """Return an attribute that takes the value of an option."""
+    """Return an attribute that holds the value of an option."""
     return cast(T, msgspec.field(default_factory=_Default(declared)))
 
 

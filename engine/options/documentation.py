@@ -34,7 +34,7 @@ commas.
 """
 FAMILIES = "Other options that begin with {} are kept as they are."
 MAX_LINE_LENGTH = 100
-"""The most characters in a line of text, as in all documents."""
+"""The limit of characters in a line of text, as in all documents."""
 TABLE = ("| option | kind | default | here | what it does |", "| -- | -- | -- | -- | -- |")
 UNITS = (("days", "d"), ("hours", "h"), ("minutes", "min"), ("seconds", "s"))
 SIZES = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
@@ -57,7 +57,7 @@ def build_page() -> str:
 
 
 def format_default(option: AnyOption) -> str | None:
-    """Return the default of an option as readable text, None where there is none."""
+    """Return the default of an option as readable text, None if there is none."""
     value = option.default
     if value is None or value == () or value == {}:
         return None

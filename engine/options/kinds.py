@@ -1,7 +1,7 @@
 """The kinds of option values: texts that Paimon accepts, the Python values they mean, and enumerated words.
 
-Units and their spellings are Paimon's; words are case-insensitive. A value being set must be valid as it stands;
-blanks around a stored value are stripped first.
+Units and their spellings are Paimon's; words are case-insensitive. A value that is being set must be valid exactly as
+given; blanks around a stored value are stripped first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600 * 1_000_000_000),
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
-"""Unit -> nanoseconds. Without a unit a number is milliseconds."""
+"""Unit -> nanoseconds. A number without a unit is in milliseconds."""
 REAL_TEXT = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 QUOTES = ("'", '"')
 """Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
@@ -53,15 +53,15 @@ AGGREGATE_FUNCTION_PLUGINS = "morrow.aggregate_functions"
 
 
 class BadValue(Exception):
-    """A text that is not a value of a kind; its message says what it must be. It never leaves this package."""
+    """A text that is not a value of a kind; its message describes valid values. It never leaves this package."""
 
 
 class UnknownWord(BadValue):
-    """A word that an option does not know; the message lists those it does."""
+    """A word that an option does not know; the message lists the known words."""
 
 
 class Kind(msgspec.Struct, Generic[T_co], frozen=True):
-    """The values that an option takes: `name` and `expected` describe them, `parse` raises `BadValue` for others.
+    """The values that an option accepts: `name` and `expected` describe them, `parse` raises `BadValue` for others.
 
     `strict`: blanks around a value are refused when it is set, as in Paimon. `is_open`: other software may know more
     values than Morrow does.
@@ -98,7 +98,7 @@ def parse_whole(text: str) -> int | None:
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:
-    """Return names separated by commas, without blanks around them; empty ones are left out."""
+    """Return names separated by commas, without surrounding blanks; empty names are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
@@ -165,7 +165,7 @@ TEXT: Kind[str] = Kind("text", "text", lambda text: text, strict=False)
 PREFIX: Kind[str] = _make_kind(
     "prefix", "a text without / and \\", lambda text: None if {"/", "\\", "\0"} & set(text) else text, strict=False
 )
-"""The beginning of a file's name."""
+"""The beginning of a file name."""
 WORD: Kind[str] = Kind("word", "a word", lambda text: text.strip().lower(), strict=False)
 """A word of an open set: formats and codecs."""
 NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", parse_names, strict=False)
@@ -179,7 +179,7 @@ NO_LEVELS: Mapping[int, str] = MappingProxyType({})
 
 
 def make_choice(*choices: str) -> Kind[str]:
-    """Return the kind of an option that is one of these words."""
+    """Return the kind of an option with these words as values."""
 
     def parse(text: str) -> str:
         return _match_word(text, choices)
@@ -188,7 +188,7 @@ def make_choice(*choices: str) -> Kind[str]:
 
 
 def make_enum_choice(choices: type[W], *, is_open: bool = False) -> Kind[W]:
-    """Return the kind of an option whose words are an enumeration."""
+    """Return the kind of an option with the words of an enumeration as values."""
 
     def parse(text: str) -> W:
         return choices(_match_word(text, tuple(choices)))
@@ -232,7 +232,7 @@ class LookupCompact(StrEnum):
 
 
 class ExpireStrategy(StrEnum):
-    """The age of a partition: that of the time in its values, or of its newest file."""
+    """The age of a partition: according to the time in its values, or to its newest file."""
 
     VALUES_TIME = "values-time"
     UPDATE_TIME = "update-time"

@@ -1,11 +1,11 @@
 """The options for reading a table, by batch reads and by streams.
 
-Options that change what a read returns are parsed here, or refused by name if Morrow does not handle them. Options
-that only affect writing or a particular engine are kept as text in `raw` and change nothing.
+Options that change the result of a read are parsed here, or refused by name if Morrow does not handle them. Options
+that only affect writing or a particular engine are kept as text in `raw` and ignored.
 
-Unknown options belong to other software and change nothing. But a damaged byte of a schema file, or a typing error
-at the creation of the table, must not turn an option that decides which rows are read into an unknown one. So keys
-that look like a misspelling of such an option are refused.
+Unknown options belong to other software and are ignored. But a damaged byte of a schema file, or a typing error at
+the creation of the table, must not turn an option that decides which rows are read into an unknown one. So keys that
+look like a misspelling of such an option are refused.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TableOptions(msgspec.Struct, frozen=True):
 
     @property
     def other_branch(self) -> str | None:
-        """The branch that is read beside main; a blank name means none, as in Java."""
+        """The branch that is read in addition to main; a blank name means none, as in Java."""
         return next((name for name in (self.fallback_branch, self.primary_branch) if name and name.strip()), None)
 
     @property
@@ -117,11 +117,11 @@ class TableOptions(msgspec.Struct, frozen=True):
 
 
 def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
-    """Parse and check the options of one schema; `where` (table folder) goes into errors.
+    """Parse and check the options of one schema; `where` (table folder) is used in errors.
 
     Raises:
-        Unsupported: an option at a value that changes what reads return and that Morrow does not handle.
-        InvalidArgument: a value that does not parse, or a key that is a slip away from one that decides about rows.
+        Unsupported: an option value that changes the result of reads and that Morrow does not handle.
+        InvalidArgument: a value that does not parse, or a key that looks like a misspelled option that affects rows.
     """
     refuse_options(raw, where, Stage.READING)
     refuse_slips(raw, where)
@@ -143,9 +143,9 @@ def _parse_folder(value: str | None, options: Options) -> str | None:
 
 FIELDS_WORD = "fields"
 READ_BY = tuple(key for option in OPTIONS.values() if option.rows for key in option.keys)
-"""Options that decide which rows a batch read returns: a key one slip away from one is not taken for unknown."""
+"""Options that decide which rows a batch read returns: similar keys are refused as misspellings."""
 MIN_HEAD_LENGTH = 4
-"""The least number of characters at its beginning that identify an option."""
+"""The minimum number of leading characters that identify an option."""
 FIELD_OPTIONS = tuple(suffix for suffix, option in COLUMN_OPTIONS.items() if option.rows)
 
 
@@ -153,7 +153,7 @@ def refuse_slips(raw: Mapping[str, str], where: str) -> None:
     """Check the keys of a table's options.
 
     Raises:
-        InvalidArgument: a key is a slip away from an option that decides which rows a read returns.
+        InvalidArgument: a key looks like a misspelling of an option that decides which rows a read returns.
     """
     for key in raw:
         if key not in BY_ANY_KEY and (meant := _find_meant(key)) is not None:
@@ -185,7 +185,7 @@ def _find_meant(key: str) -> str | None:
 
 
 def _find_uncut(name: str) -> str | None:
-    """Return the column option of which `name` is the beginning and the end, with more than half of it cut out."""
+    """Return the column option that `name` is the beginning and the end of, with more than half cut out in between."""
     for meant in FIELD_OPTIONS:
         head = next((i for i, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), len(name))
         if MIN_HEAD_LENGTH <= head < len(name) < len(meant) and meant.endswith(name[head:]):
@@ -205,7 +205,7 @@ BEGINNINGS = {
 }
 """``scan.mode`` -> whether a stream starts with all rows."""
 OF_BATCHES = (scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK, scans.SCAN_VERSION)
-"""Options for the time travel of batches, at which no stream can begin."""
+"""Options for the time travel of batch reads, with which no stream can begin."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
@@ -229,7 +229,7 @@ def parse_stream_options(options: Options, *, begins: bool) -> StreamOptions:
     """Parse the options.
 
     Args:
-        begins: whether they say where the stream begins; False where the caller does.
+        begins: whether the options determine the start of the stream; False if the caller does.
 
     Raises:
         InvalidArgument: a value that does not parse, or a mode without the option that it needs.

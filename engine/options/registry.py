@@ -1,7 +1,7 @@
-"""All options by key, and their checks: values being set, values that are refused, misspelt keys.
+"""All options by key, and their checks: values being set, values that are refused, misspelled keys.
 
 An option that would change a read or a write is honoured or refused by name, never ignored. Options unknown to Paimon
-are kept as they are, by Paimon and by Morrow; a key that looks misspelt is refused when it is set.
+are kept unchanged, by Paimon and by Morrow; a key that looks misspelled is refused when it is set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FREE_PREFIXES = (
     *("file-index.", "parquet.", "orc.", "avro.", "metadata.iceberg.", "commit.callback.", "tag.callback."),
     *("blob-descriptor.", "btree-index.", "bitmap-index.", "multivalue-index.", "sorted-index.", "lumina."),
 )
-"""Families of options that are not all listed here."""
+"""Families of options that are not individually listed here."""
 
 ANY = "#"
 """A placeholder for any name in the keys of callbacks."""
@@ -65,7 +65,7 @@ def _index_by_key() -> dict[str, tuple[AnyOption, ...]]:
 
 
 BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _index_by_key()
-"""Key or former key -> the options it sets; ``lineSep`` sets those of several formats."""
+"""Key or former key -> the options it sets; ``lineSep`` sets an option of several formats."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -79,13 +79,13 @@ def find_options(key: str) -> tuple[AnyOption, ...]:
 
 
 def find_present_key(key: str) -> str:
-    """Return the present key of a former one; other keys are returned as they are."""
+    """Return the present key of a former one; other keys are returned unchanged."""
     found = BY_ANY_KEY.get(key, ())
     return found[0].key if len(found) == 1 else key
 
 
 def resolve_former_keys(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with present keys added beside former ones, unless one of higher precedence is set."""
+    """Return the options with present keys added to former ones, unless a key of higher precedence is set."""
     options = dict(raw)
     for key in raw:
         for option in BY_ANY_KEY.get(key, ()):
@@ -100,7 +100,7 @@ def check_new_options(raw: Mapping[str, str], keys: Iterable[str], where: str) -
     """Check options being set now, in a new table or by a change.
 
     Raises:
-        InvalidArgument: a value of the wrong kind, a key that looks like a slip of the pen, or settings of tags that
+        InvalidArgument: a value of the wrong kind, a key that looks misspelled, or settings of tags that
             contradict each other.
         Unsupported: a value that Morrow does not honour.
     """
@@ -127,7 +127,7 @@ def refuse_options(raw: Mapping[str, str], where: str, stage: Stage | None = Non
 
 
 def _is_common_word(key: str, option: AnyOption) -> bool:
-    """Return whether a former key is a word such as ``mode``, which tables of other formats may use for themselves."""
+    """Return whether a former key is a common word such as ``mode``, which tables of other formats may use."""
     return key != option.key and key.isalpha()
 
 
@@ -141,10 +141,10 @@ def _is_refused(option: AnyOption, value: str, stage: Stage | None) -> bool:
 
 
 def split_column_option(key: str) -> tuple[str, str] | None:
-    """Return the columns and the suffix of an option of columns, None for another key.
+    """Return the columns and the suffix of a column option, None for another key.
 
-    Names of columns may have dots in them: the suffix is the longest one known that the key ends with, else (an option
-    of another package, or a slip) all that follows the first dot.
+    Column names may contain dots. The suffix is the longest known suffix of the key. Without a known suffix (an option
+    of another package, or a misspelling), it is the text after the first dot.
     """
     if not key.startswith(FIELDS):
         return None
@@ -183,7 +183,7 @@ def _find_nearest(key: str) -> str | None:
 
 
 def _find_close(name: str, known: Iterable[str]) -> Iterator[str]:
-    """Yield the known names that are similar: dots, dashes and case make no difference."""
+    """Yield the known names that are similar, ignoring dots, dashes and case."""
     plain = {re.sub(SEPARATORS, "-", other.lower()): other for other in known}
     import difflib
 

@@ -1,8 +1,8 @@
 """The options for expiry of snapshots, changelogs and partitions, and for tags.
 
 The proposal that introduced tags had ``tag.create-time`` and ``tag.create-interval``; Paimon was released with other
-names. Morrow translates the two to the equivalent released options. A tag is due every few days at a time of day: the
-time of day becomes ``tag.creation-delay`` after midnight (02:30 is 150 min), the interval becomes
+names. Morrow translates the two to the equivalent released options. A tag is due every few days at a time of day. The
+time of day becomes ``tag.creation-delay`` after midnight (02:30 is 150 min). The interval becomes
 ``tag.creation-period`` (1 d is daily) or ``tag.creation-period-duration`` (7 d), and ``tag.automatic-creation`` is
 process-time.
 """
@@ -28,7 +28,7 @@ MILLI = timedelta(milliseconds=1)
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The limits of retention: `least` to `most` of the newest are kept, in between those younger than `time`."""
+    """The limits of retention: the newest `least` are kept, and up to `most` if they are younger than `time`."""
 
     most: int
     least: int
@@ -39,7 +39,7 @@ class Retention(msgspec.Struct, frozen=True):
         return self.time // MILLI
 
     def check(self, where: str) -> None:
-        """Raise `InvalidArgument` where the numbers contradict each other, or nothing would be kept."""
+        """Raise `InvalidArgument` if the numbers contradict each other, or nothing would be kept."""
         if self.least < 1:
             raise InvalidArgument(f"{where}: at least one must be retained, not {self.least}")
         if self.most < self.least:
@@ -51,7 +51,7 @@ class Retention(msgspec.Struct, frozen=True):
 class ExpireOptions(msgspec.Struct, frozen=True):
     """The options ``snapshot.*``, ``changelog.*`` and ``consumer.changelog-only``, parsed.
 
-    `limit`: the most snapshots, and the most changelogs, that a writer removes after a commit.
+    `limit`: the maximum number of snapshots, and of changelogs, that a writer removes after a commit.
     """
 
     snapshots: Retention
@@ -69,7 +69,7 @@ class ExpireOptions(msgspec.Struct, frozen=True):
 
 
 def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOptions:
-    """Parse the options of one schema, with Paimon's defaults; those of changelogs are the snapshots'.
+    """Parse the options of one schema, with Paimon's defaults. Changelog options default to the values for snapshots.
 
     Raises:
         InvalidArgument: a value that does not parse. Unsupported: an unknown word.
@@ -94,11 +94,12 @@ def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOpt
 
 
 class PartitionExpiryOptions(msgspec.Struct, frozen=True):
-    """Partitions older than `expiration_time` expire (None: never), at most `max_num` at a time, `batch_size` a commit.
+    """The expiry of partitions older than `expiration_time` (None: never), at most `max_num` at a time.
 
-    `pattern` builds a time from the partition's values (``$year-$month-$day``; None: the first value is it), and
-    `formatter` parses it. Writers check the partitions once per `check_interval`, and at the end of a batch if
-    `at_end_of_input`. With `strict`, rows of partitions that `pattern` and `formatter` cannot read are refused.
+    A commit removes `batch_size` of them. `pattern` builds a time from the partition's values (``$year-$month-$day``;
+    None: the first value is the time), and `formatter` parses it. Writers check the partitions once per
+    `check_interval`, and at the end of a batch if `at_end_of_input`. With `strict`, rows of partitions that `pattern`
+    and `formatter` cannot read are refused.
     """
 
     expiration_time: timedelta | None = bind_option(maintenance.PARTITION_EXPIRATION_TIME)
@@ -151,8 +152,8 @@ LENGTHS: Mapping[Period, dt.timedelta] = {
 class TagOptions(msgspec.Struct, frozen=True):
     """The ``tag.*`` options of a table.
 
-    `period` is the named period, or None where `period_length` was given. `process_zone` is None for the zone of this
-    machine. `time_retained` and `most` (``tag.num-retained-max``) are None where there is no limit.
+    `period` is the named period, or None if `period_length` was given. `process_zone` is None for the zone of this
+    machine. `time_retained` and `most` (``tag.num-retained-max``) are None without a limit.
     """
 
     creation: TagCreation
@@ -176,7 +177,7 @@ def parse_tag_options(raw: Mapping[str, str], *, where: str) -> TagOptions:
 
     Raises:
         InvalidArgument: a value that does not parse, or settings that contradict each other.
-        Unsupported: a word that the option does not know.
+        Unsupported: an unknown word.
     """
     options = Options(_translate_proposed(Options(raw, where)), where)
     period, length = _read_period(options)
@@ -213,7 +214,7 @@ def parse_time_span(text: str) -> dt.timedelta:
 
 
 def _translate_proposed(options: Options) -> Mapping[str, str]:
-    """Return the options with the proposal's two replaced by their released equivalents."""
+    """Return the options with the proposal's two options replaced by their released equivalents."""
     raw, where = options.raw, options.where
     proposed = [each for each in (maintenance.TAG_CREATE_TIME, maintenance.TAG_CREATE_INTERVAL) if options.has(each)]
     if not proposed:

@@ -20,7 +20,7 @@ NO_HOUR = -1
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """The options that writers depend on, parsed; sizes are in bytes, defaults those of a table with a primary key."""
+    """The options that writers depend on, parsed; sizes are in bytes, defaults are for a table with a primary key."""
 
     given: Options = msgspec.field(default_factory=Options)
     # Files
@@ -148,7 +148,7 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         | {
             "target_file_size": options.get(files.TARGET_FILE_SIZE) or target,
             "off_peak_hours": _read_off_peak_hours(options),
-            # Both ask for a snapshot of an empty commit.
+            # Both request a snapshot for an empty commit.
             "force_create_snapshot": parsed["force_create_snapshot"]
             or not options.get(maintenance.SNAPSHOT_IGNORE_EMPTY_COMMIT),
         },
@@ -174,7 +174,7 @@ def _read_triggers(options: Options) -> dict[str, Any]:
 
 
 def _replace_zeros(options: Options) -> dict[str, Any]:
-    """Return options for which 0 means unset: no file, buffer or count has that size."""
+    """Return options for which 0 means unset, since no file, buffer or count has that size."""
     declared: dict[str, Declared[Any]] = {
         "write_buffer": files.WRITE_BUFFER_SIZE,
         "deletion_file_size": merging.DELETION_VECTOR_INDEX_FILE_TARGET_SIZE,
@@ -188,7 +188,7 @@ def _replace_zeros(options: Options) -> dict[str, Any]:
 
 
 def _read_off_peak_hours(options: Options) -> tuple[int, int] | None:
-    """Return the first hour and the hour after the last, which may be on the next day; None when there are none."""
+    """Return the first hour and the hour after the last, which may be on the next day; None if there are none."""
     start = options.get(maintenance.COMPACTION_OFFPEAK_START_HOUR)
     end = options.get(maintenance.COMPACTION_OFFPEAK_END_HOUR)
     return None if NO_HOUR in (start, end) or start == end else (start, end)

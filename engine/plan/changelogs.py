@@ -1,7 +1,7 @@
 """Changelogs that outlive their snapshots, and the ranges of snapshots whose changes are read.
 
-``changelog/changelog-<id>`` is a copy of the file of an expired snapshot. The hints beside the changelogs are written
-as Java does. LATEST is only a hint. If EARLIEST exists, the changelogs before it are being removed by expiry.
+``changelog/changelog-<id>`` is a copy of the file of an expired snapshot. The hints in the folder are written as
+Java does. LATEST is only a hint. If EARLIEST exists, the changelogs before it are being removed by expiry.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def list_changelog_ids(metadata: TableMetadata) -> list[int]:
 
 
 def list_living_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Return the ids of the changelogs from EARLIEST on, ascending: those before it are being removed."""
+    """Return the ids of the changelogs from EARLIEST on, ascending; expiry is removing older ones."""
     ids = list_changelog_ids(metadata)
     earliest = read_hint(metadata.store, f"{build_changelog_folder(metadata)}/{EARLIEST}")
     return ids[ids.index(earliest) :] if earliest in ids else ids
 
 
 def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
-    """Return the changelog with this id, None when there is no such file."""
+    """Return the changelog with this id, or None if its file does not exist."""
     path = build_changelog_path(metadata, changelog_id)
     try:
         return parse_snapshot(metadata.store.read(path), path)
@@ -49,12 +49,12 @@ def read_changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapsh
 
 
 def read_changelogs(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-    """Yield these changelogs in order, None for one that does not exist."""
+    """Yield these changelogs in order, None for each that does not exist."""
     return read_each(metadata.store, lambda changelog_id: read_changelog_or_none(metadata, changelog_id), ids)
 
 
 def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = None, latest: int | None = None) -> None:
-    """Write the hints that are given; EARLIEST, which Java sets later, also when it does not exist yet."""
+    """Write the given hints. EARLIEST, which Java sets later, is also written if it does not exist yet."""
     folder = build_changelog_folder(metadata)
     if latest is not None:
         metadata.store.write(f"{folder}/{LATEST}", str(latest).encode())
@@ -65,13 +65,13 @@ def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = Non
 
 
 def remove_changelog_hints(metadata: TableMetadata) -> None:
-    """Remove both hints, when no changelogs are left."""
+    """Remove both hints after the last changelog is gone."""
     folder = build_changelog_folder(metadata)
     metadata.store.delete_many([f"{folder}/{EARLIEST}", f"{folder}/{LATEST}"])
 
 
 def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """Return the snapshot, or the changelog kept of it after it expired.
+    """Return the snapshot, or its changelog if the snapshot has expired.
 
     Raises:
         SnapshotExpired, SnapshotNotFound: neither exists.
@@ -97,16 +97,16 @@ def list_leading_changelog_ids(metadata: TableMetadata) -> list[int]:
 
 
 def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | None:
-    """Return the id of the oldest snapshot, with `changelogs` of the oldest changelog, whose changes remain.
+    """Return the id of the oldest snapshot whose changes remain; with `changelogs`, of the oldest changelog.
 
-    None when the table has none.
+    None if the table has none.
     """
     kept = list_leading_changelog_ids(metadata) if changelogs else []
     return kept[0] if kept else metadata.earliest_snapshot_id()
 
 
 def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
-    """Return the newest snapshot committed at or before a time (epoch milliseconds), by id; None when all are younger.
+    """Return the id of the newest snapshot committed at or before a time (epoch milliseconds); None if all are younger.
 
     Args:
         changelogs: include snapshots that have become changelogs.

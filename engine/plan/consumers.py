@@ -1,11 +1,11 @@
 """Consumers: the progress of readers of a table's changes, ``consumer/consumer-<id>``.
 
-One JSON file per consumer, ``{"nextSnapshot": n, "readCommit": {...}}``. The second member is Morrow's own, and other
+One JSON file per consumer, ``{"nextSnapshot": n, "readCommit": {...}}``. The second member is specific to Morrow; other
 readers of such files ignore it. It identifies the commit of snapshot `n` - 1. After a rollback or a fast-forward,
-another commit has that id, and a reader would skip the rows of ids that were taken again.
+another commit has that id, and a reader would skip the rows of snapshots whose ids were reused.
 
-Expiry keeps snapshot `n` and all after it, so that a reader which resumes finds what it has not read, and snapshot
-`n` - 1 if its commit is recorded.
+Expiry keeps snapshot `n` and all after it, so that a reader which resumes finds the changes it has not read. It also
+keeps snapshot `n` - 1 if its commit is recorded.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ READ_COMMIT = "readCommit"
 
 
 class ReadCommit(msgspec.Struct, frozen=True, rename="camel"):
-    """The identity of a commit among all that had or will have the same snapshot id.
+    """The identity of a commit among all commits that have or had the same snapshot id.
 
-    The changelog that is kept of an expired snapshot has the same identity.
+    The changelog of an expired snapshot has the same identity.
     """
 
     commit_user: str
@@ -45,14 +45,14 @@ class ReadCommit(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Progress:
-    """The snapshot that a consumer reads next, and the commit of the one before, if it is recorded."""
+    """The snapshot that a consumer reads next, and the commit of the snapshot before, if recorded."""
 
     next_snapshot: int
     read: ReadCommit | None = None
 
     @property
     def oldest_needed(self) -> int:
-        """The oldest snapshot that the consumer needs to go on."""
+        """The oldest snapshot that the consumer needs to continue."""
         return self.next_snapshot - (self.read is not None)
 
 
@@ -72,7 +72,7 @@ class Consumers:
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 
     def next_snapshot(self, name: str) -> int | None:
-        """Return the snapshot that the consumer reads next; None when there is no such consumer.
+        """Return the snapshot that the consumer reads next; None if the consumer does not exist.
 
         Raises:
             InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
@@ -81,7 +81,7 @@ class Consumers:
         return None if found is None else found.next_snapshot
 
     def progress(self, name: str) -> Progress | None:
-        """Return what a consumer has read; None if there is no such consumer. Raises as `next_snapshot`."""
+        """Return the progress of a consumer; None if it does not exist. Raises as `next_snapshot`."""
         path = self._path(name)
         try:
             data = self.metadata.store.read(path)
@@ -105,7 +105,7 @@ class Consumers:
         self.metadata.store.write(self._path(name), format_json({NEXT_SNAPSHOT: next_snapshot, **mark}))
 
     def delete(self, name: str) -> bool:
-        """Delete a consumer; return False when there was none. Raises as `record`."""
+        """Delete a consumer; return False if it does not exist. Raises as `record`."""
         return self.metadata.store.delete(self._path(name))
 
     def all(self) -> dict[str, int]:

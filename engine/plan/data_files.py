@@ -1,9 +1,10 @@
 """The data files of a plan, made from live entries: paths, formats, partition values, deletion vectors.
 
-A partition has one folder, except in two cases, in which it may even lie in several folders. Paimon 0.9 wrote legacy
-names whatever ``partition.legacy-name`` said. Java 19 prints some FLOAT and DOUBLE values with fewer digits than Java
-8 to 18 (2.0E23, 1.9999999999999998E23): those of many digits, beyond what a float counts exactly. Most tables have
-the names of older Javas. In both cases the store is asked which of the names exist.
+A partition usually has one folder. In two cases the folder's name is ambiguous, and the partition may even lie in
+several folders. First, Paimon 0.9 wrote legacy names whatever ``partition.legacy-name`` said. Second, Java 19 prints
+some FLOAT and DOUBLE values with fewer digits than Java 8 to 18 (2.0E23, 1.9999999999999998E23), if they have more
+digits than a float represents exactly. Most tables have the names of older Javas. In both cases the store is asked
+which of the names exist.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ DESCRIBED = (
     *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID"),
     "_WRITE_COLS",
 )
-"""Columns of entries that files of a plan hold as they are, in the order of `DataFile`."""
+"""Columns of entries that the files of a plan hold unchanged, in the order of `DataFile`."""
 MAX_PIECE_FILES = 1 << 16
-"""Files that are made at once."""
+"""The number of files built at once."""
 
 NOTHING = pl.Series([None], dtype=pl.Null)
 
@@ -65,7 +66,7 @@ def build_data_files(
         return []
     members = describe_data_files(metadata, schema, options, frame)
     files: list[DataFile] = []
-    # Values of all columns as Python objects would take more memory than the files that are made of them.
+    # Values of all columns as Python objects would take more memory than the files built from them.
     for piece in members.iter_slices(MAX_PIECE_FILES):
         shared = {format: format for format in deduplicate_values(piece["format"])}
         for i, (path, format, *numbers, names, dates) in enumerate(piece.iter_rows(), len(files)):
@@ -80,8 +81,9 @@ def build_data_files(
 def describe_data_files(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the members of each entry's `DataFile`, in their order, but for its deletion. Raises as
-    `build_data_files`.
+    """Return the members of each entry's `DataFile` in their order, without its deletion vector.
+
+    Raises as `build_data_files`.
     """
     return pl.DataFrame(
         [
@@ -123,7 +125,7 @@ def resolve_external_path(metadata: TableMetadata, options: TableOptions, path: 
 
 
 def list_readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
-    """Return the folders that may hold data files, links followed: the table's, its external paths, the caller's."""
+    """Return the folders that may hold data files, links resolved: the table's, its external paths, the caller's."""
     external = (to_store_path(metadata.store, root) for root in options.external_roots if root)
     return (metadata.root, *(root for root in external if root is not None), *metadata.removable_roots)
 
@@ -175,9 +177,9 @@ Values: TypeAlias = Sequence[Value | None]
 def find_partition_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, partitions: Mapping[bytes, Values]
 ) -> dict[bytes, tuple[str, ...]]:
-    """Return ``k=v/...`` of each partition (empty for tables without keys) as the disk has it, nearly always one.
+    """Return the existing folders ``k=v/...`` of each partition, nearly always one (empty for tables without keys).
 
-    Only partitions with several possible names are looked for, in a store far away many at once.
+    Only partitions with several possible names are looked up; in a remote store, many at once.
     """
     names = {one: _list_folder_names(schema, options, values) for one, values in partitions.items()}
     doubtful = [one for one, several in names.items() if len(several) > 1]
@@ -190,10 +192,10 @@ def find_partition_folders(
 
 
 def choose_partition_folder(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
-    """Return the folder for new files of a partition: the one that is there, else the likeliest name.
+    """Return the folder for new files of a partition: the existing one, otherwise the likeliest name.
 
     Raises:
-        Unsupported: the partition lies in several folders. Its files are read; Java finds those of one of them only.
+        Unsupported: the partition lies in several folders. Morrow reads them all; Java finds only one folder.
     """
     names = _list_folder_names(schema, options, values)
     there = _filter_present(metadata, options, names) if len(names) > 1 else ()
@@ -210,7 +212,7 @@ def _list_folder_names(schema: TableSchema, options: TableOptions, values: Value
     """Return all names that a partition may have, the likeliest first."""
     legacy = options.legacy_partition_name
     names = _list_float_names(schema, options, values, legacy)
-    # Bytes have no legacy name that could be found again.
+    # The legacy names of binary values cannot be found again.
     if not legacy and not any(isinstance(schema.by_name[key].type, BYTES) for key in schema.partition_keys):
         names += _list_float_names(schema, options, values, True)
     return list(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Assigns deletion vectors to live files: joins the index manifest of a snapshot with its entries."""
+"""The assignment of deletion vectors to live files, by a join of a snapshot's index manifest with its entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from morrow.engine.plan.scan_plan import DeletionRef
 from morrow.engine.polars_threads import filter_rows
 
 ALIKE = 0.75
-"""The similarity above which two file names cannot be alike by accident: half of a name is random."""
+"""The similarity above which two file names are not alike by chance: half of a name is random."""
 MAX_COMPARED_NAMES = 1000
 
 WRITTEN = r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+"
@@ -32,10 +32,10 @@ WRITTEN = r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+"
 
 
 class DeletionVectors(msgspec.Struct, frozen=True):
-    """Deletion vectors of live files. `files`: index files with deletion vectors, columns of `decode_index_manifest`.
+    """Deletion vectors of live files.
 
-    `ranges`: one row per vector of a live file: __index_file (row in `files`), _PARTITION, _BUCKET, f0 data file,
-    f1 offset, f2 length, _CARDINALITY.
+    `files`: index files with deletion vectors, columns of `decode_index_manifest`. `ranges`: one row per vector of a
+    live file: __index_file (row in `files`), _PARTITION, _BUCKET, f0 data file, f1 offset, f2 length, _CARDINALITY.
     """
 
     files: pl.DataFrame
@@ -45,7 +45,7 @@ class DeletionVectors(msgspec.Struct, frozen=True):
 def attach_vectors(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, live: pl.DataFrame
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """Return all live files of the partitions read, with the column `VECTOR` when their buckets have vectors.
+    """Return all live files of the requested partitions, with the column `VECTOR` if their buckets have vectors.
 
     Raises:
         CorruptFile: a vector without file, offset or length, or one whose file is misnamed: lost deletes. A vector of
@@ -76,11 +76,11 @@ def _check_unwanted(
 ) -> None:
     """Check that no live file has deletion vectors in a table whose newest options disable them.
 
-    Vectors of files that a compaction has replaced are ignored if the table once had them, as in Java.
+    Vectors of files that a compaction has replaced are ignored if an earlier schema enabled vectors, as in Java.
 
     Raises:
-        Unsupported: it never had them, so the option was lost, or was one of a session.
-        Unsupported: the rows that the vectors mark as dead would come back.
+        Unsupported: vectors were never enabled, so the option was lost, or was set only in a session.
+        Unsupported: the rows that the vectors delete would come back.
     """
     files = filter_rows(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     if not files.height:
@@ -88,7 +88,7 @@ def _check_unwanted(
     if not options.given.has(DELETION_VECTORS_MODIFIABLE) and not any(
         metadata.options(schema).deletion_vectors for schema in metadata.schemas()
     ):
-        # Java takes the option of a session, too, and then reads the dead rows without it.
+        # Java also accepts the option from a session, and then reads the deleted rows when the option is missing.
         raise Unsupported(
             f"deletion vectors where no version of the schema has the option {DELETION_VECTORS_ENABLED}",
             where=metadata.where,
@@ -99,13 +99,13 @@ def _check_unwanted(
 
 
 def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.DataFrame, visible: pl.Series) -> None:
-    """Check a state of a keyed table that has deletion vectors by now: older states must be compacted fully.
+    """Check that a snapshot is readable with deletion vectors; snapshots older than the option need a full compaction.
 
-    Reads with vectors leave level 0 out and merge nothing. Rows of other states would be missing, or there twice.
+    Reads with vectors leave out level 0 and merge nothing. Rows of older snapshots would be missing or duplicated.
 
     Args:
         live: the live files of the snapshot.
-        visible: which of them are on levels that are read.
+        visible: a mask of the files on levels that are read.
 
     Raises:
         Unsupported: the snapshot was made before vectors were enabled, and needs a merge.
@@ -116,7 +116,7 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
 
 
 def has_single_runs(placed: pl.DataFrame) -> bool:
-    """Return whether the live files of every bucket are one sorted run above level 0."""
+    """Return whether the live files of every bucket form one sorted run above level 0."""
     level = pl.col("_LEVEL")
     runs = placed.group_by("_PARTITION", "_BUCKET").agg((level.min() > 0) & (level.n_unique() == 1))
     return bool(runs["_LEVEL"].all())
@@ -156,7 +156,7 @@ def _read_ranges(files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _locate_vectors(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
-    """Return the vectors in the partitions and buckets of `live`, with the row in `live` that each is for: __entry."""
+    """Return the vectors in the partitions and buckets of `live`; __entry is its file's row in `live`."""
     names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
     on = ["_PARTITION", "_BUCKET"]
     placed = ranges.join(names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left")
@@ -167,11 +167,12 @@ def _locate_vectors(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
 def _check_ranges(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
     if any(ranges[name].null_count() for name in ("f0", "f1", "f2")):
         raise CorruptFile(where, "a deletion vector without its file, offset or length")
-    # File names are random: they tell all vectors apart by themselves, but for damage.
+    # File names are random: barring damage, they identify all vectors by themselves.
     if ranges["f0"].n_unique() < ranges.height and ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
         raise Unsupported("two deletion vectors of one data file", where=where, hint=UNCHECKED_COMMITS)
     strays = ranges["f0"].filter(ranges[ENTRY].is_null())
-    # A name changed by damage lacks its vector; in a table with many files, only those without vectors are compared.
+    # A file whose name is damaged lacks its vector; in a table with many files, only files without vectors are
+    # compared.
     others = live if len(live) <= MAX_COMPARED_NAMES else live.filter(~live.is_in(ranges["f0"].implode()))
     for stray in strays:
         if re.fullmatch(WRITTEN, stray) is None or any(
@@ -181,9 +182,9 @@ def _check_ranges(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
 
 
 def _is_almost_equal(one: str, other: str) -> bool:
-    """Return whether damage may have turned one name into the other, or have moved its entry: file names are random.
+    """Return whether damage may have turned one name into the other, or moved its entry: file names are random.
 
-    Except for their counters: names of one writer's files are alike, and vectors of some may outlive them.
+    Counters in the names are disregarded: one writer's file names are alike, and the vectors of some may outlive them.
     """
     if one == other:
         return True

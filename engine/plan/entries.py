@@ -3,8 +3,8 @@
 Everything stays in Polars frames: reading, checking, resolving ADD against DELETE and pruning by partition are
 expressions over whole manifests.
 
-A commit adds manifests after those of the snapshot before it. So the entries that the first manifests of a list leave
-alive are cached, and only the manifests after them are read and resolved.
+A commit appends its manifests to the list of the previous snapshot. So the live entries of a list's first manifests are
+cached, and only the manifests after them are read and resolved.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from morrow.engine.plan.pruning import StatsFrame, mask_by_stats
 from morrow.engine.polars_threads import MAX_SMALL_ROWS, deduplicate_values, select_columns
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
-"""With extra files and embedded index, the columns that identify the file of an entry."""
+"""Columns that identify the file of an entry, together with extra files and embedded index."""
 
 RESOLVED = (*IDENTITY, "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH", "_KIND", "_ROW_COUNT")
-"""Columns that tell which files are live."""
+"""Columns that determine which files are live."""
 
 MAX_CACHED_ENTRIES = 500_000
-"""Entries of a snapshot beyond which they are not cached: they would push each other out."""
+"""The limit of entries of a cached snapshot. Larger ones would evict each other."""
 
 MIN_OUTLINE_BYTES = 4 << 20
-"""Bytes of manifests from which on their statistics are decoded only for who asks: who asks later decodes them anew."""
+"""The size of manifests from which their statistics are decoded only on request. A later request decodes them again."""
 
 MAX_DECODED_ENTRIES = 100_000
-"""Of so many entries at a time the columns are held that are not asked for."""
+"""The number of entries decoded at a time: columns that were not requested are held only for these."""
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """Entries of manifests, in their order: those of matching partitions.
+    """Entries of manifests that belong to matching partitions, in their order.
 
-    `rows` are those of the files that all entries of the manifests add, less those of files that they delete.
+    `rows` counts the rows of the files that all entries of the manifests add, minus the rows of files that they delete.
     """
 
     frame: pl.DataFrame
@@ -58,11 +58,14 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 Elsewhere: TypeAlias = Callable[[pl.DataFrame], Decoded | None]
-"""Decodes manifests of a list in another process; None where this one has to."""
+"""Decodes manifests of a list in another process; returns None if this process has to decode them."""
 
 
 class LiveEntries(msgspec.Struct, frozen=True):
-    """`frame`: one row per live file, columns of `decode_manifest`, or those asked for; the counts are for explain."""
+    """The live files of a snapshot: `frame` has one row per file. The counts are for explain.
+
+    The columns are as in `decode_manifest`, or the requested ones.
+    """
 
     frame: pl.DataFrame
     manifests: int
@@ -80,8 +83,8 @@ def read_live_entries(
 ) -> LiveEntries:
     """Return the files of `snapshot` whose partition may satisfy `partition_predicate`.
 
-    The frame has at least these columns of entries; without `columns`, all of them. Where they come from `elsewhere`,
-    it has the columns that were chosen there.
+    The frame has at least these columns of entries; without `columns`, all of them. If the entries come from
+    `elsewhere`, the frame has the columns that were chosen there.
 
     Raises:
         CorruptFile: metadata that contradicts itself (sizes, counts). Unsupported: files added or deleted twice.
@@ -107,7 +110,7 @@ def read_live_entries(
     if _count_deletes(entries):
         live = resolve_entries(entries)
         if not _is_balanced(entries, live) and kept is not listed:
-            # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
+            # Statistics omit NaN values of entries, so the manifest that adds a file may be left out although the one
             # that deletes it is read.
             kept = listed
             entries = entries_of(kept)
@@ -123,15 +126,15 @@ def read_live_entries(
 
 
 def count_rows(entries: pl.DataFrame) -> int:
-    """Return the rows of the files that entries add, less those of files that they delete."""
+    """Return the rows of the files that entries add, minus the rows of files that they delete."""
     rows = entries["_ROW_COUNT"]
     return int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
 
 
 def _check_total(found: int, where: str, snapshot: Snapshot) -> None:
-    """Check the rows of all files, less those of removed files, against the snapshot's count, where it has one.
+    """Check the rows of all files, minus the rows of removed files, against the snapshot's count, if it has one.
 
-    Writers carry that count from snapshot to snapshot, so nothing else contradicts a lost entry.
+    Writers carry that count from snapshot to snapshot. It is the only metadata that reveals a lost entry.
     """
     expected = snapshot.total_record_count
     if expected is not None and found != expected:
@@ -149,7 +152,7 @@ def _decode_here(
     partition_predicate: Predicate,
     columns: Collection[str] | None,
 ) -> Decoded:
-    """Return the entries of manifests; of those that were read together before, the entries that are live."""
+    """Return the entries of manifests; for manifests that were read together before, only the live entries."""
     rechunk = manifests["_FILE_SIZE"].sum() < MIN_THREADED_BYTES
     known, count = (
         find_cached_entries(metadata, manifests, _select_narrow(columns)) if columns is not None else (None, 0)
@@ -169,10 +172,10 @@ def filter_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Pre
 def _decode_entries(
     metadata: TableMetadata, manifests: pl.DataFrame, columns: Collection[str] | None
 ) -> list[pl.DataFrame]:
-    """Return the entries of manifests: the columns asked for and those that tell which are live."""
+    """Return the entries of manifests, with the requested columns and the columns that determine which are live."""
     if columns is None:
         return read_manifest_entries(metadata, manifests)
-    # Statistics are most of the metadata, and nested: they are not put together, and of very many left behind.
+    # Statistics are most of the metadata, and nested: do not concatenate them; drop them if there are very many.
     narrow = _select_narrow(columns)
     outlines = int(manifests["_FILE_SIZE"].sum()) >= MIN_OUTLINE_BYTES and {*STATISTICS}.isdisjoint(columns)
     if count_listed_entries(manifests) <= MAX_CACHED_ENTRIES:
@@ -185,12 +188,12 @@ def _decode_entries(
 
 
 def count_listed_entries(manifests: pl.DataFrame) -> int:
-    """Return the number of entries that manifests have, as their list says."""
+    """Return the number of entries of these manifests according to the manifest list."""
     return int(manifests["_NUM_ADDED_FILES"].sum()) + int(manifests["_NUM_DELETED_FILES"].sum())
 
 
 def split_manifests(manifests: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield manifests in their order, as many at a time as have about `MAX_DECODED_ENTRIES` entries."""
+    """Yield the manifests in order, in groups with about `MAX_DECODED_ENTRIES` entries."""
     named = (manifests["_NUM_ADDED_FILES"] + manifests["_NUM_DELETED_FILES"]).cum_sum()
     numbered = manifests.with_columns((named // MAX_DECODED_ENTRIES).alias(ROW))
     yield from numbered.partition_by(ROW, include_key=False, maintain_order=True)
@@ -232,7 +235,7 @@ def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) ->
 
 def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
     names = entries["_FILE_NAME"]
-    if names.n_unique() == entries.height:  # as always, since writers take random names; and quickly told
+    if names.n_unique() == entries.height:  # usual, since names are random; and fast to check
         return
     twice = entries.select("_PARTITION", "_BUCKET", "_FILE_NAME").is_duplicated()
     if twice.any():
@@ -244,12 +247,12 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
 
 
 def resolve_entries(entries: pl.DataFrame) -> pl.DataFrame:
-    """Return the last entry of each file, if that is ADD."""
+    """Return the last entry of each file if it is an ADD."""
     return entries[_find_last_of_few(entries) if entries.height <= MAX_SMALL_ROWS else _find_last(entries)]
 
 
 def _find_last_of_few(entries: pl.DataFrame) -> npt.NDArray[np.intp]:
-    """Return the rows of `resolve_entries`, sooner than a query begins."""
+    """Return the rows of `resolve_entries` without the overhead of a query, for few entries."""
     names = *IDENTITY, "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"
     extra = (None if each is None else tuple(each) for each in entries["_EXTRA_FILES"].to_list())
     last = dict(zip(zip(*(entries[name].to_list() for name in names), extra), range(entries.height)))
@@ -295,7 +298,7 @@ def mask_manifests(listed: pl.DataFrame, schema: TableSchema, predicate: Predica
 
 
 def mask_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Return which entries belong to a matching partition: exact, since every row of a partition has its value."""
+    """Return which entries belong to a matching partition: exact, since all rows of a partition share its values."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(partitions, types, where=where)
@@ -309,18 +312,18 @@ def mask_partitions(entries: pl.DataFrame, schema: TableSchema, predicate: Predi
 
 
 MAX_KNOWN_ENTRIES = 1 << 12
-"""Entries in manifests, at most, of which the live ones are kept: others take long for other reasons."""
+"""The limit of entries in manifests whose live entries are cached. With more entries, other work takes longer."""
 IDENTITY_COLUMNS = "_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"
-"""Columns of manifest lists that are held against the manifests: lists that say something else are read as ever."""
+"""Columns of manifest lists that identify cached manifests. If a list differs, its manifests are read normally."""
 Manifest: TypeAlias = tuple[object, ...]
 MAX_NEW_MANIFESTS = 4
-"""Manifests at the end of a list that may be new."""
+"""The limit of uncached manifests at the end of a list."""
 
 
 def find_cached_entries(
     metadata: TableMetadata, manifests: pl.DataFrame, columns: Sequence[str]
 ) -> tuple[pl.DataFrame | None, int]:
-    """Return the live entries, these columns, of as many manifests at the beginning as are known, and how many."""
+    """Return the cached live entries of the longest known beginning of the list, and its number of manifests."""
     if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
         return None, 0
     names = _identify_manifests(manifests)
@@ -332,7 +335,7 @@ def find_cached_entries(
 
 
 def cache_entries(metadata: TableMetadata, manifests: pl.DataFrame, live: pl.DataFrame) -> None:
-    """Keep the live entries of all these manifests, which were checked."""
+    """Cache the live entries of all these manifests, which have been checked."""
     if manifests["_NUM_ADDED_FILES"].sum() > MAX_KNOWN_ENTRIES:
         return
     key = _make_cache_key(metadata, _identify_manifests(manifests), live.columns)

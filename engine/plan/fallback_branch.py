@@ -1,9 +1,9 @@
-"""``scan.fallback-branch`` and ``scan.primary-branch``: partitions are read from another branch, if main lacks them, or
-if the other branch has them.
+"""``scan.fallback-branch`` and ``scan.primary-branch``: partitions that are read from another branch.
 
-The other branch has its own schema versions, options and merge engine, but the same columns, up to their nullability.
-Source: the option's description. Ids of snapshots and names of tags are those of main: with a past state of main the
-other branch is read as it was at that time.
+With the first option, the other branch is read if main lacks the partition; with the second, main is read if the other
+branch lacks it. The other branch has its own schema versions, options and merge engine, but the same columns, up to
+their nullability. Source: the option's description. Snapshot ids and tag names refer to main. With a past snapshot of
+main, the other branch is read as of the same time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from morrow.engine.plan.time_travel import Travel, find_at_time, resolve_travel,
 from morrow.engine.structs import replace
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
-"""The bytes that a cached plan counts as."""
+"""The size in bytes that a cached plan is estimated at."""
 
 
 def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plan a read, with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
+    """Plan a read together with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
 
-    Plans are cached by snapshot and request, whatever columns and limit it has. (With a fallback branch a plan depends
-    on two snapshots, and some filters cannot be compared: those plans are made each time.)
+    Plans are cached by snapshot and request, with any columns and limit. Plans with a fallback branch depend on two
+    snapshots, and some filters cannot be compared; those plans are not cached.
 
     Raises:
         BranchNotFound: the option names no branch of the table.
@@ -61,7 +61,7 @@ def _measure_plan(plan: ScanPlan) -> tuple[ScanPlan, int]:
 def derive_readable_schema(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, travel: Travel
 ) -> TableSchema:
-    """Return the columns of a scan: those of `schema`, nullable where those of the fallback branch are.
+    """Return the columns of a scan: the columns of `schema`, nullable if the fallback branch's columns are.
 
     Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
     """
@@ -74,10 +74,10 @@ def derive_readable_schema(
 
 
 def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
-    """Check that a change of the rows that `request` asks for affects main alone.
+    """Check that a change of the rows that `request` selects affects main alone.
 
-    Rows of the fallback branch are read as rows of main, but not changed with them; and a row that is written to
-    main hides all rows of its partition in the branch.
+    Rows of the fallback branch are read as rows of main, but not changed with them. A row that is written to main hides
+    all rows of its partition in the branch.
 
     Raises:
         Unsupported: the request reads files of the fallback branch.
@@ -106,7 +106,7 @@ def _plan_branches(metadata: TableMetadata, request: ScanRequest, outlines: Outl
 
 
 def _list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
-    """Return the partitions that have files, as stored."""
+    """Return the partitions that have files, in stored form."""
     if snapshot is None:
         return frozenset()
     return frozenset(read_live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
@@ -129,7 +129,7 @@ def _plan_fallback(
 
 
 class _Other(msgspec.Struct, frozen=True):
-    """The fallback branch as a scan reads it; `is_first` where partitions are looked up in it before main."""
+    """The fallback branch as a scan reads it; `is_first` if partitions are looked up in it before main."""
 
     metadata: TableMetadata
     snapshot: Snapshot | None
@@ -155,19 +155,18 @@ def _find_other(
         found = _find_snapshot(metadata, other, snapshot, travel)
         if found is None:
             return None
-        schema = other.schema(found.schema_id)  # as in main, a past state is read with its own columns
+        schema = other.schema(found.schema_id)  # as in main, a past snapshot is read with its own columns
     refuse_unreadable(schema, other.where)
     return _Other(other, found, schema, is_first=not (options.fallback_branch or "").strip())
 
 
 def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
-    """Return the branch's snapshot at the time of this one of main, or at the time that was asked for; None before
-    the branch had any.
+    """Return the branch's snapshot at the time of main's snapshot, or at the requested time.
 
-    A watermark is asked of both branches.
+    None if the branch had no snapshot yet. A watermark is looked up in both branches.
 
     Raises:
-        SnapshotNotFound: no snapshot of the branch has reached the watermark, or those of that time have expired.
+        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of then have expired.
     """
     asked = resolve_version(main, travel)
     if asked.watermark is not None:
@@ -182,7 +181,7 @@ def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot
 
 
 def _is_of(main: TableMetadata, first: Snapshot) -> bool:
-    """Return whether the first snapshot of a branch is one of main, with which the branch began."""
+    """Return whether the first snapshot of a branch, with which it began, is a snapshot of main."""
     same = [main.snapshot_or_none(first.id), *(tag.snapshot for tag in main.tags() if tag.snapshot.id == first.id)]
     return any(each is not None and each.time_millis == first.time_millis for each in same)
 

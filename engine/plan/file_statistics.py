@@ -1,7 +1,7 @@
 """Facts about the rows of a read from manifests alone: bounds of keys and columns, counts, estimates.
 
-Verification compares the recorded facts with the files. Counts answer a query without reading data, if all files are
-read as they are. Estimates are for planners of queries, which ask before anything is planned.
+Verification compares the recorded facts with the files. Counts answer a query without reading data, if no file needs a
+merge. Query planners request estimates before a read is planned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from morrow.engine.structs import replace
 
 @dataclass(frozen=True)
 class Bounds:
-    """Statistics of a column of one file: one value each, None where unknown."""
+    """Statistics of a column of one file: one value each, None if unknown."""
 
     minimum: pl.Series | None = None
     maximum: pl.Series | None = None
@@ -42,7 +42,7 @@ class Bounds:
 class FileFacts:
     """A live data file and the contents of its manifest entry.
 
-    `schema` is the one the file was written with; `first_key` and `last_key` have one value for each column of its
+    `schema` is the schema the file was written with. `first_key` and `last_key` have one value for each column of its
     trimmed primary key, and are empty in append tables. `embedded_index` and `extra_files` locate its index.
     """
 
@@ -61,8 +61,8 @@ class FileFacts:
 def read_file_facts(metadata: TableMetadata, plan: ScanPlan) -> tuple[ScanPlan, list[FileFacts]]:
     """Return the files of one part of a plan, and the plan with the columns of all of them.
 
-    A plan without a filter stands for all live files, including those that batch reads do not see yet: level 0 in
-    tables that look up deletion vectors or first rows, and postponed rows.
+    A plan without a filter covers all live files, including files that batch reads do not see yet: level 0 in tables
+    that look up deletion vectors or first rows, and postponed rows.
 
     Raises:
         CorruptFile, Unsupported, FileMissing, UnsafePath: metadata that cannot be trusted.
@@ -70,7 +70,7 @@ def read_file_facts(metadata: TableMetadata, plan: ScanPlan) -> tuple[ScanPlan, 
     if plan.snapshot is None:
         return plan, []
     asked = metadata.branch
-    if plan.branch != asked:  # of a fallback branch only the partitions count that the main one lacks
+    if plan.branch != asked:  # of a fallback branch, only partitions that main lacks count
         metadata = metadata.on_branch(plan.branch)
     options = metadata.options(metadata.latest_schema())
     live = read_live_entries(metadata, plan.snapshot, plan.schema).frame
@@ -119,7 +119,7 @@ def _describe_files(
 
 
 def _decode_keys(rows: pl.Series, types: Mapping[str, DataType], where: str) -> list[pl.Series]:
-    """Return the key columns; none where there is no key, or where files were written without."""
+    """Return the key columns; empty without a key, or if files were written without one."""
     if not types or (pl.Series(read_arities(rows, where=where)) == 0).any():
         return []
     return decode_columns(rows, list(types.values()), where=where)
@@ -159,7 +159,7 @@ def _get_count(counts: pl.Series | None, row: int) -> int | None:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """Live entries of manifests, and of each the rows that its deletion vector leaves out (Int64, 0 without one)."""
+    """Live entries of manifests, and the rows that each one's deletion vector removes (Int64, 0 without one)."""
 
     entries: pl.DataFrame
     dead: pl.Series
@@ -168,8 +168,8 @@ class PlainFiles:
 def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFiles | None:
     """Return the files of the partitions that may match; the request has a snapshot.
 
-    None where metadata does not tell which rows live: keys in several files, retractions, columns of a row in several
-    files, a deletion vector whose size was not recorded.
+    Returns None if metadata does not show which rows are live: keys in several files, retractions, columns of a row in
+    several files, or a deletion vector without a recorded cardinality.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be trusted.
@@ -189,7 +189,7 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
 
 
 def _count_dead_rows(entries: pl.DataFrame, vectors: DeletionVectors | None) -> pl.Series:
-    """Return the rows that deletion vectors leave out; null where that was not recorded."""
+    """Return the number of rows that deletion vectors remove; null if it was not recorded."""
     if vectors is None:
         return pl.repeat(0, entries.height, dtype=pl.Int64, eager=True)
     counts = vectors.ranges["_CARDINALITY"].cast(pl.Int64)
@@ -203,7 +203,7 @@ SUMMED = ("_ROW_COUNT", "_FILE_SIZE")
 
 @dataclass(frozen=True)
 class Estimate:
-    """Rows and bytes of the files of the matching partitions: at most as many rows are read, and as many bytes."""
+    """Rows and bytes of the files of the matching partitions: upper bounds for a read."""
 
     rows: int
     size: int

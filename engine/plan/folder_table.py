@@ -1,7 +1,8 @@
 """Tables that are folders of files, without snapshots: format tables (rows) and object tables (the files themselves).
 
-A format table's files lie in the folder, or in folders ``key=value`` of its partition keys below it, whose values they
-do not repeat. Names that begin with ``_`` or ``.`` are those of jobs that have not ended, and are left out.
+The files of a format table lie in the table's folder, or below it in folders ``key=value`` of its partition keys. The
+files do not contain the partition values. Names that begin with ``_`` or ``.`` belong to unfinished jobs and are left
+out.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ OBJECT_FIELDS = (
     DataField(4, "atime", BigIntType(nullable=False), "Access time of object"),
     DataField(5, "owner", VarCharType(), "Owner of object"),
 )
-"""The columns of an object table, as in Java. Stores tell no access times (0) and no owners (null)."""
+"""The columns of an object table, as in Java. Stores report neither access times (0) nor owners (null)."""
 
 
 @dataclass(frozen=True)
 class FolderFile:
-    """A file: its path in the store and below the table, and the texts of its partition's values, None for null."""
+    """A file: its path in the store and below the table, and the partition values as text, None for null."""
 
     path: str
     relative: str
@@ -45,7 +46,7 @@ class FolderFile:
 
 @dataclass(frozen=True)
 class FolderTable:
-    """One table: what a catalog says of it. `where` is its name in messages."""
+    """A table as its catalog describes it. `where` is its name in messages."""
 
     store: FileStore
     root: str
@@ -53,7 +54,7 @@ class FolderTable:
     schema: TableSchema
     where: str
     is_hives: bool = False
-    """Hive reads and writes the files, too."""
+    """Whether Hive also reads and writes the files."""
 
     @property
     def fields(self) -> tuple[DataField, ...]:
@@ -83,7 +84,7 @@ class FolderTable:
         """Return the files with rows (format tables), or all files (object tables), in the order of their paths.
 
         Raises:
-            Unsupported: a file of a format table lies beside the folders of partitions. StorageError.
+            Unsupported: a file of a format table lies outside of the partition folders. StorageError.
         """
         found = self._partitioned() if self.kind == FORMAT_TABLE else self._below()
         return sorted(found, key=lambda each: each.relative)
@@ -114,10 +115,10 @@ class FolderTable:
             yield FolderFile(file.path, file.relative, file.status, self.partition_in(outer, file.path))
 
     def partition_in(self, folders: Sequence[str], path: str) -> tuple[str | None, ...]:
-        """Return the texts of a partition's values from the names of its folders, None for null.
+        """Return the partition values as text, from the names of the folders; None for null.
 
         Raises:
-            Unsupported: a folder is none of its key; `path` is the file in it.
+            Unsupported: a folder is not named after its key; `path` is the file in it.
         """
         default = self.given.get(PARTITION_DEFAULT_NAME)
         only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)

@@ -1,14 +1,14 @@
-"""Plans of incremental reads: the files that describe how a table got from one snapshot to another.
+"""Plans of incremental reads: the files that describe the changes from one snapshot to another.
 
 There are three sources (option ``incremental-between-scan-mode``).
 
 delta: the files that APPEND snapshots added, as they were written. Compactions and overwrites are left out. With data
-evolution the files of new rows are put together by their row ids.
+evolution the files of new rows are joined by row id.
 changelog: the changelog files of the snapshots, made by ``changelog-producer``. Overwrites are left out.
-diff: the rows that differ between the two snapshots, found by comparing two plans.
+diff: the rows that differ between both snapshots, found by comparing two plans.
 
-No file of another section of a plan has a key of a section that merges, or of a file that is read as it is. So if
-both plans have the same section or file, with the same deletion vectors, its rows are in both, and it is not read.
+The keys of a section that merges, and of a file that is read without a merge, are in no other section of the plan. So
+if both plans have the same section or file, with the same deletion vectors, both have its rows, and it is not read.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, ScanRe
 from morrow.engine.structs import replace
 
 FIRST_ROW = "first-row"
-"""The merge engine that has no changelogs by full compaction."""
+"""The merge engine that does not support changelogs by full compaction."""
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 
 
 class ChangesMode(StrEnum):
-    """The source of changes; AUTO: see `resolve_mode`. RAW is DELTA, asked for in streams by name."""
+    """The source of changes; AUTO: see `resolve_mode`. RAW is DELTA, explicitly requested by a stream."""
 
     AUTO = "auto"
     RAW = "raw"
@@ -68,9 +68,9 @@ class ChangesMode(StrEnum):
 
 @dataclass(frozen=True)
 class ChangesRequest:
-    """A caller's request for changes: columns in order and a parsed filter, of the newest schema.
+    """A caller's request for changes: columns in order and a parsed filter, both of the newest schema.
 
-    `raw`: streams give rows as they were written, though these may be no whole rows.
+    `raw`: streams return rows as they were written, even if they are not complete rows.
     """
 
     schema: TableSchema
@@ -92,7 +92,7 @@ class ChangesRequest:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Files whose rows are changes, in the order of `plan`'s sections: their rows are neither merged nor masked."""
+    """Files whose rows are changes, in the order of `plan`'s sections; the rows are neither merged nor masked."""
 
     plan: ScanPlan
 
@@ -106,7 +106,7 @@ class FullRows:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between the rows of `after` and those of `before`; plans of all columns and no filter.
+    """The difference between the rows of `after` and `before`, which are plans of all columns without a filter.
 
     Rows are identified by `key`; without one, equal rows are counted.
     """
@@ -121,11 +121,13 @@ Changes: TypeAlias = FileChanges | FullRows | Difference
 
 
 def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
-    """Resolve AUTO: tags are compared with each other; otherwise changelog files are read if the table has a
-    changelog producer, and delta files if it has none.
+    """Resolve AUTO to a source of changes.
+
+    Tags are compared with each other. Otherwise changelog files are read if the table has a changelog producer, and
+    delta files if it does not.
 
     Raises:
-        Unsupported: there is no producer, and the rows that were written are but parts of the table's rows.
+        Unsupported: the table lacks a producer, and the written rows are only parts of the table's rows.
     """
     if mode is ChangesMode.RAW:
         return ChangesMode.DELTA
@@ -150,8 +152,9 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
 
 
 def is_in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
-    """Return whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): the
-    producer's changelog files, and without a producer the files written.
+    """Return whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``).
+
+    With a changelog producer these are its changelog files, without one the files as written.
     """
     return mode is not ChangesMode.DELTA or request.producer is ChangelogProducer.NONE
 
@@ -162,14 +165,14 @@ def is_in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
 def plan_changes(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, mode: ChangesMode
 ) -> FileChanges | FullRows | None:
-    """Return the files with the changes of one snapshot, or its new rows; None when it has none of that kind.
+    """Return the files with the changes of one snapshot, or its new rows; None if it has none of that kind.
 
     Args:
         mode: DELTA or CHANGELOG.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.
-        Unsupported: columns of rows that were there before were written by themselves (data evolution).
+        Unsupported: columns of existing rows were written separately (data evolution).
         SnapshotExpired: the snapshot's changes have been removed meanwhile.
     """
     with guard_planning(metadata, snapshot, of_changes=True):
@@ -182,15 +185,14 @@ def plan_changes(
 
 
 def plan_stream_changes(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
-    """Return what a stream reads of one snapshot: as `plan_changes`, plus overwrites if the table's options ask
-    for it.
+    """Return the changes that a stream reads of one snapshot: as `plan_changes`, plus requested overwrites.
 
-    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before, and
-    all rows of the first snapshot are insertions; ``streaming-read-append-overwrite``: an overwrite of an append table
-    is read as the rows it added.
+    With ``streaming-read-overwrite``, an overwrite of a keyed table is read as its difference from the previous
+    snapshot, and all rows of the first snapshot are insertions. With ``streaming-read-append-overwrite``, an overwrite
+    of an append table is read as the rows it added.
 
     Raises:
-        Unsupported: a column has another type by then. SnapshotExpired: the snapshot before an overwrite.
+        Unsupported: a column's type has changed. SnapshotExpired: the snapshot before an overwrite.
     """
     _check_types(metadata, request, snapshot)
     keyed = bool(request.schema.primary_keys)
@@ -215,7 +217,7 @@ def plan_stream_changes(metadata: TableMetadata, request: ChangesRequest, snapsh
 
 
 def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> None:
-    """Refuse changed column types: a stream keeps its first columns, which values of a later type need not fit."""
+    """Refuse changed column types. A stream keeps its first columns, and values of a later type need not fit them."""
     if snapshot.schema_id <= request.schema.id:
         return
     newer = {field.id: field for field in metadata.schema(snapshot.schema_id).fields}
@@ -232,7 +234,7 @@ def _check_types(metadata: TableMetadata, request: ChangesRequest, snapshot: Sna
 
 
 def plan_full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> FullRows:
-    """Return all rows of a snapshot that its changelog covers: rows that await a producer's compaction come later."""
+    """Return all rows of a snapshot that its changelog covers. Rows not yet compacted by the producer follow later."""
     producer = ChangelogProducer.NONE if request.raw else request.producer
     least_level = 0
     if producer is ChangelogProducer.LOOKUP:
@@ -249,7 +251,7 @@ def _plan_added_files(
 ) -> FileChanges | FullRows | None:
     """Return the files that these manifests add, one section per bucket, in the order of the manifests.
 
-    With data evolution, the rows of these files.
+    With data evolution, return the files of the added rows.
     """
     schema, predicate, where = request.schema, request.filter.predicate, metadata.where
     check_blobs(schema, where)
@@ -263,7 +265,7 @@ def _plan_added_files(
     if by_partition != ALWAYS:
         entries = entries.filter(mask_partitions(entries, schema, by_partition, where))
     if request.producer is not ChangelogProducer.NONE:
-        entries = entries.filter(entries["_BUCKET"] >= 0)  # postponed rows get a changelog when they are compacted
+        entries = entries.filter(entries["_BUCKET"] >= 0)  # compaction writes the changelog of postponed rows
     if request.options.data_evolution and entries.height:
         return _plan_new_rows(metadata, request, snapshot, entries)
     if predicate != ALWAYS and entries.height:
@@ -296,7 +298,7 @@ def _plan_new_rows(
     """Return the rows of files with row ids, whose columns may lie in several files.
 
     Raises:
-        Unsupported: some of the rows were there before: which of them were changed is not recorded.
+        Unsupported: some of the rows existed before, and which of them were changed is not recorded.
     """
     if (entries["_FIRST_ROW_ID"].fill_null(0) < _find_first_new_row(metadata, snapshot)).any():
         raise Unsupported(
@@ -309,7 +311,7 @@ def _plan_new_rows(
 
 
 def _find_first_new_row(metadata: TableMetadata, snapshot: Snapshot) -> int:
-    """Return the least row id that no row of an earlier snapshot may have."""
+    """Return the smallest row id that rows of earlier snapshots cannot have."""
     if snapshot.id == FIRST_SNAPSHOT_ID:
         return 0
     before = metadata.snapshot_or_none(snapshot.id - 1) or metadata.changelog_or_none(snapshot.id - 1)
@@ -338,7 +340,7 @@ def _build_sections(metadata: TableMetadata, request: ChangesRequest, entries: p
 
 
 def plan_difference(metadata: TableMetadata, request: ChangesRequest, before: Snapshot, after: Snapshot) -> Difference:
-    """Return plans of two snapshots, without what both have in common (`drop_shared`).
+    """Return plans of two snapshots, without the files and sections that both share (`drop_shared`).
 
     Raises:
         InvalidArgument: `after` is the older one.
@@ -357,7 +359,7 @@ def _plan_all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: S
 def drop_shared(old: ScanPlan, new: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
     """Return both plans without the sections and files that give the same rows in both.
 
-    The plans are of the same columns, in the same schema.
+    The plans have the same columns and schema.
     """
     return _drop_sections_of(old, new), _drop_sections_of(new, old)
 
@@ -379,5 +381,5 @@ def _iterate_raw_files(plan: ScanPlan) -> Iterator[DataFile]:
 
 
 def _identify_rows(file: DataFile) -> tuple[str, DeletionRef | None]:
-    """Return what tells a file's rows: a compaction may have moved it to another level as it is."""
+    """Return the identity of a file's rows: a compaction may have moved the file to another level unchanged."""
     return file.path, file.deletion

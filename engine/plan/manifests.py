@@ -1,6 +1,6 @@
 """Manifest lists, manifests and index manifests as frames: read, decoded and cached, several at once.
 
-The cache folder has decoded manifests that are large, or that a request would have to fetch.
+The cache folder holds decoded manifests that are large or lie in a remote store.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ MANIFEST_READERS = 4
 
 
 REMOTE_READERS = 16
-"""The number of manifests read at once from a remote store, where reading is mostly waiting."""
+"""The number of manifests read at once from a remote store, where most of the time is spent waiting."""
 
 
 MIN_THREADED_BYTES = 1 << 20
-"""The number of bytes of manifests below which starting threads costs more than it saves (on a local disk), and
-decoding each by itself more than decoding them together."""
+"""The size in bytes below which manifests are decoded together, without threads.
+
+On a local disk, starting threads for fewer bytes costs more than it saves, as does decoding each manifest separately.
+"""
 
 
 Stored: TypeAlias = tuple[str, int | None]
-"""Path and size of a metadata file; the size is null where it was not recorded."""
+"""Path and size of a metadata file; the size is null if it was not recorded."""
 
 
 Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
-"""Decodes files given as data and path into frames."""
+"""Decodes files, given as data and path, into frames."""
 
 
 def list_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
@@ -66,7 +68,7 @@ def list_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
 
 
 def list_base_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """Return the manifests of what was there before this snapshot."""
+    """Return the manifests of the snapshot's base list, which hold the files of its predecessor."""
     path = metadata.paths.manifest(snapshot.base_manifest_list)
     (frame,) = _decode_frames(metadata, [(path, snapshot.base_manifest_list_size)], decode_manifest_lists)
     return frame
@@ -80,7 +82,7 @@ def list_delta_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.Data
 
 
 def list_changelog_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """Return the manifests of the changelog files that this snapshot added; None when it has none."""
+    """Return the manifests of the changelog files that this snapshot added; None if it has none."""
     if snapshot.changelog_manifest_list is None:
         return None
     path = metadata.paths.manifest(snapshot.changelog_manifest_list)
@@ -89,13 +91,13 @@ def list_changelog_manifests(metadata: TableMetadata, snapshot: Snapshot) -> pl.
 
 
 def read_index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """Return the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
+    """Return the index files of a snapshot, columns of `decode_index_manifest`; None if it has none."""
     if snapshot.index_manifest is None:
         return None
     path = metadata.paths.manifest(snapshot.index_manifest)
     (frame,) = _decode_frames(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
     added = frame["_KIND"] == ADD
-    if not added.all():  # Writers keep what is left, and Java reads every entry for an index file that is there.
+    if not added.all():  # Writers keep only ADD entries, and Java reads every entry as an existing index file.
         raise CorruptFile(path, "an index file is deleted that was not added")
     return frame
 
@@ -105,7 +107,7 @@ def read_manifest_entries(
 ) -> list[pl.DataFrame]:
     """Return the entries of each manifest in `kept`, checked against the counts of the manifest list.
 
-    Unless it `caches`, those that were not in the cache do not come into it. Of `outlines`, the columns are
+    Without `caches`, newly read manifests are not added to the cache. With `outlines`, the columns are
     `OUTLINE_COLUMNS`.
     """
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
@@ -121,16 +123,16 @@ def read_manifest_entries(
 
 
 def cache_manifest(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
-    """Cache the contents of a file of the manifest folder, for its writer and the reads that follow.
+    """Cache the contents of a file of the manifest folder, for its writer and the following reads.
 
-    `size` is null for index manifests, whose size is recorded nowhere.
+    `size` is null for index manifests, whose size is not recorded.
     """
     path = metadata.paths.manifest(name)
     _cache_frame(_make_cache_key(metadata, (path, size), False), path, frame)
 
 
 def _decode_frames(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
-    """Return the frame of each file: from the cache, or decoded into it."""
+    """Return the frame of each file, from the cache or decoded into it."""
     frames = decode_files(metadata, files, decode)
     return [frames[file] for file in files]
 
@@ -138,10 +140,10 @@ def _decode_frames(metadata: TableMetadata, files: Sequence[Stored], decode: Dec
 def decode_files(
     metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False, caches: bool = True
 ) -> dict[Stored, pl.DataFrame]:
-    """Return the frame of each file: from the cache, or decoded, and then into the cache if it `caches`.
+    """Return the frame of each file, from the cache or decoded; with `caches`, decoded frames are added to the cache.
 
-    With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`. Of outlines, those that
-    are known with statistics have them.
+    With `missing_ok` the result lacks missing files; otherwise they raise `FileMissing`. An outline includes statistics
+    if the whole manifest is cached.
     """
     check_process()
     outline = decode is decode_outlines
@@ -184,7 +186,7 @@ def _make_cache_key(metadata: TableMetadata, file: Stored, outline: bool) -> tup
 def _find_cached(
     metadata: TableMetadata, files: Sequence[Stored], outline: bool, caches: bool
 ) -> dict[Stored, pl.DataFrame]:
-    """Return the frames that are in the cache, or in the cache folder; of outlines, those of whole files as well."""
+    """Return the frames in the cache or the cache folder; for outlines, also the frames of whole files."""
     frames: dict[Stored, pl.DataFrame] = {}
     kinds = (False, True) if outline else (False,)
     for file in files:
@@ -205,7 +207,7 @@ def _cache_frame(key: tuple[object, ...], path: str, frame: pl.DataFrame) -> Non
 
 
 def _group_files(files: Sequence[Stored]) -> list[Sequence[Stored]]:
-    """Group files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
+    """Group files that are read and decoded together: each large file alone, small files in one group per reader."""
     sizes = [size or 0 for _, size in files]
     most = MIN_THREADED_BYTES if sum(sizes) < MIN_THREADED_BYTES else MIN_THREADED_BYTES // MANIFEST_READERS
     parts: list[list[Stored]] = []
@@ -236,13 +238,13 @@ def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
 
 
 MIN_STORED_BYTES = 1 << 18
-"""Smaller manifests on a local disk are decoded as fast as the folder is read."""
+"""The size in bytes below which manifests on a local disk are not stored: decoding them is fast enough."""
 MAX_STORED_BYTES = 64 << 20
-"""Frames that take more memory are not kept."""
+"""The limit of memory in bytes of a stored frame."""
 
 
 def load_manifest(store: FileStore, path: str, size: int | None, *, outline: bool = False) -> pl.DataFrame | None:
-    """Return the decoded manifest at `path`, of `size` bytes, or its outline; None where it is not kept."""
+    """Return the decoded manifest at `path`, of `size` bytes, or its outline; None if it is not stored."""
     key = _make_folder_key(store, path, size, outline)
     folder = None if key is None else find_cache_folder()
     data = None if key is None or folder is None else folder.get(key)
@@ -258,7 +260,7 @@ def load_manifest(store: FileStore, path: str, size: int | None, *, outline: boo
 def store_manifest(
     store: FileStore, path: str, size: int | None, frame: pl.DataFrame, *, outline: bool = False
 ) -> None:
-    """Keep a decoded manifest, or its outline, where that pays."""
+    """Store a decoded manifest, or its outline, if that saves time later."""
     key = _make_folder_key(store, path, size, outline)
     folder = None if key is None else find_cache_folder()
     if key is None or folder is None or frame.estimated_size() > MAX_STORED_BYTES:
@@ -267,8 +269,10 @@ def store_manifest(
 
 
 def _make_folder_key(store: FileStore, path: str, size: int | None, outline: bool) -> bytes | None:
-    """Return the name of a manifest; None where it is not worth to keep. Its size tells as little as its name alone
-    whether the file is the same one: on a local disk the file system is asked, elsewhere names are never used again.
+    """Return the key of a manifest in the cache folder; None if storing the manifest does not pay.
+
+    Name and size alone do not identify a file. On a local disk the key has the file's status, too; in other stores
+    names are never reused.
     """
     if size is None or store.checks_pages or (store.is_local and size < MIN_STORED_BYTES):
         return None

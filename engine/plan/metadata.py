@@ -4,9 +4,9 @@ LATEST is only a hint: a snapshot whose file exists is committed, whatever the h
 if that snapshot exists, as in Java: expiry sets it before it removes the files of older snapshots.
 
 In a remote store the search for the newest schema and snapshot begins where the last search of this process ended.
-The snapshot found there is read again, together with those that would follow it. So nothing is taken from memory
-without a check, and one round of requests suffices as long as nobody has committed. If snapshots follow LATEST, they
-are read, as ids have no gaps.
+The snapshot found there is read again, together with possible successors. So nothing is used from memory without a
+check, and one round of requests suffices unless another process has committed. If snapshots follow LATEST, they are
+read, as ids are consecutive.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 
 MAX_CACHED_ENTRIES = 3000
-"""Metadata files and plans in the cache. A commit leaves about six of 20 KB each, which nobody needs after the next."""
+"""The limit of cached metadata files and plans. A commit adds about six of 20 KB; the next one makes them obsolete."""
 FRAME_BYTES, COLUMN_BYTES = 512, 1280
-"""Memory that a frame and each of its columns take beside their values."""
+"""The memory that a frame and each of its columns take in addition to their values."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_CACHED_ENTRIES)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
 
 
 def estimate_frame_bytes(frame: pl.DataFrame) -> int:
-    """Return the memory that a frame takes, about: most of that of a small one is not its values."""
+    """Return the approximate memory of a frame; for a small frame, most of it is overhead."""
     return int(frame.estimated_size()) + FRAME_BYTES + COLUMN_BYTES * frame.width
 
 
@@ -81,10 +81,10 @@ T = TypeVar("T")
 class MetadataFiles:
     """The schemas and snapshots of the table at `root` in `store`, on `branch`.
 
-    Nothing about the newest state is kept between calls: each question is answered from the store. All that is written
-    or removed through it lies below the table's folder, or below `allowed_roots`, which the caller named: the table's
-    own options and links may lead elsewhere, and nothing is changed there (see `confine`). `owner` is the catalog's
-    side of the table, where that commits.
+    The newest snapshot and schema are not kept between calls: each call asks the store. Files are written or removed
+    only below the table's folder or below `allowed_roots`, which the caller named. The table's own options and links
+    may lead elsewhere, and nothing is changed there (see `confine`). `owner` is the catalog's side of the table, if the
+    catalog commits.
     """
 
     store: FileStore
@@ -93,14 +93,14 @@ class MetadataFiles:
     allowed_roots: tuple[str, ...] = field(default=())
     owner: TableOwner = field(default=FILES, compare=False, repr=False)
     known: Mapping[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
-    """Schemas by id that were read a moment ago, for one plan or commit: they are not read again."""
+    """Recently read schemas by id, for one plan or commit; they are not read again."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store", confine(self.store, (self.root, *self.removable_roots)))
 
     @property
     def removable_roots(self) -> tuple[str, ...]:
-        """The `allowed_roots` in the table's store, as paths within it."""
+        """The `allowed_roots` that lie in the table's store, as paths within it."""
         found = (to_store_path(self.store, root) for root in self.allowed_roots if root)
         return tuple(root for root in found if root is not None)
 
@@ -140,7 +140,7 @@ class MetadataFiles:
     # Snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """Return the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
+        """Return the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be about to go."""
         return list_ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def living_snapshot_ids(self) -> list[int]:
@@ -154,7 +154,7 @@ class MetadataFiles:
         """Return the snapshot with this id.
 
         Raises:
-            SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never existed.
+            SnapshotExpired: the snapshot was removed. SnapshotNotFound: it never existed.
         """
         found = self.snapshot_or_none(snapshot_id)
         if found is not None:
@@ -172,7 +172,7 @@ class MetadataFiles:
         )
 
     def earliest_snapshot_id(self) -> int | None:
-        """Return the id of the oldest snapshot that is not being removed, None when there is none."""
+        """Return the id of the oldest snapshot that is not being removed, None if there is none."""
         first = self.paths.snapshot(FIRST_SNAPSHOT_ID)
         if self.store.is_local:
             hint, has_first = self.hint(EARLIEST), None
@@ -180,7 +180,7 @@ class MetadataFiles:
             hint, has_first = call_both(self.store, partial(self.hint, EARLIEST), partial(self.store.exists, first))
         if hint is not None and (has_first if hint == FIRST_SNAPSHOT_ID and has_first else self._has_snapshot(hint)):
             return hint
-        # A table without the hint has usually lost nothing yet: one look saves listing a long history.
+        # A table without the hint usually still has its first snapshot: one look-up avoids listing a long history.
         if self.store.exists(first) if has_first is None else has_first:
             return FIRST_SNAPSHOT_ID
         return next(iter(self.snapshot_ids()), None)
@@ -189,19 +189,19 @@ class MetadataFiles:
         return self.store.exists(self.paths.snapshot(snapshot_id))
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yield all living snapshots, oldest first; those that expire during iteration are left out."""
+        """Yield all living snapshots, oldest first; snapshots that expire during iteration are left out."""
         return filter(None, self.each_snapshot(self.living_snapshot_ids()))
 
     def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-        """Yield these snapshots in order, None for one that does not exist."""
+        """Yield these snapshots in order, None for each that does not exist."""
         return read_each(self.store, self.snapshot_or_none, ids)
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot with this id, None when there is no such file."""
+        """Return the snapshot with this id, or None if its file does not exist."""
         return self._snapshot_at(self.paths.snapshot(snapshot_id), snapshot_id)
 
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Return the changelog kept of an expired snapshot, whose content is that of a snapshot; None without one."""
+        """Return the changelog of an expired snapshot, which has a snapshot's contents; None if there is none."""
         path = f"{self.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
         return self._snapshot_at(path, snapshot_id)
 
@@ -215,11 +215,11 @@ class MetadataFiles:
         return found
 
     def hint(self, name: str) -> int | None:
-        """Return the id in LATEST or EARLIEST of the snapshots, None where there is none."""
+        """Return the id in the hint LATEST or EARLIEST of the snapshots, None without the hint."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parse a small file once; the cache key has its bytes, so that of a re-created table is parsed anew."""
+        """Parse a small file once. The cache key contains its bytes, in case the table is re-created."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
@@ -231,13 +231,13 @@ BRANCH_PREFIX = "branch-"
 
 @dataclass(frozen=True)
 class TableMetadata(MetadataFiles):
-    """The metadata of a table: its files, and what they say of its newest state."""
+    """The metadata of a table: its files, and the newest schema, snapshot, tags and branches."""
 
     def on_branch(self, branch: str) -> TableMetadata:
         """Return the same table on another branch.
 
         Raises:
-            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: not a valid branch name.
+            BranchNotFound: the table lacks the branch. InvalidArgument, UnsafePath: not a valid branch name.
         """
         if not isinstance(branch, str) or not branch.strip():
             raise InvalidArgument(f"{branch!r} is no name of a branch")
@@ -255,7 +255,7 @@ class TableMetadata(MetadataFiles):
         return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner)
 
     def knowing(self, schema: TableSchema) -> TableMetadata:
-        """Return the same table for the length of one plan or commit, which has read this schema."""
+        """Return the same table for one plan or commit, with this schema already read."""
         return replace(self, known={**self.known, schema.id: schema})
 
     # The newest state
@@ -277,7 +277,7 @@ class TableMetadata(MetadataFiles):
         return found
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest committed snapshot, None when nothing was committed."""
+        """Return the newest committed snapshot, None if nothing was committed."""
         return find_newest_snapshot(self)
 
     def options(self, schema: TableSchema) -> TableOptions:
@@ -308,7 +308,7 @@ class TableMetadata(MetadataFiles):
         """Return the tag of this name.
 
         Raises:
-            TagNotFound: there is none. InvalidArgument: not a valid tag name.
+            TagNotFound: the tag does not exist. InvalidArgument: not a valid tag name.
         """
         if not is_name(name) or not name.strip() or any(c in name for c in "/\\"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
@@ -341,18 +341,18 @@ class TableMetadata(MetadataFiles):
 
 _SEARCH_STARTS: ByteCache[Snapshot | int] = ByteCache(1 << 24)
 _SNAPSHOT_BYTES = 2048
-"""Bytes that a snapshot takes there, about."""
+"""The approximate memory of a cached snapshot in bytes."""
 SEARCH_STEPS = (4, 16, 64)
-"""Snapshots that are read at once above one that is not the newest; the folder is listed when all of them exist."""
+"""The numbers of snapshots read at once above one that is not the newest. If all exist, the folder is listed."""
 
 
 def forget_searches() -> None:
-    """Drop where searches begin."""
+    """Forget where searches begin."""
     _SEARCH_STARTS.clear()
 
 
 def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
-    """Return the schema of the greatest id; None where there is no schema."""
+    """Return the schema with the greatest id; None if there is none."""
     if metadata.store.is_local:
         ids = metadata.schema_ids()
         return metadata.schema(ids[-1]) if ids else None
@@ -367,7 +367,7 @@ def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
 
 
 def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
-    """Return the newest committed snapshot, None when nothing was committed."""
+    """Return the newest committed snapshot, None if nothing was committed."""
     if Owned.SNAPSHOTS in metadata.owner.owns:
         return metadata.owner.latest_snapshot(metadata.branch)
     if metadata.store.is_local:
@@ -382,13 +382,13 @@ def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
 
 
 def remember_snapshot(metadata: MetadataFiles, snapshot: Snapshot) -> None:
-    """Have the next search begin at this snapshot."""
+    """Let the next search begin at this snapshot."""
     if not metadata.store.is_local:
         _SEARCH_STARTS.put(_make_snapshot_key(metadata), snapshot, _SNAPSHOT_BYTES)
 
 
 def get_last_seen(metadata: MetadataFiles) -> Snapshot | None:
-    """Return the snapshot at which the next search begins, in a store far away; it may not be the newest any more."""
+    """Return the snapshot at which the next search in a remote store begins; it may no longer be the newest."""
     known = _SEARCH_STARTS.get(_make_snapshot_key(metadata))
     return known if isinstance(known, Snapshot) else None
 
@@ -398,7 +398,7 @@ def _make_snapshot_key(metadata: MetadataFiles) -> tuple[str, str]:
 
 
 def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
-    """Return the newest snapshot when `known` is one still, with few after it; None when others have to tell."""
+    """Return the newest snapshot if `known` still exists and few follow; None if another search has to find it."""
     there, following = call_both(
         metadata.store, partial(metadata.snapshot_or_none, known.id), partial(metadata.snapshot_or_none, known.id + 1)
     )
@@ -408,7 +408,7 @@ def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
 
 
 def _search_above(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
-    """Return the newest snapshot from one that exists upwards, None when there are many."""
+    """Return the newest snapshot, searching upwards from an existing one; None if many follow."""
     for count in SEARCH_STEPS:
         for found in metadata.each_snapshot(range(known.id + 1, known.id + 1 + count)):
             if found is None:
@@ -418,7 +418,7 @@ def _search_above(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:
 
 
 def _search_by_hint(metadata: MetadataFiles, hint: int | None) -> Snapshot | None:
-    """Return the newest snapshot: that of the hint if it exists and none follows; otherwise the folder decides."""
+    """Return the newest snapshot: the hint's if it exists and none follows, otherwise the last in the folder."""
     if hint is not None:
         following = metadata.paths.snapshot(hint + 1)
         if metadata.store.is_local:
@@ -434,20 +434,20 @@ def _search_by_hint(metadata: MetadataFiles, hint: int | None) -> Snapshot | Non
     for snapshot_id in reversed(ids):
         if (found := metadata.snapshot_or_none(snapshot_id)) is not None:
             return found
-    if ids:  # a table without rows has none; these are dropped just now, or kept from us
+    if ids:  # not a table without snapshots: they were just removed, or cannot be read
         what_to_do = "it is listed, and not there; the table may have been dropped while it was read: open it again"
         raise FileMissing(metadata.store.url(metadata.paths.snapshot(ids[-1])), hint=what_to_do)
     return None
 
 
 MAX_SHOWN_TABLES = 20
-"""The most tables that a message names."""
+"""The limit of tables that a message names."""
 MAX_SEARCHED_FOLDERS = 100
-"""The most folders that are looked into for them."""
+"""The limit of folders searched for tables."""
 
 
 def read_hint(store: FileStore, path: str) -> int | None:
-    """Return the id in a hint file, None when it does not exist, is not a file, or hold no id."""
+    """Return the id in a hint file; None if it does not exist, is not a file, or does not hold an id."""
     try:
         return parse_file_id(store.read(path).strip())
     except FileMissing:
@@ -473,14 +473,14 @@ def _join_path(folder: str, name: str) -> str:
 
 
 def suggest_folder(store: FileStore, root: str) -> str:
-    """Return ``did you mean 'orders'? ``: of the folders beside one that is not there, or of the databases."""
+    """Return ``did you mean 'orders'? `` for a missing folder, from its sibling folders or the databases."""
     parent, _, name = root.rstrip("/").rpartition("/")
     above, _, database = parent.rpartition("/")
     try:
         if beside := _list_folders(store, parent):
             return suggest_name(name, beside)
         return suggest_name(database, [each for each in _list_folders(store, above) if each.endswith(DATABASE_SUFFIX)])
-    except StorageError:  # what is above a table need not be open to its readers
+    except StorageError:  # readers may lack access to the parent folder
         return ""
 
 

@@ -1,7 +1,7 @@
-"""What a catalog decides about a table, where the files in the table's folder do not decide alone.
+"""The catalog's authority over a table, beyond the files in the table's folder.
 
-Readers find schemas, snapshots, tags and branches in the table's folder, whatever the catalog. A catalog that commits
-(a REST server, for example) is the one who writes them there, and says which snapshot is the newest.
+Readers find schemas, snapshots, tags and branches in the table's folder, with any catalog. A catalog that commits (a
+REST server, for example) writes them there itself, and determines which snapshot is the newest.
 """
 
 # ruff: noqa: ARG002  # catalogs override the methods, and need their arguments
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Owned(Flag):
-    """The parts of a table that are written by its catalog, and by nobody else."""
+    """The parts of a table that only its catalog writes."""
 
     NOTHING = 0
     SCHEMAS = auto()
@@ -31,62 +31,62 @@ class Owned(Flag):
 
 
 class TableOwner:
-    """The catalog's side of one table: override what it owns, and `lock` if its commits need one.
+    """The catalog's side of one table: override the methods of what it owns, and `lock` if its commits need a lock.
 
-    What a method writes lies in the table's folder when it returns, under the names that Paimon gives it. Owners travel
-    with the table's metadata: several threads call them.
+    Files that a method writes are in the table's folder when it returns, under the names that Paimon gives them. Owners
+    are shared with the table's metadata: several threads call them.
     """
 
     owns: Owned = Owned.NOTHING
 
     def lock(self, branch: str) -> AbstractContextManager[object]:
-        """Hold the table against commits of others, where files cannot be created atomically."""
+        """Hold the table against commits of others if files cannot be created atomically."""
         del branch
         return nullcontext()
 
     def latest_snapshot(self, branch: str) -> Snapshot | None:
-        """Return the newest snapshot of a branch, None where nothing was committed. For `Owned.SNAPSHOTS`."""
+        """Return the newest snapshot of a branch, None if nothing was committed. For `Owned.SNAPSHOTS`."""
         raise self._unsupported("the newest snapshot")
 
     def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
-        """Make `snapshot` the newest of the branch, if `base` is that now; return False if it is not.
+        """Make `snapshot` the newest of the branch if `base` currently is; otherwise return False.
 
-        A repeated call with a snapshot that was committed returns True. For `Owned.SNAPSHOTS`.
+        A repeated call with a committed snapshot returns True. For `Owned.SNAPSHOTS`.
 
         Raises:
-            UnclearOutcome: it is not known whether the snapshot was committed. StorageError: it was not.
+            UnclearOutcome: the snapshot may have been committed. StorageError: it was not.
         """
         raise self._unsupported("a commit")
 
     def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
-        """Hears of a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
+        """Handle a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
-        """Make an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""
+        """Make an older snapshot the newest and remove the snapshots after it. For `Owned.SNAPSHOTS`."""
         raise self._unsupported("a rollback")
 
     def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
-        """Make `schema` the newest of the branch, if its id follows that of the newest; return False if not.
+        """Make `schema` the newest of the branch if its id follows the newest; otherwise return False.
 
-        `changes` are the `SchemaChange`s that make it of the one before. For `Owned.SCHEMAS`.
+        `changes` are the `SchemaChange`s that lead to it from the previous schema. For `Owned.SCHEMAS`.
         """
         raise self._unsupported("a change of the schema")
 
     def schema_changed(self, branch: str, schema: TableSchema) -> None:
-        """Hears of a new schema file of a branch, for catalogs that keep a copy of the options."""
+        """Handle a new schema file of a branch, for catalogs that keep a copy of the options."""
 
     def create_tag(self, branch: str, name: str, data: bytes) -> bool:
-        """Create a tag with this JSON; return False where there is one of the name. For `Owned.TAGS`."""
+        """Create a tag with this JSON; return False if the name exists. For `Owned.TAGS`."""
         raise self._unsupported("the creation of a tag")
 
     def delete_tag(self, branch: str, name: str) -> bool:
-        """Delete a tag; return False where there is none. For `Owned.TAGS`."""
+        """Delete a tag; return False if it does not exist. For `Owned.TAGS`."""
         raise self._unsupported("the deletion of a tag")
 
     def create_branch(self, branch: str, name: str, *, tag: str | None, snapshot: Snapshot | None) -> bool:
-        """Create a branch of `branch`: empty, or with the state of a tag or snapshot. For `Owned.BRANCHES`.
+        """Create a branch of `branch`, empty or from a tag or snapshot; return False if the name exists.
 
-        Returns False where there is a branch of the name.
+        For `Owned.BRANCHES`.
         """
         raise self._unsupported("the creation of a branch")
 
@@ -99,7 +99,7 @@ class TableOwner:
         raise self._unsupported("a rename of a branch")
 
     def fast_forward(self, branch: str, name: str) -> None:
-        """Make `branch` what the branch `name` is. For `Owned.BRANCHES`."""
+        """Replace the contents of `branch` with the contents of the branch `name`. For `Owned.BRANCHES`."""
         raise self._unsupported("a fast-forward")
 
     def _unsupported(self, what: str) -> Unsupported:
@@ -112,4 +112,4 @@ class TableOwner:
 
 
 FILES = TableOwner()
-"""The owner of nothing: the table's files decide alone."""
+"""The default owner, which owns nothing: the table's files decide."""

@@ -4,12 +4,11 @@ The steps: manifests whose partitions may match -> live entries -> buckets that 
 statistics may match -> sections -> value statistics and file indexes on the sections that need no merge.
 
 Statistics are most of the metadata. Another process that decodes manifests for the planner sends its entries without
-them: the masks of pruning and the dates of ORC files become columns (`decode_outlined`). All else is left to the
-planner, which sees every entry of the matching partitions.
+them. It replaces statistics by columns: the masks of pruning and the dates of ORC files (`decode_outlined`). All other
+steps are left to the planner, which sees every entry of the matching partitions.
 
-Paimon counts days in the proleptic Gregorian calendar. Other readers of ORC take the count for one of the Julian
-calendar before that ended in October 1582, so that a date is another one to them. Statistics tell which files have
-only later dates.
+Paimon counts days in the proleptic Gregorian calendar. Other readers of ORC interpret days before October 1582, when
+the Julian calendar ended, as Julian dates, and so get another date. Statistics show which files have only later dates.
 """
 
 from __future__ import annotations
@@ -75,16 +74,18 @@ from morrow.engine.structs import replace
 
 STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
 NEEDED = (*STORED, *KEY_BOUNDS)
-"""Columns of entries that a plan is made of, but for the statistics that filters ask."""
+"""Columns of entries that a plan is made from, without the statistics that filters use."""
 ASSEMBLED = (*STORED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR)
-"""Columns of entries that the files and sections of a plan are made of."""
+"""Columns of entries that the files and sections of a plan are made from."""
 MAX_OBJECT_FILES = 1 << 17
-"""Files that a plan holds as objects; more are packed: they take a third of the memory, and a while each time they are
-gone through."""
+"""The limit of files that a plan holds as objects; beyond it they are packed.
+
+Packed files take a third of the memory, but each iteration over them costs time.
+"""
 
 
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
-"""Has manifests of a list decoded in other processes, as `outlined` does; None where this one has to."""
+"""Decodes manifests of a list in other processes, as `decode_outlined`; returns None if this process has to do it."""
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
@@ -103,7 +104,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 
 def plan_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
-    """Plan a read of these manifest entries alone, which have no deletion vectors. Raises as `make_plan`."""
+    """Plan a read of these manifest entries alone, without deletion vectors. Raises as `make_plan`."""
     plan = _make_empty_plan(metadata, request)
     divided = divide_entries(metadata, request, plan.merge, add_modern_dates(metadata, entries))
     return _build_plan(metadata, request, plan, divided, None, ())
@@ -128,14 +129,14 @@ def _make_empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
 
 
 def resolve_merge(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
-    """Return how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
+    """Return the merge of a key's versions into a row; None in tables without keys. Raises `Unsupported`."""
     check_blobs(request.schema, metadata.where)
     spec = request.merge or describe_merge(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
 
 
 def check_blobs(schema: TableSchema, where: str) -> None:
-    """Raise `Unsupported` for blobs of a table with a primary key: data files hold where they lie in packs."""
+    """Raise `Unsupported` for blobs of a table with a primary key: data files hold only their places in blob files."""
     blobs = [field.name for field in schema.fields if has_type(field.type, BlobType)] if schema.primary_keys else []
     if blobs:
         raise Unsupported(
@@ -147,7 +148,7 @@ def check_blobs(schema: TableSchema, where: str) -> None:
 
 def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
     steps: list[PruneStep] = []
-    # Statistics are most of the metadata, and matter to filters, and to dates in ORC files.
+    # Statistics are most of the metadata. Only filters and dates in ORC files need them.
     needed = None if request.filter.predicate != ALWAYS else NEEDED
     entries, vectors = read_visible_entries(metadata, request, plan.merge, steps, needed, outlines)
     if is_without_statistics(request.schema, entries):
@@ -155,10 +156,10 @@ def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, o
         entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
     entries = add_modern_dates(metadata, _prune_by_key(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
-        # Ordering entries copies what else they have.
+        # Sorting entries copies all their other columns.
         entries = select_columns(entries, (*ASSEMBLED, *KEY_BOUNDS))
     divided = divide_entries(metadata, request, plan.merge, entries)
-    # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
+    # Statistics, keys and indexes of all files are most of the metadata, and are no longer needed.
     divided = msgspec.structs.replace(
         divided, frame=select_columns(_prune_raw(metadata, request, divided, steps), ASSEMBLED)
     )
@@ -176,7 +177,8 @@ def read_visible_entries(
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
     """Return the live entries of matching partitions that batch reads may see, and their deletion vectors.
 
-    The entries have at least these `columns`; without them, all. Those that come by `outlines` have `NEEDED` ones.
+    The entries have at least these `columns`; without `columns`, all of them. If they come from `outlines`, they have
+    the columns `NEEDED`.
     """
     assert request.snapshot is not None
     elsewhere = None if outlines is None else lambda manifests: outlines(metadata, request, manifests)
@@ -189,7 +191,7 @@ def read_visible_entries(
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if spec is not None:
-        # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
+        # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
         if request.options.deletion_vectors:
             check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
@@ -223,7 +225,7 @@ def _prune_raw(
     sectioned: Sectioned,
     steps: list[PruneStep],
 ) -> pl.DataFrame:
-    """Drop files without a matching row from raw sections; in a merge such a file may hide another file's row."""
+    """Drop files without a matching row from raw sections; in a merge, such a file may hide another file's row."""
     frame, kinds = sectioned.frame, sectioned.kinds
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
@@ -298,13 +300,13 @@ def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
 ORC = r"(?i)\.orc$"
 
 FIRST_MODERN = date(1583, 1, 1)
-"""Some weeks after the calendars meet: writers may have told bounds in either of them, or in a time zone."""
+"""Some weeks after the switch of calendars: writers may have recorded bounds in either calendar, or in a time zone."""
 
 ORC_ROW = "_ROW"
 
 
 def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
-    """Return whether dates of ORC files may be read, and nothing tells of them: statistics were not asked for."""
+    """Return whether dates of ORC files may be read although the entries lack statistics about them."""
     told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
     if told or not any(isinstance(field.type, DateType) for field in schema.fields):
         return False
@@ -312,9 +314,9 @@ def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
 
 
 def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
-    """Add `MODERN_DATES`: of ORC files, the DATE columns that surely hold no date before `FIRST_MODERN`.
+    """Add `MODERN_DATES`: the DATE columns of ORC files that certainly hold no date before `FIRST_MODERN`.
 
-    Where no file has any, or the statistics are not there, the entries stay as they are.
+    The entries stay unchanged if no file has such columns, or if statistics are missing.
     """
     if "_VALUE_STATS" not in entries.columns:
         return entries
@@ -346,7 +348,7 @@ MATCHES = (BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH)
 
 
 def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
-    """Decode manifests of a list for a plan of `request`: the entries of matching partitions have what it needs.
+    """Decode manifests of a list for a plan of `request`: the entries of matching partitions, with the needed columns.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: a manifest, or a schema, cannot be read.
@@ -356,7 +358,7 @@ def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl
 
 
 def reduce_request(request: ScanRequest) -> ScanRequest:
-    """Return what a request asks of the entries, and nothing else: what `decode_outlined` has to be sent."""
+    """Return the part of a request that concerns entries, which `decode_outlined` has to be sent."""
     predicate = request.filter.predicate
     asked = Filter(predicate, (), find_columns(predicate), str(predicate))
     return ScanRequest(request.schema, request.options, None, (), asked)
@@ -385,7 +387,7 @@ def _read_entries(metadata: TableMetadata, manifests: pl.DataFrame, *, outlines:
 
 
 def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> list[pl.Series]:
-    """Return `MATCHES`, each told of the entries that the one before leaves: a plan asks in the same order."""
+    """Return the masks `MATCHES`. As in a plan, each is evaluated on the entries that the previous one keeps."""
     schema, options, predicate = request.schema, request.options, request.filter.predicate
     tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
         lambda rest: mask_by_bucket(schema, options, predicate, rest),

@@ -93,7 +93,7 @@ NEVER = Or(())
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """Return the predicate that is true exactly where this one is false (unknown stays unknown)."""
+    """Return the predicate that is true exactly when this one is false (unknown stays unknown)."""
     if isinstance(predicate, Leaf):
         return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
     flipped = tuple(negate(child) for child in predicate.children)
@@ -147,13 +147,13 @@ INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 1
 def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
     """Translate a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
 
-    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS where nothing
+    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS if nothing
     can be said. A comparison is
 
     * renamed, when the type is the same, or VARCHAR that grew;
-    * renamed, when the type is a wider integer now, if its literals fit the file's type. (Other literals match
+    * renamed, when the type is now a wider integer, if its literals fit the file's type. (Other literals match
       nothing in `=` and `IN`; comparisons with them are dropped.)
-    * decided, when the file lacks the column: all its values are null;
+    * evaluated, when the file lacks the column: all its values are null;
     * dropped for any other type change, because a cast may make values equal or change their order.
     """
     written = {field.id: field for field in file_fields}
@@ -202,7 +202,7 @@ def _translate_leaf(part: Leaf, written: t.DataField | None, field: t.DataField)
 
 
 def _evaluate_on_nulls(part: Leaf) -> Predicate:
-    """Evaluate a comparison on a column that is all null; NOT IN () is left open, engines differ."""
+    """Evaluate a comparison on a column that is all null; NOT IN () is left open because engines differ."""
     undecided = part.op is Op.NOT_IN and not part.literals
     return ALWAYS if part.op is Op.IS_NULL or undecided else NEVER
 

@@ -1,8 +1,8 @@
-"""Metadata of remote stores that is read ahead: the newest state of a table, and its manifests.
+"""Metadata of remote stores that is read ahead: the newest schema and snapshot of a table, and its manifests.
 
 The snapshot names the manifest lists, and the lists name the manifests: a reader would wait twice. These functions read
-them while the newest snapshot is still being asked for. Nothing is decided here: the contents are cached under the
-names of the files, which are never used again.
+both while the newest snapshot is still being requested. They decide nothing: the contents are cached under the names of
+the files, which are never reused.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 
 _PENDING: ByteCache[Callable[[], object]] = ByteCache(1 << 20)
-"""What waits for that which was begun at first, by table."""
+"""Functions that wait for the requests begun by `AtFirst`, by table."""
 _TASK_BYTES = 2048
-"""Bytes that one takes there, about."""
+"""The approximate memory in bytes of a pending function."""
 
 Beforehand: TypeAlias = Callable[[TableMetadata, Snapshot], object]
-"""Called with what probably is the newest snapshot, while that is asked for; its errors count for nothing."""
+"""Called with the probable newest snapshot while the newest is being requested; its errors are ignored."""
 AtFirst: TypeAlias = Callable[[TableMetadata], object]
-"""Called, likewise, where nothing tells which snapshot that may be; whoever opens a table does not wait for it."""
+"""Called if no probable snapshot is known. Opening a table does not wait for it, and its errors are ignored."""
 
 
 def forget_prefetched() -> None:
-    """Drop where searches begin, and what was begun."""
+    """Forget where searches begin, and all pending requests."""
     newest.forget_searches()
     _PENDING.clear()
 
@@ -44,9 +44,9 @@ def forget_prefetched() -> None:
 def load_newest_schema(
     metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
 ) -> tuple[TableSchema, Snapshot | None]:
-    """Return the newest schema, and far away the newest snapshot, too, where it was found at the same time.
+    """Return the newest schema; in a remote store also the newest snapshot, if it was found at the same time.
 
-    Raises: as `TableMetadata.latest_schema`. An error about the snapshot is left to those who need it.
+    Raises: as `TableMetadata.latest_schema`. An error about the snapshot is left to its later readers.
     """
     if metadata.store.is_local or Owned.SNAPSHOTS in metadata.owner.owns:
         return metadata.latest_schema(), None
@@ -63,7 +63,7 @@ def load_newest_schema(
 def load_newest_state(
     metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
 ) -> tuple[TableSchema, Snapshot | None]:
-    """Return the newest schema and snapshot; far away, they are asked for at once."""
+    """Return the newest schema and snapshot; in a remote store, both are requested concurrently."""
     if metadata.store.is_local:
         return metadata.latest_schema(), metadata.latest_snapshot()
     looking = start_request(metadata.store, metadata.latest_snapshot)
@@ -76,7 +76,7 @@ def load_newest_state(
 def _begin_reading(
     metadata: TableMetadata, beforehand: Beforehand | None, at_first: AtFirst | None
 ) -> Callable[[], None]:
-    """Begin to do what can be done before the newest snapshot is certain; return what waits for it."""
+    """Begin the work that is possible before the newest snapshot is certain; return the function that waits for it."""
     key = metadata.store.url(metadata.paths.snapshot_dir)
     known = newest.get_last_seen(metadata)
     if known is None:
@@ -103,10 +103,10 @@ def _wait(doing: Callable[[], object]) -> None:
 
 
 MAX_AHEAD_FILES, MAX_AHEAD_BYTES = 16, 1 << 20
-"""Manifests of a snapshot that are read ahead: all of them if they are so few, or none."""
+"""The limits of reading a snapshot's manifests ahead. Beyond them, no manifest is read ahead."""
 LIST_PREFIX, MANIFEST_PREFIX = "manifest-list-", "manifest-"
 MAX_NEWEST_FILES, MAX_NEWEST_MILLIS = 6, 3000
-"""Files of the manifest folder that are read ahead: those written last, within so many milliseconds."""
+"""The limits of reading files of the manifest folder ahead: the last files, written within these milliseconds."""
 
 
 def read_manifests_ahead(metadata: TableMetadata, snapshot: Snapshot) -> None:
@@ -122,9 +122,9 @@ def read_manifests_ahead(metadata: TableMetadata, snapshot: Snapshot) -> None:
 
 
 def read_latest_files_ahead(metadata: TableMetadata) -> None:
-    """Read the files of the manifest folder that were written last: lists of the newest snapshot, probably.
+    """Read the files of the manifest folder that were written last: probably the lists of the newest snapshot.
 
-    A folder of more files than one page of a listing has is left alone.
+    A folder whose listing takes more than one page is skipped.
     """
     if not has_urls(metadata.store):
         return

@@ -1,17 +1,19 @@
 """File pruning by bucket hash, key statistics, value statistics and file indexes.
 
-Every mask is conservative: true if the file may hold a matching row, and true if statistics are absent, truncated or
-of another type than the current one. If another process has decoded the entries and left their statistics behind,
-the masks are columns of the entries (`engine.plan.planner.decode_outlined`).
+Every mask is conservative: true if the file may hold a matching row. It is also true if statistics are absent,
+truncated, or not of the column's current type. If another process has decoded the entries without their statistics, the
+masks are columns of the entries (`engine.plan.planner.decode_outlined`).
 
-A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. The answer is "no"
-only if the statistics prove it. A bound that is null is unknown and proves nothing; neither do bounds that contradict
-each other. The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last
-character is incremented, and it is an upper bound. So ranges are compared, and a value proves something only if the
-two bounds meet. A NaN hides in a column of floats without showing in its bounds, and NaN is the greatest value: upper
-bounds of floats prove nothing for ``>`` and ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``. A column
-whose values are all null matches no comparison. A partition value is a file whose minimum and maximum are the same
-and exact.
+A predicate is evaluated on minima, maxima and null counts instead of rows, for all files at once. A file is excluded
+only if the statistics prove that no row matches:
+
+- A null bound is unknown and proves nothing; nor do bounds that contradict each other.
+- The minimum of a long string is cut to a prefix and is a lower bound. The maximum is cut, its last character is
+  incremented, and it is an upper bound. So ranges are compared, and a value proves something only if both bounds meet.
+- Bounds of floats leave out NaN, which is the greatest value. So upper bounds of floats prove nothing for ``>`` and
+  ``>=``, and equal bounds prove nothing for ``!=`` and ``NOT IN``.
+- A column whose values are all null matches no comparison.
+- A partition value is handled as a file whose minimum and maximum are equal and exact.
 """
 
 from __future__ import annotations
@@ -56,12 +58,12 @@ if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
 
 MAX_BUCKET_KEYS = 1000
-"""The most combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
+"""The limit of combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
 INDEX_READERS = 4
 
 SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFrame], pl.Series]
-"""Tests files that were all written with the same columns; the predicate names those."""
+"""Tests files that were all written with the same columns; the predicate uses the names of these columns."""
 
 
 def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
@@ -77,7 +79,7 @@ def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
 def mask_by_bucket(
     schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
-    """Mask entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
+    """Mask entries whose bucket may have a matching row: the filter restricts all bucket keys to values."""
     if BUCKET_MATCHES in entries.columns:
         return entries[BUCKET_MATCHES]
     everything = pl.repeat(True, entries.height, eager=True)
@@ -87,7 +89,7 @@ def mask_by_bucket(
     values = _find_pinned_values(predicate, keys)
     if values is None:
         return everything
-    from morrow.engine.format.buckets import compute_buckets  # only filters on all keys hash anything
+    from morrow.engine.format.buckets import compute_buckets  # only filters on all bucket keys use hashes
 
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
@@ -103,7 +105,7 @@ def mask_by_bucket(
 
 
 def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
-    """Return the possible values of each key, None when one is not pinned or there are too many combinations."""
+    """Return the possible values of each key; None if one is not restricted or there are too many combinations."""
     pinned = {
         part.column: part.literals
         for part in split_conjuncts(predicate)
@@ -113,12 +115,12 @@ def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple
     if len(values) < len(keys) or math.prod(map(len, values)) > MAX_BUCKET_KEYS:
         return None
     if any(isinstance(value, float) and not abs(value) > 0 for column in values for value in column):
-        return None  # 0.0 equals -0.0, and NaNs each other, whose hashes differ
+        return None  # 0.0 equals -0.0, and NaNs equal each other, but their hashes differ
     return values
 
 
 def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
-    """Mask entries whose key statistics may match; sound for files that merge, since versions share their key."""
+    """Mask entries whose key statistics may match; valid also for files that merge, since versions share their key."""
     if KEYS_MATCH in entries.columns:
         return entries[KEYS_MATCH]
     keys = schema.trimmed_primary_keys
@@ -142,7 +144,7 @@ def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predica
 def mask_by_value(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Mask entries whose value statistics may match; only for files that nothing is merged with."""
+    """Mask entries whose value statistics may match; only for files that are not merged."""
     del options
     if VALUES_MATCH in entries.columns:
         return entries[VALUES_MATCH]
@@ -152,7 +154,7 @@ def mask_by_value(
 def mask_by_index(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Mask entries whose file index may match; return None when there is no index to ask."""
+    """Mask entries whose file index may match; return None if no file has an index."""
     embedded = entries["_EMBEDDED_FILE_INDEX"].is_not_null()
     beside = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any().fill_null(False)
     if not options.file_index_enabled or not (embedded | beside).any():
@@ -165,7 +167,7 @@ def mask_by_index(
 def _run_by_schema(
     metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test: SchemaTest
 ) -> pl.Series:
-    """Run `test` on the files of each schema, with the filter in the columns of those files."""
+    """Run `test` on the files of each schema, with the filter translated to the columns of those files."""
     rows = entries.with_row_index(ROW)
     parts = []
     for (schema_id,), group in rows.group_by(["_SCHEMA_ID"], maintain_order=True):
@@ -202,12 +204,12 @@ def _mask_indexes(
 def load_file_index(
     metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
 ) -> FileIndex | None:
-    """Return the index of the data file at `path`, embedded in its entry or one of its extra files; None without one.
+    """Return the index of the data file at `path`, embedded in its entry or an extra file; None without an index.
 
     Raises:
         CorruptFile, Unsupported, FileMissing, UnsafePath.
     """
-    from morrow.engine.format.file_index import read_file_index  # few tables have one, and it takes 15 ms to import
+    from morrow.engine.format.file_index import read_file_index  # few tables have an index, and this import takes 15 ms
 
     if embedded is not None:
         return read_file_index(embedded, where=f"{path} (embedded index)")
@@ -219,7 +221,7 @@ def load_file_index(
 
 
 def _evaluate_index(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
-    """Return the rows that may match: of an AND those of all parts, of an OR those of any part."""
+    """Return the rows that may match: the intersection over the parts of an AND, the union over those in an OR."""
     from morrow.engine.format.file_index import ALL, NONE
 
     if isinstance(predicate, Leaf):
@@ -241,14 +243,14 @@ SURROGATES = range(0xD800, 0xE000)
 
 
 class StatsFrame(msgspec.Struct, frozen=True, eq=False):
-    """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and the columns that have any."""
+    """Statistics of many files, one row per file: `row_count` (Int64; null unknown) and the columns that have any."""
 
     row_count: pl.Series
     columns: Mapping[str, ColumnStats]
     _known: dict[str, _Bounds | None] = msgspec.field(default_factory=dict)
 
     def bounds(self, name: str) -> _Bounds | None:
-        """Return the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""
+        """Return the trustworthy bounds of a column, None without any. Cached, as a filter may ask a thousand times."""
         if name not in self._known:
             self._known[name] = _make_bounds(self.columns[name])
         return self._known[name]
@@ -260,7 +262,7 @@ class StatsFrame(msgspec.Struct, frozen=True, eq=False):
 def read_value_stats(
     entries: pl.DataFrame, types: Mapping[str, DataType], wanted: Sequence[str], *, where: str
 ) -> StatsFrame:
-    """Return the statistics of the `wanted` columns of entries that were written with one schema, of these `types`."""
+    """Return the statistics of the `wanted` columns, of these `types`, in entries that were written with one schema."""
     stats = entries["_VALUE_STATS"].struct
     found = decode_column_stats(
         stats.field("_MIN_VALUES"),
@@ -288,7 +290,7 @@ def mask_by_stats(predicate: Predicate, stats: StatsFrame) -> Mask:
 
 
 class _Bounds(msgspec.Struct, frozen=True):
-    """Bounds of one column: null where unknown; `floats` says that NaN may lie above the maximum."""
+    """Bounds of one column: null if unknown; `floats` means that NaN may lie above the maximum."""
 
     lower: pl.Series
     upper: pl.Series
@@ -333,15 +335,15 @@ def _make_bounds(column: ColumnStats) -> _Bounds | None:
 
 
 def _to_sure_mask(condition: pl.Series) -> Mask:
-    """Return where the condition is true: null (unknown) counts as false."""
+    """Return a mask that is true if the condition is true: null (unknown) counts as false."""
     known = condition.fill_null(False) if condition.null_count() else condition
     sure: Mask = known.to_numpy().astype(np.bool_, copy=False)
     return sure
 
 
 def _to_typed(value: Value, like: pl.Series) -> pl.Series:
-    """Return the literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
-    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime lacks: by their count
+    """Return the literal as one value of the bounds' dtype, without a cast or rounding."""
+    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime lacks: as an integer
         return pl.Series([int(value.astype("datetime64[ns]").astype(np.int64))], dtype=pl.Int64).cast(like.dtype)
     return pl.Series([value], dtype=like.dtype)
 
@@ -362,7 +364,7 @@ def _exclude_nothing(bounds: _Bounds) -> Mask:
 
 
 def _is_outside(bounds: _Bounds, value: Value) -> Mask:
-    """Return where no value of the file equals this one."""
+    """Return a mask of the files in which no value equals this one."""
     if _is_nan(value):
         return _exclude_nothing(bounds)
     return _to_sure_mask(bounds.lower > _to_typed(value, bounds.lower)) | _to_sure_mask(
@@ -371,7 +373,7 @@ def _is_outside(bounds: _Bounds, value: Value) -> Mask:
 
 
 def _is_only(bounds: _Bounds, value: Value) -> Mask:
-    """Return where every non-null value of the file equals this one: the bounds meet, so neither was cut."""
+    """Return a mask of the files in which every non-null value equals this one: the bounds meet, so neither was cut."""
     if bounds.floats:
         return _exclude_nothing(bounds)
     return _to_sure_mask(bounds.lower == _to_typed(value, bounds.lower)) & _to_sure_mask(
@@ -411,7 +413,7 @@ def _exclude_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _exclude_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """Evaluate NOT IN: the file holds one value, which is in the list. One pass over the list serves all files."""
+    """Evaluate NOT IN: the file holds a single value, which is in the list. One pass over the list serves all files."""
     if bounds.floats or not literals:
         return _exclude_nothing(bounds)
     excluded = _to_sure_mask(bounds.lower == bounds.upper)
@@ -438,7 +440,7 @@ def _exclude_other_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _find_successor(prefix: str) -> str | None:
-    """Return the least string above all that start with `prefix`; None when there is none."""
+    """Return the least string above all strings that start with `prefix`; None if there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
         following = SURROGATES.stop if following in SURROGATES else following

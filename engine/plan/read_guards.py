@@ -1,8 +1,8 @@
-"""Reads in flight: files that are removed while a plan of them is read.
+"""Guards of running reads against files that are removed meanwhile.
 
-Expiry, the deletion of a tag and a rollback first make a snapshot invisible (by the hint EARLIEST, by renaming its
-file) and then remove files. So a missing file is no damage but `SnapshotExpired` when nothing keeps the plan's
-snapshot any more; if something still does, the table is damaged, and `FileMissing` stays.
+Expiry, the deletion of a tag and a rollback first make a snapshot invisible (by the hint EARLIEST, or by renaming its
+file) and then remove files. So a missing file is not damage if nothing keeps the plan's snapshot any longer; the error
+becomes `SnapshotExpired`. If the snapshot is still kept, the table is damaged, and `FileMissing` stays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def guard_read(plan: ScanPlan, store: FileStore) -> Iterator[None]:
     """Guard code that reads the files of `plan` and of its fallback.
 
     Raises:
-        SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files any more.
+        SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files.
         Unsupported: the process was forked from one that has run queries.
     """
     check_process()
@@ -35,7 +35,7 @@ def guard_read(plan: ScanPlan, store: FileStore) -> Iterator[None]:
         yield
     except FileMissing as error:
         for part in plan.parts:
-            if part.snapshot is None or not part.root:  # a writer's plan of single files
+            if part.snapshot is None or not part.root:  # a writer's plan of individual files
                 continue
             metadata = TableMetadata(store, part.root, part.branch)
             _check_held(metadata, part.snapshot, error, of_changes=part.of_changes)
@@ -59,7 +59,7 @@ def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissin
         held = _is_living(metadata, snapshot) or (
             _has_changelog(metadata, snapshot) if of_changes else _has_tag(metadata, snapshot)
         )
-    except MorrowError:  # a failed lookup does not hide the missing file
+    except MorrowError:  # a failed look-up must not hide the missing file
         return
     if not held:
         what, hint = ("its changes were", KEEP_CHANGES) if of_changes else ("it was", KEEP_ROWS)
@@ -82,13 +82,13 @@ def _has_tag(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return whether a changelog keeps the snapshot's changes; it may outlive the snapshot, but keep no rows."""
+    """Return whether a changelog keeps the snapshot's changes. It may outlive the snapshot without keeping its rows."""
     found = metadata.changelog_or_none(snapshot.id)
     return found is not None and is_same_commit(found, snapshot) and snapshot.id in list_living_changelog_ids(metadata)
 
 
 def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether both are of one commit: after a rollback, another commit may have the id.
+    """Return whether both snapshots are of one commit: after a rollback, another commit may have the same id.
 
     Catalogs that keep snapshots may add members to them, or change their time.
     """

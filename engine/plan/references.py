@@ -1,19 +1,19 @@
 """The files that the roots of a table reference: metadata files, live data files, changelog files.
 
-Code that removes files looks up here which files the remaining roots (see `roots`) need. Files that states share are
+Code that removes files looks up here which files the remaining roots (see `roots`) need. Files that snapshots share are
 never copied, and are identified by name. A snapshot needs its live data files, manifest lists, manifests, index
-manifest, index files, statistics, and the changelog files that it added. A tag needs the same without changelog files,
-which go with the snapshot, as in Java. A changelog needs the changelog files that it added. With
-``changelog-producer = none`` there are no such files, and it needs its manifests and the files of its delta that no
-compaction made.
+manifest, index files, statistics, and the changelog files that it added. A tag needs the same files without changelog
+files, which are removed with the snapshot, as in Java. A changelog needs the changelog files that it added. With
+``changelog-producer = none`` such files do not exist. The changelog then needs its manifests and the files of its delta
+that were not made by compaction.
 
-The entry of a data file does not record which snapshot committed it. So entries decide whether a root needs a file:
-only those of the partitions in question, and for consecutive snapshots only those of the first, plus the files that
-the others added.
+The entry of a data file does not record which snapshot committed it. So entries decide whether a root needs a file.
+Only entries of the partitions in question are read. For consecutive snapshots, only the entries of the first are read,
+plus the files that the others added.
 
-`StateWalk` gives the live files of many states, one after another. Neighbouring states share nearly all entries, so
-each manifest is read once and its files are numbered: a state is then a list of numbers, the files that its manifests
-add and delete. If the numbers contradict each other, `read_live_entries` finds and reports what is wrong.
+`StateWalk` gives the live files of many snapshots, one after another. Neighbouring snapshots share nearly all entries,
+so each manifest is read once and its files are numbered. A snapshot is then a list of numbers, the files that its
+manifests add and delete. If the numbers contradict each other, `read_live_entries` finds and reports the error.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from morrow.engine.plan.roots import Root, RootKind
 from morrow.engine.polars_threads import deduplicate_values
 
 KEY = ("_PARTITION", "_BUCKET", "_FILE_NAME")
-"""The columns that identify data files. Names are unique, but hand-made tables may repeat them in another bucket."""
+"""The columns that identify data files. Names are unique, but hand-made tables may repeat names in another bucket."""
 
 WRITTEN = 0
-"""``_FILE_SOURCE`` of a file that a writer made; 1 is a file that compaction made."""
+"""``_FILE_SOURCE`` of a file that a writer made; the value of a compacted file is 1."""
 
 _NAMES = {"_PARTITION": pl.Binary, "_BUCKET": pl.Int32, "_FILE_NAME": pl.String, "_EXTERNAL_PATH": pl.String}
 _ENTRIES = {**_NAMES, "_KIND": pl.Int32, "_FILE_SOURCE": pl.Int32}
@@ -53,7 +53,7 @@ _ENTRIES = {**_NAMES, "_KIND": pl.Int32, "_FILE_SOURCE": pl.Int32}
 
 @dataclass(frozen=True)
 class ReferencedMetadata:
-    """Names in the folder ``manifest`` and in ``statistics``; `indexes` has the columns of `INDEX_COLUMNS`."""
+    """Names in the folders ``manifest`` and ``statistics``; `indexes` has the columns of `INDEX_COLUMNS`."""
 
     lists: frozenset[str]
     manifests: frozenset[str]
@@ -104,7 +104,7 @@ def _list_index_files(roots: Sequence[Root], index_manifests: Sequence[str], *, 
 
 
 def get_data_lists(root: Root) -> tuple[Stored, ...]:
-    """Return the names and sizes of base and delta list, if the root needs them."""
+    """Return the names and sizes of the base and delta lists, if the root needs them."""
     snapshot = root.snapshot
     base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
     return (base, get_delta_list(root)) if root.keeps_data else ()
@@ -115,7 +115,7 @@ def get_delta_list(root: Root) -> Stored:
 
 
 def get_changelog_lists(root: Root) -> tuple[Stored, ...]:
-    """Return the name and size of the changelog list, if the root has one and need it."""
+    """Return the name and size of the changelog list, if the root has one and needs it."""
     snapshot = root.snapshot
     if root.kind == RootKind.TAG or snapshot.changelog_manifest_list is None:
         return ()
@@ -136,11 +136,10 @@ def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = F
 def read_file_names(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """Return `list_file_names` of the entries of each manifest frame, in order; None where a manifest is missing,
-    when `gone`.
+    """Return `list_file_names` of the entries of each manifest frame, in order; None if a manifest is `gone`.
 
-    Some manifests of a root are missing when their removal was interrupted. The others are then incomplete (they may
-    have the removal of a file without its addition), and were acted upon before any manifest was removed.
+    Some manifests of a root are missing if their removal was interrupted. The remaining manifests are then incomplete
+    (they may have the removal of a file without its addition). They were handled before any manifest was removed.
     """
     return [None if found is None else list_file_names(found) for found in read_outlines(roots, manifests, gone=gone)]
 
@@ -167,7 +166,7 @@ def read_outlines(
 
 
 def read_changed_entries(roots: Sequence[Root]) -> list[pl.DataFrame | None]:
-    """Return the entries that each snapshot added to its predecessor's; None where a list or manifest is gone."""
+    """Return the entries that each snapshot added to its predecessor's; None if a list or manifest is missing."""
     frames = read_lists(roots, map(get_delta_list, roots), gone=True)
     listed = [frames.get(get_delta_list(root)) for root in roots]
     entries = iter(read_outlines(roots, [frame for frame in listed if frame is not None], gone=True))
@@ -175,7 +174,7 @@ def read_changed_entries(roots: Sequence[Root]) -> list[pl.DataFrame | None]:
 
 
 def make_empty_names() -> pl.DataFrame:
-    """Return the result of `list_file_names` for no entries."""
+    """Return the result of `list_file_names` for an empty frame."""
     return pl.DataFrame(schema=_ENTRIES)
 
 
@@ -189,7 +188,7 @@ def list_file_names(entries: pl.DataFrame) -> pl.DataFrame:
 
 
 def list_extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-    """Return the extra files of entries, one row each, with these columns of them, the external path among them."""
+    """Return the extra files of entries, one row each, with these columns of the entries and the external path."""
     columns, folder = [*columns], pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
     return (
         entries.select(*(name for name in columns if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
@@ -200,7 +199,7 @@ def list_extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFr
 
 
 def list_changelog_files(roots: Sequence[Root], *, gone: bool = False) -> pl.DataFrame:
-    """Return `KEY` and external path of the changelog files that roots added, their extra files included."""
+    """Return `KEY` and external path of the changelog files that roots added, including their extra files."""
     frames = read_lists(roots, [stored for root in roots for stored in get_changelog_lists(root)], gone=gone)
     none = make_empty_names()
     parts = read_file_names(roots, [*frames.values()], gone=gone) if frames else []
@@ -211,12 +210,12 @@ def list_changelog_files(roots: Sequence[Root], *, gone: bool = False) -> pl.Dat
 
 
 MAX_FILTERED_PARTITIONS = 1000
-"""The most partitions to filter manifests by; of more partitions, every manifest is read."""
+"""The limit of partitions to filter manifests by; beyond it, every manifest is read."""
 
 
 @dataclass(frozen=True)
 class _Among:
-    """A filter of manifests, by their partitions, and of entries for the files in question."""
+    """A filter of manifests by partition, and of entries by the files in question."""
 
     files: pl.DataFrame
     schema: TableSchema
@@ -236,13 +235,13 @@ class _Among:
         return listed.filter(mask_manifests(listed, self.schema, self.predicate, self.where))
 
     def entries(self, entries: pl.DataFrame) -> pl.DataFrame:
-        """Return the entries of the files, and all with extra files: these may be in question too."""
+        """Return the entries of the files, and all entries with extra files, which may also be in question."""
         named = entries["_FILE_NAME"].is_in(self.files["_FILE_NAME"].implode())
         return entries.filter(named | (entries["_EXTRA_FILES"].list.len() > 0))
 
 
 def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return `KEY` of the data files that roots need, their extra files included, changelog files excluded.
+    """Return `KEY` of the data files that roots need, including their extra files, without changelog files.
 
     Args:
         among: the files in question, with the columns `KEY`; others are not considered. None: all files.
@@ -261,12 +260,12 @@ def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) ->
 
 
 def _deduplicate_roots(roots: Iterable[Root]) -> list[Root]:
-    """Return one root per state and set of needed lists."""
+    """Return one root for each distinct snapshot and set of needed lists."""
     return list({(root.kind == RootKind.CHANGELOG, root.snapshot.delta_manifest_list): root for root in roots}.values())
 
 
 def _find_delta_roots(roots: Sequence[Root]) -> list[Root]:
-    """Return the roots of which only the delta counts: changelogs, and snapshots whose predecessor is a root too."""
+    """Return the roots whose delta alone counts: changelogs, and snapshots whose predecessor is a root too."""
     ids = {(root.metadata.branch, root.id) for root in roots if root.kind == RootKind.SNAPSHOT}
     return [
         root
@@ -277,7 +276,7 @@ def _find_delta_roots(roots: Sequence[Root]) -> list[Root]:
 
 
 def _list_delta_names(roots: Sequence[Root], among: _Among | None) -> pl.DataFrame:
-    """Return files that snapshots added, and those that writers added or removed in changelogs without own files."""
+    """Return files that snapshots added, and files that writers added or removed in changelogs without own files."""
     frames = read_lists(roots, map(get_delta_list, roots))
     listed = [frames[get_delta_list(root)] for root in roots]
     parts = read_file_names(roots, [frame if among is None else among.manifests(frame) for frame in listed])
@@ -291,9 +290,7 @@ def _select_needed(root: Root) -> pl.Expr:
 
 
 def list_names_of_removed(root: Root) -> pl.DataFrame:
-    """Return `list_file_names` of the live files of a removed root; none when some of its manifests are already
-    missing.
-    """
+    """Return `list_file_names` of the live files of a removed root; none if some of its manifests are already gone."""
     lists = set(get_data_lists(root))
     frames = read_lists([root], lists, gone=True)
     if len(frames) < len(lists):
@@ -314,11 +311,11 @@ def _list_all_names(root: Root, among: _Among | None) -> pl.DataFrame:
 
 
 def _match_partitions(partitions: pl.Series, schema: TableSchema, where: str) -> Predicate:
-    """Match these partitions, and others that have each value from one of them."""
+    """Match these partitions, and other partitions whose every value occurs in one of them."""
     if not schema.partition_keys or len(partitions) > MAX_FILTERED_PARTITIONS:
         return ALWAYS
     columns = decode_columns(partitions, [schema.by_name[name].type for name in schema.partition_keys], where=where)
-    if any(column.dtype.is_float() for column in columns):  # NaN equals nothing
+    if any(column.dtype.is_float() for column in columns):  # NaN is not equal to itself
         return ALWAYS
     return combine_predicates(*(_match_value(name, column) for name, column in zip(schema.partition_keys, columns)))
 
@@ -329,7 +326,7 @@ def _match_value(name: str, column: pl.Series) -> Predicate:
 
 
 NAME = ("_PARTITION", "_BUCKET", "_FILE_NAME")
-"""Columns of entries that no two live files share."""
+"""Columns of entries that identify a live file."""
 KEPT = (*NAME, "_EXTERNAL_PATH", "_FILE_SIZE", "_EXTRA_FILES")
 
 Numbers = npt.NDArray[np.int64]
@@ -337,9 +334,9 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass
 class _Manifest:
-    """A manifest as numbers: of each entry the file, its name, and whether it adds it.
+    """A manifest as numbers: for each entry the number of its file and name, and whether it adds the file.
 
-    `entries` are dropped once a state has named each of its files.
+    `entries` are dropped once each of its files has been returned.
     """
 
     files: Numbers
@@ -352,7 +349,7 @@ class _Manifest:
 
 @dataclass
 class StateWalk:
-    """The states of one branch, or of several whose files are the same; see `unseen`."""
+    """The snapshots of one branch, or of several branches with the same files; see `unseen`."""
 
     _files: dict[tuple[object, ...], int] = field(default_factory=dict)
     _names: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -360,7 +357,9 @@ class StateWalk:
     _seen: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     def unseen(self, metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema) -> pl.DataFrame:
-        """Return the entries of live files that no snapshot asked for before has by that name, columns `KEPT`.
+        """Return the entries of live files, columns `KEPT`, whose names no earlier call returned.
+
+        If the manifests contradict each other, all live files are read.
 
         Raises:
             CorruptFile, FileMissing: as `read_live_entries`.
@@ -393,7 +392,7 @@ class StateWalk:
         return found
 
     def _of(self, metadata: TableMetadata, snapshot: Snapshot) -> list[_Manifest] | None:
-        """Return the manifests of a snapshot; None where one does not hold what its list says."""
+        """Return the manifests of a snapshot; None if a manifest does not match its list."""
         listed = list_manifests(metadata, snapshot)
         columns = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
         rows = list(zip(*(listed[name].to_list() for name in columns)))
@@ -429,7 +428,7 @@ class StateWalk:
 
 
 def _find_live(manifests: Sequence[_Manifest], snapshot: Snapshot, arity: int) -> list[npt.NDArray[np.bool_]] | None:
-    """Return which entries of each manifest are live files; None where they contradict each other or the snapshot."""
+    """Return which entries of each manifest are live files; None if they contradict each other or the snapshot."""
     if any(each.arities - {arity} for each in manifests):
         return None
     if snapshot.total_record_count not in (None, sum(each.rows for each in manifests)):
@@ -442,7 +441,7 @@ def _find_live(manifests: Sequence[_Manifest], snapshot: Snapshot, arity: int) -
     deleted = len(live) - int(live.sum())
     if deleted:
         last = np.full(int(files.max()) + 1, -1)
-        last[files] = np.arange(len(files))  # of an equal number, the last one stays
+        last[files] = np.arange(len(files))  # of equal numbers, the last one stays
         live &= last[files] == np.arange(len(files))
         if live.sum() != len(files) - 2 * deleted:
             return None
@@ -452,7 +451,7 @@ def _find_live(manifests: Sequence[_Manifest], snapshot: Snapshot, arity: int) -
 
 
 def read_states_ahead(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> None:
-    """Read lists and index manifests of snapshots together; what is wrong with one is told to who asks for it."""
+    """Read lists and index manifests of snapshots together; errors are raised when a snapshot's files are requested."""
     lists = [
         (metadata.paths.manifest(name), size)
         for each in snapshots

@@ -1,17 +1,18 @@
-"""The roots of a table, and those to examine before the files of removed roots may be deleted.
+"""The roots of a table, and the roots to examine before the files of removed roots may be deleted.
 
-A root is a snapshot, a tag or a changelog, of main or of a branch: a file that references others and so keeps them.
+A root is a file that references other files and so keeps them: a snapshot, a tag or a changelog, of main or of a
+branch.
 
-The snapshots and tags of a branch form a line, ordered by id. A file, a manifest or an index file is added at one
-point of the line and removed at another, and never returns: all states in between need it. So for roots that are
-removed from a line, the nearest root before them, the tags between them, and the nearest root after them decide for
-all roots of the line. This is the rule of the tags proposal, whose "earliest snapshot" is the nearest root after.
+The snapshots and tags of a branch form a line, ordered by id. A data file, a manifest or an index file is added at one
+point of the line and removed at another, and never returns: all roots in between need it. So for roots that are removed
+from a line, three kinds of roots decide for the whole line: the nearest root before them, the tags between them, and
+the nearest root after them. This is the rule of the tags proposal, whose "earliest snapshot" is the nearest root after.
 
-Two branches share a line up to the point at which one left the other, or was fast-forwarded to it. They share no
-files younger than that. Java does not record the point: it is derived from the states that both have (the same id
-and the same delta list) and those that they do not share. If these do not determine it, every root of the other line
-is examined. The same holds for tables without a primary key, where one branch may have been merged into the other
-and then shares younger files.
+Two branches share a line up to the point at which one left the other, or was fast-forwarded to it. They share no files
+younger than that. Java does not record the point. It is derived from the roots that both share (the same id and the
+same delta list) and the roots that they do not share. If these do not determine it, every root of the other line is
+examined. The same holds for tables without a primary key, where one branch may have been merged into the other and then
+shares younger files.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from morrow.engine.plan.metadata import TableMetadata
 
 
 class RootKind(StrEnum):
-    """The kinds of roots: the folders they lie in, and the prefixes of their names."""
+    """The kinds of roots: the folders they lie in, and the prefixes of their file names."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -40,7 +41,7 @@ class RootKind(StrEnum):
 class Root:
     """A snapshot, a tag (with its `name`) or a changelog of the branch of `metadata`.
 
-    `with_data`: of a changelog, whether it has been left the files that its snapshot was made of.
+    `with_data`: for a changelog, whether the files of its snapshot were left to it.
     """
 
     metadata: TableMetadata
@@ -59,13 +60,13 @@ class Root:
         return self.kind != RootKind.CHANGELOG or (self.with_data and self.snapshot.changelog_manifest_list is None)
 
     def is_same_state(self, other: Snapshot) -> bool:
-        """Return whether these are one state, and not two that merely share an id."""
+        """Return whether both roots are the same snapshot, rather than two that merely share an id."""
         return (self.id, self.snapshot.delta_manifest_list) == (other.id, other.delta_manifest_list)
 
 
 @dataclass(frozen=True)
 class Line:
-    """The roots of one branch by the id of their snapshot: of snapshots and changelogs only the ids are known."""
+    """The roots of one branch by the id of their snapshot. Snapshots and changelogs are listed by id only."""
 
     metadata: TableMetadata
     snapshot_ids: tuple[int, ...]
@@ -74,7 +75,7 @@ class Line:
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> Line:
-        """List the roots of a branch now. A listed snapshot that is removed before it is read may have got a tag."""
+        """List the current roots of a branch. A snapshot that is removed before it is read may have become a tag."""
         ids = tuple(metadata.living_snapshot_ids())
         return cls(metadata, ids, tuple(metadata.tags()), tuple(list_living_changelog_ids(metadata)))
 
@@ -95,7 +96,7 @@ class Line:
                 yield Root(self.metadata, RootKind.CHANGELOG, found, with_data=with_data)
 
     def _has_delta(self, changelog: Snapshot) -> bool:
-        """Return False for the changes of a compaction, in a table that writes changelog files: nobody reads them."""
+        """Return False for the changes of a compaction in a table that writes changelog files: nothing reads them."""
         return self.metadata.store.exists(self.metadata.paths.manifest(changelog.delta_manifest_list))
 
     def roots(self) -> Iterator[Root]:
@@ -128,10 +129,10 @@ class Span:
 
 
 def find_holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root]:
-    """Return the snapshots and tags of `lines` that may need files of the `gone` roots, which are of one branch.
+    """Return the snapshots and tags of `lines` that may need files of the `gone` roots, which belong to one branch.
 
     Raises:
-        SnapshotExpired: one of them has been removed meanwhile; find the lines anew.
+        SnapshotExpired: one of them has been removed meanwhile; list the lines again.
     """
     found: list[Root] = []
     for line in lines:
@@ -139,7 +140,7 @@ def find_holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root
             found += find_roots_around(line, [Span(FIRST, LAST)])
             continue
         same, other = _find_parting(gone, line)
-        # A file that a root deleted was needed by the state before it.
+        # A file that a root deleted was needed by the root before it.
         shared = Span(min(same, min(root.id for root in gone) - 1), max(other - 1, same))
         own = line.metadata.branch == gone[0].metadata.branch
         found += find_roots_around(line, {Span(r.id - 1, r.id) if own and r.id < other else shared for r in gone})
@@ -152,7 +153,7 @@ def _is_mergeable(line: Line) -> bool:
 
 
 def _find_parting(gone: Sequence[Root], line: Line) -> tuple[int, int]:
-    """Return the last id at which the gone roots and a line share their state, and the first at which they differ."""
+    """Return the last id at which the gone roots and a line share a snapshot, and the first at which they differ."""
     states: dict[int, list[Snapshot]] = {}
     for tag in line.tags:
         states.setdefault(tag.snapshot.id, []).append(tag.snapshot)
@@ -174,7 +175,7 @@ def _has_id(ids: Sequence[int], wanted: int) -> bool:
 
 
 def find_roots_around(line: Line, spans: Iterable[Span]) -> list[Root]:
-    """Return the snapshots and tags of a line in these spans of ids, and the nearest ones before and after each.
+    """Return the snapshots and tags of a line in these spans of ids, and the nearest ones before and after each span.
 
     Raises:
         SnapshotExpired: a snapshot of the line has been removed.
@@ -191,7 +192,7 @@ def find_roots_around(line: Line, spans: Iterable[Span]) -> list[Root]:
 
 
 def _find_ids_around(ids: Sequence[int], span: Span) -> Iterator[int]:
-    """Yield the ids in a span, and for each end that is not among them the nearest id outside."""
+    """Yield the ids in a span, and for each end that is not a listed id the nearest id outside."""
     start, end = bisect_left(ids, span.low), bisect_left(ids, span.high + 1)
     inside = ids[start:end]
     yield from inside
@@ -202,7 +203,7 @@ def _find_ids_around(ids: Sequence[int], span: Span) -> Iterator[int]:
 
 
 def find_delta_changelogs(line: Line) -> list[Root]:
-    """Return the changelogs of a line that have no files of their own, and need the files of their snapshots."""
+    """Return the changelogs of a line without files of their own, which need the files of their snapshots."""
     return [root for root in line.changelogs(line.changelog_ids) if root.keeps_data]
 
 

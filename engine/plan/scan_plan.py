@@ -1,10 +1,10 @@
 """The request of a scan and the plan of a read: immutable data that prints, compares and pickles.
 
-Readers execute a plan and decide nothing more.
+Readers execute a plan and make no decisions of their own.
 
-The files of a large plan are packed: one column for each of their members, of which `DataFile` values are made on
-demand. A million files with paths of 80 characters take 110 MiB packed, and 320 MiB as objects. A reader that goes
-through a plan section by section holds the files of one section at a time.
+The files of a large plan are packed: one column for each member, from which `DataFile` values are made on demand. A
+million files with paths of 80 characters take 110 MiB packed, and 320 MiB as objects. A reader that iterates over a
+plan section by section holds the files of one section at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_moment, format_size
 
 MAX_SHOWN_COLUMNS = 20
-"""Columns that the repr of a plan names."""
+"""The limit of columns that the repr of a plan names."""
 
 
 class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -53,8 +53,8 @@ class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A data file to read.
 
-    `delete_rows` is null when its writer did not count retractions; `modern_dates` are the DATE columns of an ORC file,
-    by their names in it, that statistics say to hold no date of which its calendars think differently.
+    `delete_rows` is null if its writer did not count retractions. `modern_dates` are DATE columns of an ORC file, by
+    their names in the file. According to statistics, they hold no date on which the calendars of ORC differ.
     """
 
     path: str
@@ -77,7 +77,7 @@ class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ManyFiles(Sequence[DataFile], ABC):
-    """Files that are made when asked for; equal to a tuple of them."""
+    """Files that are made on demand; equal to a tuple of the same files."""
 
     __slots__ = ()
 
@@ -114,8 +114,8 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)
     may be two partitions, and values that do not (NaN) one. `key_low` and `key_high` bound all keys of a MERGE section
-    (both included). Of a section with a `cut`, masks have the rows of these keys alone, which the filter of its plan
-    names as well.
+    (both included). In a section with a `cut`, masks cover only the rows of these keys; the filter of its plan contains
+    the cut, too.
     """
 
     kind: SectionKind
@@ -159,11 +159,11 @@ class PruneStep(msgspec.Struct, frozen=True):
 class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     """A complete plan: a reader needs nothing else to produce the rows.
 
-    `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were
-    written with. `columns` are output columns in order; `filter` is complete: pruning only saves work, all rows read
-    are still tested. `root` and `branch` locate the snapshot (without a root, whether it still exists is not checked);
-    `of_changes`: the files are those that the snapshot changed, not those of its rows. `roots` are the folders of the
-    store below which every data file has to lie, links followed.
+    `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were written
+    with. `columns` are output columns in order. `filter` is complete: pruning only saves work, all rows read are still
+    tested. `root` and `branch` locate the snapshot; without a root, its existence is not checked. `of_changes`: the
+    snapshot changed these files, they do not hold its rows. `roots` are the folders of the store that must contain
+    every data file, after links are resolved.
     """
 
     table: str
@@ -187,7 +187,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
         return hash((self.table, self.columns, self.filter, self.sections, self.snapshot, self.limit))
 
     def __repr__(self) -> str:
-        """Return a few lines; `Scan.explain` tells the whole plan."""
+        """Return a summary in a few lines; `Scan.explain` formats the whole plan."""
         snapshot = "none" if self.snapshot is None else self.snapshot.id
         columns = ", ".join([*self.columns[:MAX_SHOWN_COLUMNS], *(["..."] if self.columns[MAX_SHOWN_COLUMNS:] else [])])
         lines = [
@@ -205,7 +205,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def parts(self) -> tuple[ScanPlan, ...]:
-        """This plan and that of the fallback branch: their rows together are the result."""
+        """This plan and the plan of the fallback branch: their rows together are the result."""
         return (self,) if self.fallback is None else (self, *self.fallback.parts)
 
     def with_columns(self, columns: tuple[str, ...]) -> ScanPlan:
@@ -215,7 +215,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def drops_retractions(self) -> bool:
-        """Whether deleted keys have no row: true for keyed tables, unless deletions are asked for."""
+        """Whether deleted keys produce no row: true for keyed tables, unless deletions are requested."""
         return bool(self.schema.primary_keys) and not (self.merge is not None and self.merge.keeps_retractions)
 
     @property
@@ -225,7 +225,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """The output columns, followed by those that only the filter reads, in schema order."""
+        """The output columns, followed by columns that only the filter reads, in schema order."""
         extra = (f.name for f in self.schema.fields if f.name in self.filter.columns and f.name not in self.columns)
         return (*self.columns, *extra)
 
@@ -242,10 +242,10 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     """A caller's request: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
 
-    `travel` is how the caller asked for this snapshot, where that matters later. `merge` overrides the table's own
-    merge. Partitions `left_out` (as stored) are not read, nor are files of keyed tables below `least_level`. `extra`
-    are columns beside those of the schema, which readers compute (`morrow.readers.files.file_frames`);
-    `keeps_retractions` gives deleted keys as rows too.
+    `travel` is how the caller selected this snapshot, if that matters later. `merge` overrides the table's own merge.
+    Partitions `left_out` (in stored form) are not read, nor are files of keyed tables below `least_level`. `extra` are
+    columns in addition to the schema, which readers compute (`morrow.readers.files.file_frames`). `keeps_retractions`
+    returns deleted keys as rows, too.
     """
 
     schema: TableSchema
@@ -268,14 +268,14 @@ class ScanRequest(msgspec.Struct, frozen=True, dict=True):
 
 
 MAX_UNPACKED_FILES = 1 << 12
-"""Files that are made at once where all of many are gone through."""
+"""The number of packed files that are made at once during an iteration over all of them."""
 
 Column: TypeAlias = npt.NDArray[np.integer] | pl.Series | tuple[Any]
-"""Integers, other values, or the one value of all files."""
+"""Integers, other values, or a single value shared by all files."""
 
 
 class PackedFiles(ManyFiles):
-    """Consecutive files of `columns`, which are those of `DataFile` but for the deletion vectors."""
+    """Consecutive files of `columns`, which are the columns of `DataFile` without the deletion vectors."""
 
     __slots__ = ("_columns", "_deletions", "_first", "_last")
 
@@ -285,7 +285,7 @@ class PackedFiles(ManyFiles):
 
     @classmethod
     def of(cls, described: pl.DataFrame, deletions: Mapping[int, DeletionRef]) -> PackedFiles:
-        """Pack files: columns in the order of `DataFile`, lists for its tuples; `deletions` by the number of a row."""
+        """Pack files: columns in the order of `DataFile`, lists for its tuples; `deletions` by row number."""
         return cls([_pack_column(each) for each in described.get_columns()], deletions, 0, described.height)
 
     def __len__(self) -> int:
@@ -370,7 +370,7 @@ MAX_EXPLAINED_COLUMNS = 40
 
 
 def explain_plan(plan: ScanPlan) -> str:
-    """Format the plan, one fact a line."""
+    """Format the plan, one fact per line."""
     return "\n".join(line for part in plan.parts for line in _format_lines(part))
 
 

@@ -1,9 +1,9 @@
 """Sections of a plan: the smallest sets of files of a bucket whose key ranges overlap.
 
-A section is read at once: its files are merged, or read as they are in the order of the section. A section of one
+The files of a section are read together: they are merged, or read one after another without a merge. A section of one
 file needs no merge. Sections are found by one sort of all key bounds and a running maximum, for all buckets at once.
 
-Here are also the checks of manifest entries against other metadata: the order of keys, the columns of schemas.
+The module also checks manifest entries against other metadata: the order of keys, the columns of schemas.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _make_stitch_sections(frame: pl.DataFrame) -> Sectioned:
 
 
 def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sectioned:
-    """Make one MERGE section of files whose keys overlap, and one RAW section of all others of a bucket."""
+    """Make one MERGE section of files whose keys overlap, and one RAW section of all other files of a bucket."""
     groups = number_buckets(frame)
     keys = _decode_key_bounds(metadata, schema, frame)
     low, high = rank_keys(keys).reshape(2, -1)
@@ -98,7 +98,7 @@ def find_schema_ids(frame: pl.DataFrame) -> list[int]:
 
 
 def _find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
-    # Asked for the values alone, numpy imports its masked arrays.
+    # If only the values are requested, numpy imports its masked arrays.
     found: list[int] = np.unique(values, return_counts=True)[0].tolist()
     return found
 
@@ -134,9 +134,9 @@ def _find_section_bounds(
 
 
 def group_by_section(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[int], list[int]]:
-    """Return entries section by section, as these first appear; the numbers of sections, and where each begins.
+    """Return entries grouped by section, in order of first appearance; also the sections' numbers and start offsets.
 
-    The last of these is where none begins any more. Entries of a section keep their order.
+    The last offset is the number of entries. Entries of a section keep their order.
     """
     found, first, counts = np.unique(frame[SECTION].to_numpy(), return_index=True, return_counts=True)
     appeared = np.argsort(first, kind="stable")
@@ -176,7 +176,7 @@ def rank_keys(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
 def number_buckets(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Return a number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
 
-    They are taken from the column `BUCKET_NUMBER` where there is one.
+    The numbers come from the column `BUCKET_NUMBER` if it exists.
     """
     if BUCKET_NUMBER in frame.columns:
         return frame[BUCKET_NUMBER].to_numpy()
@@ -188,7 +188,7 @@ def number_buckets(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
 def _rank_rows(rows: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Return the dense rank of each row in the order of its columns, nulls first."""
     if rows.width == 1 and rows.dtypes[0].is_integer() and not rows.to_series().null_count():
-        # Asked for the inverse alone, numpy imports its masked arrays.
+        # If only the inverse is requested, numpy imports its masked arrays.
         return np.unique(rows.to_series().to_numpy(), return_index=True, return_inverse=True)[2]
     return rows.select(pl.struct(rows.columns).rank("dense")).to_series().cast(pl.Int64).to_numpy()
 
@@ -198,7 +198,7 @@ SYSTEM_PREFIX = "_"
 
 
 def check_key_order(entries: pl.DataFrame, reversed_: npt.NDArray[np.bool_], where: str) -> None:
-    """Check that no least key is above the greatest; `reversed_` marks the entries where it is.
+    """Check that no least key is above the greatest; `reversed_` marks the entries whose least key is.
 
     Raises:
         CorruptFile: a least key is above the greatest.
@@ -212,12 +212,12 @@ def check_columns(schemas: Iterable[TableSchema], read: TableSchema, entries: pl
     """Check that files hold columns of the schemas they were written with, and that those lead to the schema read.
 
     Args:
-        schemas: those of the entries.
+        schemas: the schemas of the entries.
         read: the schema whose columns are read.
 
     Raises:
-        Unsupported: a file was written without columns, or with one that its schema does not have; or a column that is
-            read has an id that an older schema had assigned, and not to a column that it still has.
+        Unsupported: a file was written without columns, or with a column that its schema does not have; or a column
+            that is read reuses an id that an older schema had assigned to a column that it no longer has.
     """
     for schema in schemas:
         if schema.id < read.id:

@@ -3,7 +3,7 @@
 Source: the tags seed document and ``scan.*`` options of the specification. A time before all living snapshots falls
 back to the newest tag at or before it.
 
-A search by time or watermark reads log2(n) of n snapshots and does not list their folder. The searches are those of
+A search by time or watermark reads log2(n) of n snapshots and does not list their folder. The searches follow
 Java's ``SnapshotManager``, probe by probe, so that both find the same snapshot if several share a time or watermark,
 or if clocks went back.
 """
@@ -39,10 +39,10 @@ Time: TypeAlias = int | str | dt.datetime | dt.date
 
 
 class Travel(msgspec.Struct, frozen=True):
-    """A state of a table: of `branch` (None: the branch that is open), at most one of the other members.
+    """A selected snapshot of a table: the `branch` (None: the open branch), and at most one of the other members.
 
-    All None means the newest snapshot. `version` is text that is resolved with the table, see `find_at_version`.
-    Times are epoch milliseconds in UTC; commits at or before a time are visible.
+    If all are None, the newest snapshot is selected. `version` is text that is resolved with the table, see
+    `find_at_version`. Times are epoch milliseconds in UTC; commits at or before a time are visible.
     """
 
     snapshot: int | None = None
@@ -54,7 +54,7 @@ class Travel(msgspec.Struct, frozen=True):
 
     @property
     def is_latest(self) -> bool:
-        """Whether the newest snapshot of the branch is asked for."""
+        """Whether the newest snapshot of the branch is selected."""
         return self == Travel(branch=self.branch)
 
     def of_branch(self, metadata: TableMetadata) -> tuple[TableMetadata, Travel]:
@@ -65,11 +65,11 @@ class Travel(msgspec.Struct, frozen=True):
 
 
 NOW = Travel()
-"""The newest snapshot of the branch that is open."""
+"""The newest snapshot of the open branch."""
 
 
 class TravelArguments(TypedDict, total=False):
-    """The arguments by which every read of a table selects its state: `parse_travel` interprets them."""
+    """The arguments by which every read of a table selects its snapshot: `parse_travel` interprets them."""
 
     as_of: AsOf | None
     snapshot: int | None
@@ -81,11 +81,11 @@ class TravelArguments(TypedDict, total=False):
 
 
 def parse_travel(**at: Unpack[TravelArguments]) -> Travel:
-    """Return the state that the arguments of a scan ask for.
+    """Return the snapshot selection in the arguments of a scan.
 
     Besides `branch`, at most one of them: `snapshot` is an id, `tag` a name, `timestamp` a time, `watermark` epoch
     milliseconds. `version` is text: the name of a tag, an id, ``snapshot.<id>``, ``watermark-<millis>`` or an ISO time.
-    `as_of` is a snapshot id, a time, or text as `version`.
+    `as_of` is a snapshot id, a time, or text as for `version`.
 
     Raises:
         InvalidArgument: more than one is given, or a value of the wrong kind.
@@ -146,15 +146,15 @@ _ARGUMENTS: Mapping[str, Callable[[str, Any], Travel]] = {
 
 
 def _parse_number(text: str) -> int | None:
-    """Parse a count in plain digits; return None for anything else (``str.isdigit`` takes superscripts too)."""
+    """Parse a count in plain digits; return None for anything else (``str.isdigit`` accepts superscripts, too)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else None
 
 
 def parse_travel_options(options: Mapping[str, str]) -> Travel:
-    """Return the state that the ``scan.*`` options stored with a table ask for.
+    """Return the snapshot selection in the ``scan.*`` options stored with a table.
 
     Raises:
-        InvalidArgument: more than one is set, or a value that is not a number where one is needed.
+        InvalidArgument: more than one is set, or a value is not a number but has to be.
     """
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
@@ -182,10 +182,10 @@ _OPTIONS: Mapping[str, Callable[[str, str], Travel]] = {
 
 
 def to_millis(value: Time) -> int:
-    """Convert a time to epoch milliseconds: an int is that already; text is ISO 8601; times without a zone are in UTC.
+    """Convert a time to epoch milliseconds. Ints are unchanged; text is ISO 8601; times without a zone are in UTC.
 
     Raises:
-        InvalidArgument: text that is no ISO 8601 time.
+        InvalidArgument: text that is not an ISO 8601 time.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str, dt.datetime, dt.date)):
         raise InvalidArgument(f"a time must be milliseconds, ISO text, a datetime or a date, not {value!r}")
@@ -207,10 +207,10 @@ def to_millis(value: Time) -> int:
 
 
 def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
-    """Return the snapshot to read; None when the table has none and no particular one is asked for.
+    """Return the snapshot to read; None if the table has none and no particular one is requested.
 
     Raises:
-        SnapshotNotFound, SnapshotExpired, TagNotFound: the state asked for does not exist.
+        SnapshotNotFound, SnapshotExpired, TagNotFound: the requested snapshot does not exist.
     """
     if travel.version is not None:
         return find_at_version(metadata, travel.version)
@@ -226,8 +226,10 @@ def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
 
 
 def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
-    """Resolve a version text as the first of these that applies: the name of a tag (in old tables it may be a number),
-    an id, ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
+    """Resolve a version text, as the first kind of reference that applies.
+
+    These are: the name of a tag (in old tables it may be a number), an id, ``snapshot.<id>``, ``watermark-<millis>``,
+    an ISO time.
 
     Raises:
         SnapshotNotFound, SnapshotExpired, TagNotFound: it does not exist. InvalidArgument: not a version text.
@@ -239,12 +241,12 @@ def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
         if travel is None:
             raise
     found = resolve_travel(metadata, travel)
-    assert found is not None  # a particular one
+    assert found is not None  # a particular snapshot was requested
     return found
 
 
 def resolve_version(metadata: TableMetadata, travel: Travel) -> Travel:
-    """Return the same state, its version text replaced by what that means in the table."""
+    """Return the same selection, with its version text resolved with the table."""
     version = travel.version
     if version is None:
         return travel
@@ -254,7 +256,7 @@ def resolve_version(metadata: TableMetadata, travel: Travel) -> Travel:
 
 
 def _parse_version(version: str) -> Travel | None:
-    """Parse a version text that is no tag; None for text that cannot be anything else."""
+    """Parse a version text that is not a tag; return None if it is not a version."""
     number = _parse_number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
     if number is not None:
         return Travel(snapshot=number)
@@ -266,7 +268,7 @@ def _parse_version(version: str) -> Travel | None:
 
 
 def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """Return the snapshot, if expired from the tag that keeps it: it is still whole there."""
+    """Return the snapshot; if it has expired, from the tag that keeps it unchanged."""
     try:
         return metadata.snapshot(snapshot_id)
     except SnapshotNotFound:
@@ -277,7 +279,7 @@ def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot
 
 
 def find_at_time(metadata: TableMetadata, millis: int) -> Snapshot:
-    """Return the newest snapshot committed at or before `millis`, else the newest such tag.
+    """Return the newest snapshot committed at or before `millis`, otherwise the newest such tag.
 
     Raises:
         SnapshotNotFound: neither a snapshot nor a tag is that old.
@@ -313,13 +315,13 @@ def find_at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
 
 
 NO_WATERMARK = -(2**63)
-"""The watermark that Flink writes before the first one."""
+"""The watermark that Flink writes before its first watermark."""
 
 Search: TypeAlias = Callable[[Sequence[int]], Snapshot | None]
 
 
 def find_last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """Return the newest living snapshot committed at or before epoch milliseconds; None when all are younger."""
+    """Return the newest living snapshot committed at or before epoch milliseconds; None if all are younger."""
 
     def search(ids: Sequence[int]) -> Snapshot | None:
         if not ids or _read_present(metadata, ids[0]).time_millis > millis:
@@ -342,8 +344,8 @@ def find_last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
 def find_first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | None:
     """Return the oldest living snapshot whose watermark reaches `watermark` (epoch milliseconds); None without one.
 
-    Snapshots inherit their watermark, so all after the first with a watermark have one; to find that first one, all
-    before it are read.
+    Snapshots inherit their watermark, so all snapshots after the first watermark have one. To find the first, all
+    snapshots before it are read.
     """
 
     def search(ids: Sequence[int]) -> Snapshot | None:
@@ -404,8 +406,8 @@ def _read_present(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
 def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
     """Run `search` on the ids of the living snapshots.
 
-    The ids are all numbers from the earliest to the newest, which take two small reads. Only if one of them is missing,
-    lost or expired meanwhile, the folder is listed; and again when more has expired.
+    The ids are all numbers from the earliest to the newest, which take two small reads. The folder is listed only if
+    one of them is missing, lost or expired meanwhile, and again if more have expired.
     """
     newest, earliest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
     if newest is None or earliest is None:
@@ -416,5 +418,5 @@ def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
             return search(ids)
         except _Vanished as missing:
             before, ids = ids, metadata.living_snapshot_ids()
-            if ids == before:  # listed, and yet not there
+            if ids == before:  # listed, but missing
                 raise FileMissing(metadata.paths.snapshot(missing.args[0])) from None

@@ -1,11 +1,12 @@
 """The columns of a new table, from any description of them, and their ids.
 
-Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are
-first read as `Column` values; `assign_ids` then turns them into fields with ids as Paimon assigns them.
+Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are first
+read as `Column` values. `assign_ids` then converts them to fields with ids as Paimon assigns them.
 
-An Arrow type becomes the Paimon type that holds all of its values, or an error that suggests another one. Unsigned
-integers take the next wider signed type (uint64: DECIMAL(20, 0)). Encodings (dictionary, run-end, large, view and
-fixed-size layouts) are dropped, and so are time zones, because Paimon's zoned timestamps are instants.
+An Arrow type is converted to the Paimon type that holds all of its values, or raises an error that suggests another
+type. Unsigned integers become the next wider signed type (uint64: DECIMAL(20, 0)). Encodings (dictionary, run-end,
+large, view and fixed-size layouts) are dropped. Time zones are dropped, too, because Paimon's zoned timestamps are
+instants.
 """
 
 from __future__ import annotations
@@ -96,13 +97,13 @@ def read_type(kind: object, column: str) -> DataType:
 
 
 def _convert_polars_type(kind: object) -> pa.DataType | None:
-    """Return the Arrow type of a Polars type, or of a Python type as Polars takes it; None for anything else."""
+    """Return the Arrow type of a Polars type, or of a Python type that Polars accepts; None for anything else."""
     import polars as pl
 
     if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
         return None
     if isinstance(kind, type) and issubclass(kind, pl.Datetime):
-        kind = kind()  # of the class alone, Polars knows no unit
+        kind = kind()  # without a unit, Polars knows only the class
     try:
         return pa.schema(pl.Schema({"": kind})).field(0).type
     except (TypeError, ValueError, pl.exceptions.PolarsError, pa.ArrowInvalid):
@@ -110,9 +111,9 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
 
 
 def assign_ids(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
-    """Return fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 when there is none).
+    """Return fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 without fields).
 
-    A column takes its id before the members inside its type do; a member takes its id after those inside its type.
+    A column gets its id before the members inside its type do; a member gets its id after the members inside its type.
     """
     ids = itertools.count(next_id)
     fields = tuple(

@@ -36,7 +36,7 @@ def build_first_schema(
         primary_keys: made NOT NULL; also read from SQL text and from the option ``primary-key``.
         partition_keys: also read from the option ``partition``.
         options: values may be text, numbers and booleans.
-        defaults: column name -> the value of rows that do not give one.
+        defaults: column name -> the value of rows that omit the column.
         where: the table, for errors.
 
     Raises:
@@ -68,7 +68,7 @@ def apply_key_options(schema: TableSchema, where: str) -> TableSchema:
     """Return the schema with the keys that options name, those options removed, and its primary key NOT NULL.
 
     Raises:
-        InvalidArgument: keys are given by options and otherwise, or twice. ColumnNotFound: a key that is no column.
+        InvalidArgument: keys are set both by options and otherwise, or twice. ColumnNotFound: a key is not a column.
     """
     keys_too = (*PRIMARY_KEY.keys, *PARTITION.keys)
     options = {key: value for key, value in schema.options.items() if key not in keys_too}
@@ -86,7 +86,7 @@ def apply_key_options(schema: TableSchema, where: str) -> TableSchema:
 
 
 def format_options(options: Mapping[str, object], where: str) -> dict[str, str]:
-    """Return options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
+    """Return options as schema files hold them. Raises `InvalidArgument` for a key or value without a text form."""
     return {_check_option_key(key, where): format_option(key, value, where) for key, value in options.items()}
 
 
@@ -106,7 +106,7 @@ def _check_option_key(key: object, where: str) -> str:
 
 
 def _require_one_source(what: str, first: tuple[str, ...], second: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the keys from the single source that names them."""
+    """Return the keys from the only source that specifies them."""
     if first and second:
         raise InvalidArgument(
             f"{where}: the {what} is given twice, as ({', '.join(first)}) and as ({', '.join(second)}); give it once"

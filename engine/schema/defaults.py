@@ -54,18 +54,18 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
     """Return the value of a default's text, in the column's Arrow type.
 
-    Texts of TIMESTAMP_LTZ are in UTC; whole numbers are days of a DATE, milliseconds of a TIME and counts of the
-    precision's unit for a TIMESTAMP.
+    Texts of TIMESTAMP_LTZ are in UTC. Whole numbers are days for a DATE, milliseconds for a TIME, and units of the
+    precision for a TIMESTAMP.
 
     Raises:
         InvalidArgument: the text is not a value of the type.
-        Unsupported: a type for which Morrow or Paimon has no default values.
+        Unsupported: a type without default values in Morrow or Paimon.
     """
     if type(data_type) not in PARSERS:
         raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")
     quoted = text.startswith("'") and text.endswith("'")
     try:
-        # A lone quote is not quoted text, and Paimon accepts nothing else for it.
+        # A single quote alone is not quoted text, and Paimon accepts nothing else for it.
         value = None if text == "'" else PARSERS[type(data_type)](text[1:-1] if quoted else text, data_type)
         if value is not None:
             return pa.scalar(value, data_type.arrow())
@@ -142,7 +142,7 @@ def _to_time(millis: int) -> time:
 
 
 def _parse_timestamp(text: str, kind: Any) -> int | None:
-    """Return the count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
+    """Return the number of the Arrow type's units since 1970; digits beyond the precision are cut off."""
     if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)
@@ -201,4 +201,4 @@ WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (date, date.isoformat),
     (time, time.isoformat),
 )
-"""Python type -> conversion to text; the first match counts: ``True`` is an ``int`` too, a ``datetime`` a ``date``."""
+"""Python type -> conversion to text. The first match counts: ``True`` is also an ``int``."""

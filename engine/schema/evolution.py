@@ -2,13 +2,13 @@
 
 The first writer to create the file of a version wins.
 
-Changes of options that would corrupt the rows of a table with snapshots are refused. Options that name a renamed
-column are updated.
+Changes of options that would corrupt the rows of a table with snapshots are refused. Options that name a renamed column
+are updated.
 
-Deletion vectors are enabled or disabled only if the files of the table read the same either way. With vectors, files
-above level 0 are read as they are and level 0 is not read at all. Without them, files are merged and vectors are
-ignored. A full compaction makes both the same: each bucket is one sorted run without dead rows. Snapshots from before
-the change are read only if they are compacted so, too (`engine.plan.deletion_files`).
+Deletion vectors are enabled or disabled only if the table's files give the same rows either way. With vectors, files
+above level 0 are not merged, and level 0 is not read. Without them, files are merged and vectors are ignored. After a
+full compaction both reads agree: each bucket is one sorted run without deleted rows. Snapshots from before the change
+are read only if they were also fully compacted (`engine.plan.deletion_files`).
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ from morrow.engine.units import MILLIS_PER_SECOND
 
 OTHER_BRANCHES = (SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH)
 MAX_TRIES = 100
-"""The most attempts: each loss means that another writer changed the schema, so that many in a row is no accident."""
+"""The limit of attempts. Each lost attempt is due to another writer's change; this many in a row are not chance."""
 
 
 def commit_schema(metadata: TableMetadata, schema: TableSchema, changes: Sequence[SchemaChange] = ()) -> bool:
-    """Create the schema file of this id, durably; return False when another writer was first.
+    """Create the schema file of this id durably; return False if another writer was first.
 
-    Where the catalog owns schemas, it does so, and is told the `changes` to the schema before.
+    If the catalog owns schemas, it creates the file, and receives the `changes` to the previous schema.
     """
     if Owned.SCHEMAS in metadata.owner.owns:
         return metadata.owner.commit_schema(metadata.branch, schema, changes)
@@ -89,7 +89,7 @@ def _create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:
-        # Two writers make equal bytes only for equal schemas in the same millisecond, which is harmless.
+        # Two writers produce equal bytes only for equal schemas in the same millisecond, which is harmless.
         if metadata.store.exists(path):
             return metadata.store.read(path) == data
         raise
@@ -99,7 +99,7 @@ def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
     """Create the table: `schema` becomes its first schema.
 
     Raises:
-        AlreadyExists: this location holds a table.
+        AlreadyExists: this location already holds a table.
     """
     _check_branches(metadata, schema)
     if metadata.schema_ids() or not commit_schema(metadata, schema):
@@ -113,12 +113,12 @@ def commit_changes(
 ) -> TableSchema:
     """Change the newest schema: all changes in one new version, or none of them.
 
-    Concurrent changes of the schema go first: `changes` are then applied anew to the newer schema.
+    Concurrent changes of the schema go first: `changes` are then applied again to the newer schema.
 
     Args:
-        check: raises unless the schema before may become the one after.
+        check: raises unless the schema before may be replaced by the schema after.
 
-    Returns: the newest schema; no new version when the changes change nothing.
+    Returns: the newest schema; a new version only if the changes have an effect.
 
     Raises:
         TableNotFound. ColumnNotFound, AlreadyExists, InvalidArgument, Unsupported: as `apply_changes`.
@@ -157,7 +157,7 @@ def _check_branches(metadata: TableMetadata, schema: TableSchema) -> None:
 def apply_changes(
     schema: TableSchema, changes: Sequence[c.SchemaChange], *, has_snapshots: bool, where: str
 ) -> TableSchema:
-    """Return the next version of the schema after all `changes`, checked; the same object when they change nothing.
+    """Return the next version of the schema after all `changes`, checked; the same object if nothing changes.
 
     Args:
         has_snapshots: whether the table may have rows, which some changes would corrupt.
@@ -181,7 +181,7 @@ def apply_changes(
 
 @dataclass
 class Draft:
-    """A schema in the middle of its changes. Rules that depend on options use those of `before`, as Paimon does."""
+    """A schema during its changes. Rules that depend on options use the options of `before`, as Paimon does."""
 
     before: TableSchema
     has_snapshots: bool
@@ -213,14 +213,14 @@ class Draft:
         return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
-        """Raise `InvalidArgument` when `path` is one of these key columns."""
+        """Raise `InvalidArgument` if `path` is one of these key columns."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
                 f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
-        """Raise `InvalidArgument` when a type would forbid nulls that rows may have."""
+        """Raise `InvalidArgument` if a type would forbid nulls that rows may have."""
         if before.nullable and not nullable and self.rules.get(ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED):
             raise InvalidArgument(
                 f"{self.where}: {format_path(path)} may hold nulls and cannot become NOT NULL; if it holds none, "
@@ -400,7 +400,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 
 
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
-    """Check the new value of one option; `options` are those of the current schema.
+    """Check the new value of one option; `options` belong to the current schema.
 
     Raises:
         InvalidArgument: the change is refused.
@@ -469,7 +469,7 @@ def _check_clustering(before: Options, _: Options) -> None:
 
 
 def _check_remove_record(before: Options, after: Options) -> None:
-    """Accept deletions from now on if the table holds none: it refused them, rather than ignore or retract them."""
+    """Accept deletions from now on if the table holds none; before, they were refused, not ignored or retracted."""
     option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
     groups = any(key.endswith(f".{merging.SEQUENCE_GROUP.suffix}") for key in before.raw)
     if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:
@@ -531,7 +531,7 @@ def _rename_in_value(key: str, value: str, old: str, new: str) -> str:
 
 
 def _rename_indexed(part: str, old: str, new: str) -> str:
-    """Rename a column that is indexed, as a whole or, ``map[key]``, the values of a key."""
+    """Rename an indexed column, listed as a whole or as ``map[key]``, the values of a key."""
     column, bracket, key = part.partition(KEY_OF_MAP)
     return f"{_rename_in_names(column, old, new)}{bracket}{key}"
 
@@ -559,7 +559,7 @@ def check_deletion_vector_switch(metadata: TableMetadata, before: TableSchema, a
             )
     elif after.primary_keys:
         entries = read_live_entries(metadata, snapshot, after).frame
-        if not has_single_runs(entries.filter(entries["_BUCKET"] >= 0)):  # others await a bucket
+        if not has_single_runs(entries.filter(entries["_BUCKET"] >= 0)):  # other files await a bucket
             raise InvalidArgument(
                 f"{metadata.where}: the option {DELETION_VECTORS_ENABLED} cannot be set while buckets hold several "
                 f"sorted runs, which would be read unmerged or not at all; {compact}"
@@ -571,5 +571,5 @@ def _count_dead_rows(indexes: pl.DataFrame | None) -> int:
         return 0
     vectors = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode()).drop_nulls().to_series()
-    # A vector of unknown size marks at least a row.
+    # A vector of unknown size marks at least one row.
     return int(ranges.struct.field("_CARDINALITY").fill_null(1).sum()) if len(ranges) else 0

@@ -1,11 +1,11 @@
 """Schema changes as values, changes of fields and types at a path, and the casts that are allowed.
 
-Each change is one step, and a list of changes makes one new version of the schema.
+Each change is one step, and a list of changes results in one new version of the schema.
 
 A path names a column, followed by members inside it: ``("a", "b")`` is member b of the row in column a. The elements
 of an array are ``element``, the values of a map ``value``.
 
-The casts are those of Paimon 1.4.2, as a table: a rule must allow the cast and code for it must exist. Nested types
+The casts of Paimon 1.4.2 are listed as a table: a rule must allow the cast and code for it must exist. Nested types
 change by their members only.
 """
 
@@ -55,7 +55,7 @@ class ColumnChange(SchemaChange):
 
 @dataclass(frozen=True)
 class AddColumn(ColumnChange):
-    """A new column or member, null in all existing rows. Without a position it goes last."""
+    """A new column or member, null in all existing rows. Without a position it is added last."""
 
     type: DataType
     comment: str | None = None
@@ -64,12 +64,12 @@ class AddColumn(ColumnChange):
 
 @dataclass(frozen=True)
 class DropColumn(ColumnChange):
-    """The removal of a column or member; its values stay in the files, unread."""
+    """The removal of a column or member; its values remain in the files but are not read."""
 
 
 @dataclass(frozen=True)
 class RenameColumn(ColumnChange):
-    """A new name for the same column: options that name it follow."""
+    """A new name for the same column. Options that name it are updated."""
 
     new_name: str
 
@@ -85,7 +85,7 @@ class MoveColumn(ColumnChange):
 class SetType(ColumnChange):
     """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`.
 
-    `lossy`: also where the new type does not keep the values that rows have.
+    `lossy`: the change is allowed even if the new type cannot hold all existing values.
     """
 
     type: DataType
@@ -109,7 +109,7 @@ class SetComment(ColumnChange):
 
 @dataclass(frozen=True)
 class SetDefault(ColumnChange):
-    """The text of a new default value, or none: for rows written from now on."""
+    """The text of a new default value for rows written from now on, or none."""
 
     default: str | None
 
@@ -124,7 +124,7 @@ class SetOption(SchemaChange):
 
 @dataclass(frozen=True)
 class RemoveOption(SchemaChange):
-    """The removal of an option: its default applies."""
+    """The removal of an option: its default applies again."""
 
     key: str
 
@@ -145,7 +145,7 @@ def replace_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fiel
     """Return the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
 
     Raises:
-        ColumnNotFound: no such column or member. InvalidArgument: `parent` has no members.
+        ColumnNotFound: no such column or member. InvalidArgument: `parent` is not a row.
     """
     if not parent:
         return change(fields)
@@ -271,7 +271,7 @@ EXPLICIT: Mapping[str, str] = {
 """Target -> sources, allowed unless the option ``disable-explicit-type-casting`` is on."""
 
 TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
-"""Types that may only become a nullable STRING: Java has no cast to a text of limited length, nor to one NOT NULL."""
+"""Types that can only be cast to a nullable STRING: Java cannot cast them to text of limited length or NOT NULL."""
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:

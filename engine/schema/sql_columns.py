@@ -63,7 +63,7 @@ class Columns:
 def parse_columns(text: str, *, only: str | None = None) -> Columns:
     """Read a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
 
-    `only` names the one column that the text must have, for errors.
+    `only`: the single column that the text must describe, for errors.
 
     Raises:
         InvalidArgument: it does not parse. Unsupported: a type that Paimon does not have.
@@ -125,7 +125,7 @@ class _Parser:
         return InvalidArgument(f"{self.text!r}{of}: expected {expected}, found {found}")
 
     def take(self, *words: str) -> bool:
-        """Consume these words or mark if they come next; return whether they do."""
+        """Consume these words or mark if they come next; return whether they did."""
         coming = self.tokens[self.at : self.at + len(words)]
         if tuple(value.upper() if kind in ("word", "mark") else None for kind, value in coming) != words:
             return False
@@ -255,7 +255,7 @@ NESTED: dict[str, Callable[[_Parser], DataType]] = {
 
 
 def quote_default(value: str) -> str:
-    """Return a default as schema files hold it: readers strip a pair of single quotes, so quoted text gets another."""
+    """Return a default as schema files hold it: quoted text gets a second pair of quotes, as readers strip one."""
     return f"'{value}'" if value.startswith("'") and value.endswith("'") else value
 
 

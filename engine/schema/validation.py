@@ -1,7 +1,7 @@
-"""The rules for a schema and its options before it is stored: those of Paimon 1.4.2, and of Morrow's writers.
+"""The rules of Paimon 1.4.2 and of Morrow's writers for a schema and its options before it is stored.
 
-A rule is a function that takes a `Proposal` and raises if it is broken. The rules run in order, the cheapest first.
-The rules about features of other writers hold for tables that Morrow changes without writing to them.
+A rule is a function that takes a `Proposal` and raises if the proposal breaks the rule. The rules run in order, the
+cheapest first. The rules about features of other writers apply to tables that Morrow changes without writing to them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from morrow.engine.redaction import format_columns
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed schema; `options` are those that reads depend on."""
+    """A proposed schema; `options` are the options that reads depend on."""
 
     schema: TableSchema
     options: TableOptions
@@ -96,7 +96,7 @@ class Proposal:
 
     @property
     def given(self) -> Options:
-        """All options as they were given."""
+        """All options as the user gave them."""
         return self.options.given
 
     def refused(self, problem: str) -> InvalidArgument:
@@ -108,7 +108,7 @@ class Proposal:
             raise self.refused(problem)
 
     def require_columns(self, names: Sequence[str], what: str) -> None:
-        """Raise `ColumnNotFound` for names that are no columns."""
+        """Raise `ColumnNotFound` for names that are not columns."""
         for name in names:
             if name not in self.schema.by_name:
                 known = format_columns(self.schema.by_name)
@@ -120,7 +120,7 @@ SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 
 def check_column_names(proposal: Proposal) -> None:
-    """Check that columns do not have the names of Paimon's own columns, nor an empty name."""
+    """Check that columns do not have the names of Paimon's system columns, nor an empty name."""
     proposal.require(bool(proposal.schema.fields), "a table has one column at least")
     for name in proposal.schema.by_name:
         proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
@@ -165,20 +165,20 @@ def check_file_formats(proposal: Proposal) -> None:
         found.add(changelog)
     for name in sorted(found):
         lacks = get_written_format(name, where).lacks
-        assert lacks is not None  # formats that are written say which types they have
+        assert lacks is not None  # formats that Morrow writes declare their types
         for path, kind in _iterate_types(proposal.schema):
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
-    """Check that no names of columns, or of members of one row, have become equal but for their case.
+    """Check that no names of columns, or of members of one row, have become equal except for case.
 
-    Paimon allows such names, but DuckDB and Spark cannot tell the columns apart: neither can be named any more. Pairs
-    that another writer has made stay.
+    Paimon allows such names, but DuckDB and Spark cannot distinguish the columns: neither can be selected. Pairs that
+    another writer has made are kept.
 
     Raises:
-        InvalidArgument: there is such a pair which `before` does not have.
+        InvalidArgument: there is such a pair that `before` does not have.
     """
     there = {} if before is None else _find_alike(before)
     for ids, (first, second) in _find_alike(schema).items():
@@ -190,7 +190,7 @@ def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> 
 
 
 def _find_alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
-    """Return the paths of the pairs of columns or members whose names differ in case alone, by the ids of the two."""
+    """Return the paths of columns or members whose names differ only in case, by the ids of the pair."""
     rows = [("", schema.fields)]
     rows += [(f"{path}.", kind.fields) for path, kind in _iterate_types(schema) if isinstance(kind, RowType)]
     found: dict[frozenset[int], tuple[str, str]] = {}
@@ -228,7 +228,7 @@ NESTED = (ArrayType, MultisetType, MapType, RowType)
 
 
 def check_bucket_key(proposal: Proposal) -> None:
-    """Check that the option names columns, none a partition key, and all in the primary key if there is one."""
+    """Check that the option names columns that are not partition keys, and are in the primary key if there is one."""
     text = proposal.given.text(BUCKET_KEY) or ""
     if not text.strip():
         return
@@ -246,7 +246,7 @@ def check_bucket_key(proposal: Proposal) -> None:
 
 
 def check_bucket_number(proposal: Proposal) -> None:
-    """Check for -1, a positive number, or -2 with a primary key; a fixed number needs a key to choose buckets by."""
+    """Check for -1, a positive number, or -2 with a primary key; a fixed number needs a key that determines buckets."""
     bucket = proposal.options.bucket
     if bucket == UNAWARE_OR_DYNAMIC:
         proposal.require(
@@ -307,7 +307,7 @@ IMPLIED = (
     ((CREATION_TIME,), "from-creation-timestamp"),
     ((BETWEEN, BETWEEN_TIMES), "incremental"),
 )
-"""The start mode when ``scan.mode`` is not set: the first line of which an option is set."""
+"""The start mode if ``scan.mode`` is not set: the first line with an option that is set."""
 
 
 def check_start(proposal: Proposal) -> None:
@@ -346,7 +346,7 @@ def check_retention(proposal: Proposal) -> None:
 
 
 def check_streams(proposal: Proposal) -> None:
-    """Check that streams of overwrites have a primary key, and a changelog that does not contain them already."""
+    """Check that streams of overwrites have a primary key, and a changelog without the overwrites."""
     overwrites = scans.STREAMING_READ_OVERWRITE
     if proposal.given.get(overwrites):
         producer = proposal.options.changelog_producer
@@ -381,7 +381,7 @@ def check_field_options(proposal: Proposal) -> None:
 
 
 def check_sequence_field(proposal: Proposal) -> None:
-    """Check for distinct columns without a function of their own, and no keys that move between partitions."""
+    """Check for distinct columns without functions of their own, and keys that cannot move between partitions."""
     names = proposal.given.get(SEQUENCE_FIELD)
     proposal.require_columns(names, "sequence field")
     for name in names:
@@ -421,7 +421,7 @@ def check_changelog(proposal: Proposal) -> None:
 def check_deletion_vectors(proposal: Proposal) -> None:
     """Refuse full-compaction changelogs with deletion vectors, and commits that do not wait for lookups.
 
-    The latter is required by Paimon's documentation, not by its validation: such a commit would be invisible.
+    Paimon's documentation requires waiting, though its validation does not: such a commit would be invisible.
     """
     if not proposal.options.deletion_vectors:
         return
@@ -438,7 +438,7 @@ def check_deletion_vectors(proposal: Proposal) -> None:
 
 
 def check_row_kind(proposal: Proposal) -> None:
-    """Check that ``rowkind.field`` names a column of text, or of the codes of kinds."""
+    """Check that ``rowkind.field`` names a text column, or a column of row-kind codes."""
     name = proposal.given.get(ROWKIND_FIELD)
     if name is not None:
         proposal.require_columns([name], "rowkind field")
@@ -470,7 +470,11 @@ def check_record_expiration(proposal: Proposal) -> None:
 
 
 def check_row_tracking(proposal: Proposal) -> None:
-    """Check row tracking: append tables without buckets only; data evolution needs it, BLOB columns data evolution."""
+    """Check row tracking.
+
+    Only append tables without buckets support it. Data evolution requires row tracking, and BLOB columns require data
+    evolution.
+    """
     tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
     if tracking:
         proposal.require(proposal.options.bucket == -1, f"{ROW_TRACKING_ENABLED} goes with {BUCKET} = -1 only")
@@ -489,7 +493,7 @@ def check_row_tracking(proposal: Proposal) -> None:
 
 
 def check_incremental_clustering(proposal: Proposal) -> None:
-    """Check for an append table; if it has buckets, rows have no order of arrival and no deletion vectors."""
+    """Check for an append table; if it has buckets, arrival order and deletion vectors must be disabled."""
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
@@ -513,19 +517,19 @@ def check_sequence_numbers(proposal: Proposal) -> None:
 
 
 def check_upsert_key(proposal: Proposal) -> None:
-    """Check that ``upsert-key`` replaces a primary key only where there is none."""
+    """Check that ``upsert-key`` is set only in tables without a primary key."""
     found = parse_names(proposal.given.get(UPSERT_KEY))
     proposal.require_columns(found, "upsert key")
     proposal.require(not (found and proposal.keyed), f"{UPSERT_KEY} does not go with a primary key")
 
 
 def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = None) -> None:
-    """Check that the indexes that options ask for can be built: else every write would be refused.
+    """Check that the indexes requested by options can be built; otherwise every write would be refused.
 
-    A table that had such indexes `before` may be changed all the same.
+    A table whose schema `before` requested such indexes may still be changed.
 
     Raises:
-        InvalidArgument: an index of no column, or of one whose type has none.
+        InvalidArgument: an index of a missing column, or of a column whose type does not support it.
     """
     if not any(key.startswith(INDEXES) for key in schema.options):
         return
@@ -592,7 +596,7 @@ def validate_schema(
 
 
 def _check(rule: Callable[[Proposal], None], proposal: Proposal, before: TableSchema | None) -> None:
-    """Raise for a broken rule, unless the schema before it broke the rule in the same way."""
+    """Raise for a broken rule, unless the schema before broke the rule in the same way."""
     try:
         rule(proposal)
     except MorrowError as error:

@@ -1,4 +1,4 @@
-"""Parses user filters into a predicate, which metadata can prune by, and residuals, which only rows can decide."""
+"""Parsing of user filters into a predicate, used for pruning by metadata, and residuals, evaluated only on rows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ FilterLike: TypeAlias = "str | pl.Expr | pc.Expression | Leaf | And | Or | None"
 
 
 MAX_CACHED_LENGTH = 1 << 16
-"""The longest SQL text, in characters, whose parsed filter is cached."""
+"""The limit of characters of an SQL text whose parsed filter is cached."""
 
 
 def _is_arrow(filter: FilterLike) -> TypeGuard[pc.Expression]:
-    """Return whether this is an expression of Arrow's, whose module is large: who has one has imported it."""
+    """Return whether this is an Arrow expression, without importing Arrow: its caller has already done so."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(filter, compute.Expression)
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """``predicate AND residuals``: a row is kept when all of them are true for it.
+    """``predicate AND residuals``: a row is kept if all of them are true for it.
 
     `columns` are all columns needed to evaluate it, projected or not; `text` is the filter as given.
     """
@@ -49,7 +49,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     @property
     def is_identified(self) -> bool:
-        """Whether an equal filter keeps the same rows, so that results for this one may be cached for it."""
+        """Whether an equal filter keeps the same rows, so that results of one may be cached for the other."""
         return all(residual.identity is not None for residual in self.residuals)
 
     def __str__(self) -> str:
@@ -71,10 +71,10 @@ def combine_filters(first: Filter, second: Filter) -> Filter:
 
 
 def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
-    """Parse a filter over these columns; every top-level condition with an exact predicate becomes one.
+    """Parse a filter over these columns; every top-level condition with an exact predicate becomes a predicate.
 
-    SQL is DuckDB's, in a session in UTC. Arrow and Polars expressions keep their own semantics (in Arrow NaN equals
-    nothing, in Polars and SQL it is the greatest value).
+    SQL is parsed as DuckDB does, in a session in UTC. Arrow and Polars expressions keep their own semantics (in Arrow
+    NaN equals nothing, in Polars and SQL it is the greatest value).
 
     Raises:
         ColumnNotFound: a column that `fields` does not have.
@@ -84,7 +84,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     known = Columns(fields)
     if filter is None:
         return NO_FILTER
-    # The front ends import sqlglot or pyarrow.dataset: each is imported by the first filter of its kind.
+    # The front ends import sqlglot or pyarrow.dataset, which are loaded by the first filter of each kind.
     if isinstance(filter, str):
         if not filter.isprintable() and any(map(is_surrogate, filter)):
             raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shorten_text(filter)!r}")

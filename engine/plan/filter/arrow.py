@@ -63,7 +63,7 @@ MATCH_NULLS, SKIP_NULLS = 0, 1
 
 
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
-    """Return the conjuncts; if one of them is no predicate, the whole expression follows as a residual.
+    """Return the conjuncts; if one of them is not a predicate, the whole expression follows as a residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
@@ -128,7 +128,7 @@ def _flatten_chain(node: Tree, connective: str) -> Iterator[Tree]:
 
 
 def _translate_rows(node: Tree, want: bool, columns: Columns) -> Predicate | None:
-    """Return the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
+    """Return the rows for which the node is `want`, neither null nor the opposite; None without an exact predicate."""
     if isinstance(node, Literal):
         known = node.scalar.type == pa.bool_() and node.scalar.is_valid
         return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
@@ -180,7 +180,7 @@ def _translate_comparison(node: Call, want: bool, columns: Columns) -> Predicate
 
 
 def _translate_is_in(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
-    """Translate Arrow's is_in, which answers for null too: false, or true when null is in the set."""
+    """Translate Arrow's is_in, which for null returns false, or true if null is in the set."""
     behaviour = options["null_matching_behavior"].as_py()
     if behaviour not in (MATCH_NULLS, SKIP_NULLS) or isinstance(column.type, FLOAT_TYPES):
         return None
@@ -216,10 +216,10 @@ _COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate |
 
 
 def _convert_literal(scalar: pa.Scalar, column: DataField) -> Any:
-    """Return the literal if Arrow compares it with the column without rounding either, else None.
+    """Return the literal if Arrow compares it with the column without rounding either, otherwise None.
 
     Raises:
-        InvalidArgument: the literal is no value of its type, such as text that is not in UTF-8.
+        InvalidArgument: the literal is not a value of its type, such as text that is not in UTF-8.
     """
     kind = scalar.type
     nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
@@ -231,7 +231,7 @@ def _convert_literal(scalar: pa.Scalar, column: DataField) -> Any:
         raise InvalidArgument(f"filter: the literal for column {column.name!r} is no valid {kind}: {error}") from error
     try:
         value: Any = scalar.as_py()
-    except (OverflowError, ValueError):  # Python has no such date; Arrow compares it
+    except (OverflowError, ValueError):  # Python cannot represent the date; Arrow compares it
         return None
     if isinstance(column.type, FLOAT_TYPES) and isinstance(value, int) and abs(value) <= EXACT_FLOAT_INTEGERS:
         value = float(value)
@@ -308,7 +308,7 @@ def _read_metadata_items(schema: pa.Schema) -> list[tuple[str, str]]:
         start = ctypes.c_void_p.from_buffer(exported, C_SCHEMA_METADATA_OFFSET).value
         return list(_read_pairs(start)) if start else []
     finally:
-        pa.Schema._import_from_c(ctypes.addressof(exported))  # takes the export back, which releases it
+        pa.Schema._import_from_c(ctypes.addressof(exported))  # reimports the export, which releases it
 
 
 def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
@@ -326,7 +326,7 @@ def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
 
 
 def _build_node(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> Tree:
-    """Return the tree, built on an explicit stack: a chain of thousands of ORs nests as deep."""
+    """Return the tree, built on an explicit stack: a chain of thousands of ORs is nested that deeply."""
     open_: list[tuple[str, list[Tree], dict[str, Any]]] = []
     while True:
         if key == "call":

@@ -1,8 +1,8 @@
 """Exact rewriting of comparisons with any literal to literals in the column's own type.
 
-A column type is a grid of values on a line: integers, multiples of 10^-scale, milliseconds, float32. A literal lies
-on that grid, between two of its points, or beyond its ends: ``x > 10.5`` on an INT column is ``x > 10``, ``x = 10.5``
-is never true, ``x < 1e9`` is true for every non-null SMALLINT. Nothing is rounded.
+A column type is a grid of values on a line: integers, multiples of 10^-scale, milliseconds, float32. A literal lies on
+that grid, between two of its points, or beyond its ends. For example, ``x > 10.5`` on an INT column is ``x > 10``, ``x
+= 10.5`` is never true, and ``x < 1e9`` is true for every non-null SMALLINT. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | Non
     """Return ``column op value`` as a predicate with the same truth for every value of the column, null included.
 
     `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
-    Returns None when the column's type and the literal's are not comparable without a cast of the column.
+    Returns None if the column's and the literal's types are not comparable without a cast of the column.
     """
     snap = snap_literal(column.type, value)
     if snap is None:
@@ -82,7 +82,7 @@ def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | Non
 
 
 def build_membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
-    """Return ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. No value may be null."""
+    """Return ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. Values may not be null."""
     snaps = [snap_literal(column.type, value) for value in values]
     if any(snap is None for snap in snaps):
         return None
@@ -103,7 +103,7 @@ def build_is_not_null(column: DataField) -> Predicate:
 
 
 def snap_literal(kind: DataType, value: Value) -> Snap | None:
-    """Return the position of `value` on the grid of a type, None when the two are not comparable."""
+    """Return the position of `value` on the grid of a type, None if the two are not comparable."""
     snap = _SNAPS.get(type(kind))
     return snap(kind, value) if snap else None
 
@@ -210,7 +210,7 @@ def _snap_time(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - P
 
 
 def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
-    """Snap timestamps: TIMESTAMP takes naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
+    """Snap timestamps: TIMESTAMP accepts naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
     zoned = isinstance(kind, LocalZonedTimestampType)
     if not isinstance(value, dt.date):
@@ -235,7 +235,7 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
 
 
 def _snap_only(kind: type) -> Callable[[DataType, Value], Snap | None]:
-    """Return the snap function of types that compare with literals of one Python type only."""
+    """Return the snap function of types that compare only with literals of a single Python type."""
     return lambda _type, value: Snap(value, exact=True) if type(value) is kind else None
 
 

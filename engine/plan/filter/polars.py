@@ -1,12 +1,12 @@
 """Translation of Polars expressions to predicates, from the JSON form of their tree.
 
-Polars casts the two sides of a comparison to a common type. A part becomes a predicate only if that rounds neither
-side (a float64 literal on an integer column, or microseconds on a nanosecond column, would be rounded). Anything
-unknown to this module stays a Polars expression.
+Polars casts the two sides of a comparison to a common type. A part becomes a predicate only if that rounds neither side
+(a float64 literal on an integer column, or microseconds on a nanosecond column, would be rounded). Anything unknown to
+this module stays a Polars expression.
 
-``a & b & c & ...`` nests to the left, two levels of JSON per operation, and Python's parser gives up after about a
-thousand. So the form is parsed at any depth. A name that Polars takes for a pattern can only be written as a selector,
-which is replaced by the column.
+``a & b & c & ...`` nests to the left, two levels of JSON per operation, and Python's parser fails after about a
+thousand. So the form is parsed at any depth. A name that Polars interprets as a pattern can only be written as a
+selector, which is replaced by the column.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from morrow.engine.units import NANOS_PER_MICRO
 
 
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
-    """Return the conjuncts; those that are no predicate are combined as one residual.
+    """Return the conjuncts; those without a predicate are combined as one residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
@@ -102,7 +102,7 @@ def _build_residual(operands: list[pl.Expr], columns: Columns) -> Residual:
 
 
 def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
-    """Check that every operand is one boolean per row and depends on no other row."""
+    """Check that every operand is one boolean per row and does not depend on other rows."""
     empty = pl.LazyFrame(schema=to_polars_schema(columns.fields))
     for one in operands:
         if one.meta.has_multiple_outputs():
@@ -111,7 +111,7 @@ def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
             )
     try:
         chosen = empty.select(one.alias(str(i)) for i, one in enumerate(operands))
-        # Python functions are not run on empty frames: they may not expect that.
+        # Python functions are not run on empty frames, which they may not expect.
         dtypes = (chosen.collect_schema() if any(map(has_python_calls, operands)) else chosen.collect().schema).dtypes()
         alone = [all(map(is_row_by_row, iterate_nodes(one))) for one in operands]
     except POLARS_ERRORS as error:
@@ -135,7 +135,7 @@ def _format_expression(expression: pl.Expr) -> str:
 
 
 def _translate_rows(node: Any, want: bool, columns: Columns) -> Predicate | None:
-    """Return the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
+    """Return the rows for which the node is `want`, neither null nor the opposite; None without an exact predicate."""
     kind, content = split_node(node)
     rule = _RULES.get(kind)
     return rule(content, want, columns) if rule else None
@@ -226,7 +226,7 @@ def _translate_between(inputs: list[Any], options: Any, want: bool, columns: Col
 
 
 def _translate_is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Predicate | None:
-    """Translate is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), else nothing."""
+    """Translate is_in: with ``nulls_equal`` a null in the list matches null and is_in is never null."""
     column, (kind, literal) = _find_column(inputs[0], columns), split_node(inputs[1])
     if column is None or kind != "Literal":
         return None
@@ -288,7 +288,7 @@ _RULES: dict[str, Callable[[Any, bool, Columns], Predicate | None]] = {
 
 AND, OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
 PYTHON, SELECTOR = "AnonymousFunction", '"Selector"'
-"""The names of a Python function in the JSON form, and of a selection of columns by other means than names."""
+"""The names in the JSON form of a Python function, and of a selection of columns other than by name."""
 
 _TOKEN = re.compile(r'[\s,:]*([{}\[\]]|"(?:[^"\\]|\\.)*+"|[^\s,:{}\[\]"]++)', re.DOTALL)
 
@@ -317,7 +317,7 @@ def _parse_without_recursion(text: str) -> Any:
 
 
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""The exceptions that Polars raises; its panics are no `Exception`."""
+"""The exceptions that Polars raises; its panics are not an `Exception`."""
 
 
 def has_python_calls(expression: pl.Expr) -> bool:
@@ -334,17 +334,17 @@ def iterate_nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
 
 
 def is_row_by_row(node: pl.Expr) -> bool:
-    """Return whether every node is evaluated row by row: Polars answers for the outermost operation only."""
+    """Return whether every node is evaluated row by row: Polars reports it only for the outermost operation."""
     meta = node.meta
     try:
         return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))
-    except pl.exceptions.ColumnNotFoundError:  # it does not answer for Python functions, whose JSON form tells
+    except pl.exceptions.ColumnNotFoundError:  # not reported for Python functions; see their JSON form
         flags = json.loads(meta.serialize(format="json")).get(PYTHON, {}).get("options", {}).get("flags", "")
         return "ROW_SEPARABLE" in flags and "LENGTH_PRESERVING" in flags
 
 
 def serialize_expression(expression: pl.Expr) -> str | None:
-    """Return the JSON form, None for expressions without one."""
+    """Return the JSON form, None for an expression without one."""
     try:
         return expression.meta.serialize(format="json")
     except (*POLARS_ERRORS, ValueError, TypeError):
@@ -368,7 +368,7 @@ def split_operands(expression: pl.Expr, node: Any, operators: Collection[str]) -
 
 
 def split_chain(node: Any, operators: Collection[str]) -> Iterator[Any]:
-    """Yield the forms of the operands alone."""
+    """Yield only the forms of the operands."""
     left = [node]
     while left:
         node = left.pop()
@@ -385,7 +385,7 @@ def find_connective(node: Any, operators: Collection[str]) -> Any:
 
 
 def rebuild_balanced(expression: pl.Expr, node: Any) -> pl.Expr:
-    """Return the same expression with balanced chains: for a chain of 2,000 operations Polars takes a minute."""
+    """Return the same expression with balanced chains: Polars takes a minute for a chain of 2,000 operations."""
     try:
         return _rebuild_evenly(expression, node)
     except RecursionError:
@@ -409,7 +409,7 @@ def split_node(node: Any) -> tuple[str, Any]:
 def replace_selectors(expression: pl.Expr, fields: Sequence[DataField]) -> pl.Expr:
     """Return the expression with each selector of a single column replaced by the column's name.
 
-    Left unchanged: selectors of no or several columns, and expressions without a JSON form (Python functions, NaN).
+    Unchanged are selectors of no or several columns, and expressions without a JSON form (Python functions, NaN).
     """
     try:
         form = expression.meta.serialize(format="json")
@@ -439,11 +439,11 @@ MICROS = {"Milliseconds": 1000, "Microseconds": 1}
 
 
 UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds", "ns": "Nanoseconds"}
-"""Polars has no seconds."""
+"""The unit of literals by the unit of the column. Polars lacks seconds."""
 
 
 def read_literal(literal: Any, column: DataField) -> Value | None:
-    """Return the literal if Polars compares it with the column without rounding either; None for null as well."""
+    """Return the literal if Polars compares it with the column without rounding either; also None for null."""
     origin, content = split_node(literal)
     name, value = split_node(content)
     if value is None or origin not in ("Dyn", "Scalar"):
@@ -457,7 +457,7 @@ def _read_integer(_origin: str, name: str, value: Any, _column: DataField) -> Va
 
 
 def _read_float(origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Read a float: a plain Python float takes the column's type, a typed literal keeps its own."""
+    """Read a float: a plain Python float adopts the column's type, a typed literal keeps its own."""
     if name == "Int" and abs(value) <= EXACT_FLOAT_INTEGERS:
         return float(value)
     if name not in ("Float", "Float32", "Float64") or not math.isfinite(value):

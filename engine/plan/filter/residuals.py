@@ -1,8 +1,8 @@
 """The common parts of the three kinds of user filter: column lookup by name, and residuals.
 
-A filter comes as SQL text, as an Arrow expression or as a Polars expression. Its front end splits it into conjuncts;
-each is either a `Predicate`, which every layer understands, or a `Residual`, which only the engine of its own kind can
-evaluate and which readers apply to the rows that the predicate kept.
+A filter comes as SQL text, as an Arrow expression or as a Polars expression. Its front end splits it into conjuncts.
+Each is either a `Predicate`, which every layer understands, or a `Residual`. Only the engine of its own kind can
+evaluate a residual; readers apply it to the rows that the predicate kept.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ Kind = Literal["sql", "arrow", "polars"]
 Expression: TypeAlias = "str | pl.Expr | pc.Expression"
 
 EXACT_FLOAT_INTEGERS = 2**24
-"""Up to this a FLOAT holds every integer."""
+"""The integer up to which a FLOAT represents all integers."""
 MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 """Comparisons with their sides exchanged."""
 MAX_SHOWN_NAMES = 3
 MIN_FOLDED_COMPARISONS = 16
-"""The least number of comparisons of a column that become a list; fewer are shown as they were written."""
+"""The minimum number of comparisons of a column that become a list; fewer are shown as they were written."""
 MAX_LEVELS = 64
-"""The deepest nesting of AND and OR."""
+"""The maximum nesting depth of AND and OR."""
 MAX_SHOWN_LENGTH = 500
-"""The most characters of a filter that a message shows."""
+"""The limit of characters of a filter that a message shows."""
 
 
 class Residual(msgspec.Struct, frozen=True, eq=False):
-    """A condition without an exact `Predicate`: apply it to the rows, keep those where it is true.
+    """A condition without an exact `Predicate`: readers keep the rows for which it is true.
 
-    `expression` is SQL text (DuckDB's dialect), a `pyarrow.compute.Expression` or a `polars.Expr` as `kind` says;
-    `columns` are the top-level columns it reads. `text` shows it and may be shortened, so it is not what identifies the
-    residual: `identity`, the serialized expression, does. If that is not enough (a Python function reads variables of
-    its own) it is None, and the residual equals only itself.
+    `expression` is SQL text (DuckDB's dialect), a `pyarrow.compute.Expression` or a `polars.Expr`, according to `kind`.
+    `columns` are the top-level columns it reads. `text` is for display and may be shortened; `identity`, the serialized
+    expression, identifies the residual. If it does not suffice (a Python function reads variables of its own),
+    `identity` is None, and the residual equals only itself.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ class Residual(msgspec.Struct, frozen=True, eq=False):
 
 
 def shorten_text(text: str) -> str:
-    """Return the text as messages show it: a long one by its beginning and end."""
+    """Return the text as messages show it, a long one shortened to its beginning and end."""
     half = MAX_SHOWN_LENGTH // 2
     return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:half]} ... {text[-half:]}"
 
@@ -91,7 +91,7 @@ class Columns:
         """Return the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
         Raises:
-            ColumnNotFound: there is none; the message names the nearest.
+            ColumnNotFound: the column does not exist; the message names the nearest.
         """
         if name not in self._exact:
             raise ColumnNotFound(self._unknown(name))
@@ -101,7 +101,7 @@ class Columns:
         """Return the column of this SQL name.
 
         Raises:
-            ColumnNotFound: there is none; the message names the nearest.
+            ColumnNotFound: the column does not exist; the message names the nearest.
             InvalidArgument: several columns differ from it only in case.
         """
         if name in self._exact:
@@ -125,7 +125,7 @@ T = TypeVar("T")
 
 
 def join_in_pairs(join: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Join one or more parts in pairs of pairs: a thousand conditions nest ten deep, not a thousand."""
+    """Join one or more parts in pairs of pairs: a thousand conditions nest ten levels deep rather than a thousand."""
     while len(parts) > 1:
         pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = [*pairs, *parts[len(pairs) * 2 :]]
@@ -133,7 +133,7 @@ def join_in_pairs(join: Callable[[T, T], T], parts: Sequence[T]) -> T:
 
 
 def limit_depth(predicate: Predicate | None) -> Predicate | None:
-    """Return the predicate, None if it nests so deep that traversal might exhaust the stack."""
+    """Return the predicate; None if its nesting might exhaust the stack in a traversal."""
     level: Sequence[Predicate] = () if predicate is None else (predicate,)
     for _ in range(MAX_LEVELS):
         level = [child for part in level if not isinstance(part, Leaf) for child in part.children]
@@ -143,12 +143,12 @@ def limit_depth(predicate: Predicate | None) -> Predicate | None:
 
 
 def combine_all(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """Return the AND of parts; None when one of them is None."""
+    """Return the AND of parts; None if one of them is None."""
     return _combine(parts, And, ALWAYS, NEVER)
 
 
 def combine_any(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """Return the OR of parts; None when one of them is None."""
+    """Return the OR of parts; None if one of them is None."""
     return _combine(parts, Or, NEVER, ALWAYS)
 
 
@@ -170,7 +170,7 @@ def _combine(
 def fold_comparisons(parts: Sequence[Predicate], join: type[And] | type[Or]) -> list[Predicate]:
     """Replace many ``x <> 1 AND x <> 2 ...`` of a column in an AND or OR by one NOT IN, many ``=`` by one IN.
 
-    Engines plan one list fast, and thousands of comparisons slowly or never.
+    Engines plan a single list fast, but thousands of comparisons slowly or never.
     """
     ops = (Op.NE, Op.NOT_IN) if join is And else (Op.EQ, Op.IN)
     counts = Counter(part.column for part in parts if isinstance(part, Leaf) and _is_listable(part, ops))

@@ -1,11 +1,11 @@
 """Translation of SQL text to predicates: the body of a WHERE clause in DuckDB's dialect.
 
-The text is cut at its top-level ANDs by tokens, so a part that is no predicate is passed on exactly as written. A
+The text is cut at its top-level ANDs by tokens, so a part that is not a predicate is passed on exactly as written. A
 part becomes a predicate by asking each node for the rows for which it is true, or for which it is false. With both
-questions NOT needs no operator of its own, and NULL stays unknown on both sides.
+questions, NOT does not need an operator of its own, and NULL stays unknown on both sides.
 
-sqlglot takes 70 microseconds a literal, and programs write lists of 100,000. So ``IN (1, 2, 3, ...)`` is parsed as
-``IN (name)``, with a name in place of the list that no column can have.
+sqlglot takes 70 microseconds per literal, and programs write lists of 100,000. So ``IN (1, 2, 3, ...)`` is parsed as
+``IN (name)``. The name replaces the list, and is not a valid name of a column.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predi
 
 
 class _Dialect(DuckDB):
-    """DuckDB with hexadecimal strings, a later addition to its syntax: ``x'00ff'``."""
+    """DuckDB's dialect with hexadecimal strings, which were added to it later: ``x'00ff'``."""
 
     class Tokenizer(DuckDB.Tokenizer):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the form sqlglot's tokenizer reads
@@ -74,9 +74,9 @@ FORBIDDEN: dict[type, str] = {
 }
 
 VALUES = (exp.Literal, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-"""What DuckDB casts to a boolean, so that ``5`` or ``id`` would keep every row: a slip, and of a delete a dear one."""
+"""Expressions that DuckDB would cast to BOOLEAN. Refused, since ``DELETE ... WHERE id`` would delete every row."""
 JOINTS = (exp.And, exp.Or, exp.Not, exp.Paren)
-"""What is a condition where its operands are."""
+"""Expressions that are a condition if their operands are."""
 
 STATEMENTS = ("Block", "Command")
 
@@ -107,7 +107,7 @@ def _split(text: str, lists: ExtractedLists, columns: Columns) -> list[Part]:
 
 
 def _combine_residuals(rest: Sequence[tuple[str, Node]], lists: ExtractedLists, columns: Columns) -> Residual:
-    """Combine the conditions without a predicate into one: DuckDB tests each only where those before it are true."""
+    """Combine the conditions without a predicate into one: DuckDB tests each only if the previous ones are true."""
     names = {name for _, tree in rest for name in _find_root_columns(tree)} - lists.lists.keys()
     reads = frozenset(columns.find(name).name for name in names)
     pieces = [lists.restored(piece) for piece, _ in rest]
@@ -180,7 +180,7 @@ def _split_conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
 
 
 def _find_top_level_ands(tokens: list[Token]) -> list[int]:
-    """Return the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN joins nothing."""
+    """Return the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN does not count."""
     depth = betweens = 0
     cuts = []
     for position, token in enumerate(tokens):
@@ -215,7 +215,7 @@ MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT
 
 
 class Translator:
-    """A translator of nodes to the rows for which they are true (or false); None when no predicate says it exactly."""
+    """A translator of nodes to the rows for which they are true (or false); None without an exact predicate."""
 
     def __init__(self, columns: Columns, lists: ExtractedLists) -> None:
         self._columns = columns
@@ -239,7 +239,7 @@ class Translator:
         }
 
     def rows(self, node: Node, want: bool) -> Predicate | None:
-        """Return the rows where `node` is `want`, neither null nor the opposite."""
+        """Return the rows for which `node` is `want`, neither null nor the opposite."""
         rule = self._rules.get(type(node))
         if rule is None or not _is_plain(node):
             return None
@@ -289,7 +289,7 @@ class Translator:
         if column is None or not literals or any(literal is None for literal in literals):
             return None
         if len({literal.family for literal in literals if literal is not None and literal is not NULL}) > 1:
-            return None  # DuckDB would first cast the list to one type
+            return None  # DuckDB would first cast the list to a common type
         values = [
             convert_constant(literal, column) for literal in literals if literal is not None and literal is not NULL
         ]
@@ -377,13 +377,13 @@ COMPARISONS: dict[type, Op] = {
 }
 
 MAX_SHORT_TEXT_LENGTH = 4096
-"""The longest text, in characters, that is parsed without this."""
+"""The limit of characters of a text that is parsed without extracting lists."""
 MIN_LIST_LITERALS = 100
 UNCLEAR = ("--", "/*", "$", "\\", OWN_PREFIX)
-"""Marks that may begin a comment or another kind of text: if one occurs, maybe in a text, the parser has to decide."""
+"""Marks that may begin a comment or another kind of literal: if one occurs, even in a string, the parser decides."""
 
 _NUMBER = r"-?\d{1,19}+(?:\.\d{1,19}+)?+(?![\w.])"
-"""At most 38 digits: a longer number is no DECIMAL."""
+"""At most 38 digits: longer numbers are not DECIMAL."""
 _TEXT = r"'(?:[^']|'')*+'"
 _LIST = "|".join(
     rf"(?P<{kind}>{literal}(?:\s*+,\s*+{literal}){{{MIN_LIST_LITERALS - 1},}}+)"
@@ -394,14 +394,14 @@ _TOKEN = re.compile(rf"""{_TEXT}|"(?:[^"]|"")*+"|\b[iI][nN]\s*+\(\s*+(?:{_LIST})
 
 @dataclass(frozen=True)
 class ExtractedLists:
-    """SQL text with names in place of long lists, and those lists."""
+    """SQL text with long lists replaced by names, and the lists by name."""
 
     text: str
     lists: Mapping[str, str] = field(default_factory=dict)
     """Name -> the literals, as written."""
 
     def restored(self, text: str) -> str:
-        """Return a part of the text as it was written."""
+        """Return a part of the text with its original lists."""
         for name, written in self.lists.items():
             text = text.replace(name, written)
         return text
@@ -418,7 +418,7 @@ def extract_lists(text: str) -> ExtractedLists:
         kind = match.lastgroup
         if kind is None:
             continue
-        # No name is a prefix of another: they end in a letter.
+        # No name is a prefix of another, because all end in a letter.
         name = reserve_name("list", f"{len(lists)}x")
         lists[name] = match[kind]
         pieces += [text[end : match.start(kind)], name]

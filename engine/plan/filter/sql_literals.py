@@ -1,8 +1,8 @@
 """Literals of SQL text, and their values when DuckDB compares them with a column.
 
-DuckDB types a literal by its spelling (``1`` INTEGER, ``0.1`` DECIMAL, ``1e0`` DOUBLE), and an untyped string takes
-the type of the column it is compared with. If DuckDB would round in between, the literal is not converted here and
-the condition stays SQL.
+DuckDB types a literal by its spelling (``1`` INTEGER, ``0.1`` DECIMAL, ``1e0`` DOUBLE), and an untyped string adopts
+the type of the column it is compared with. If DuckDB would round in between, the literal is not converted here and the
+condition stays SQL.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from morrow.engine.plan.filter.literals import BINARY_TYPES, INTEGER_BITS, STRIN
 from morrow.engine.plan.predicate import Value
 
 DOUBLE_DIGITS, FLOAT_DIGITS = 2**53, 2**24
-"""The integers up to which all are exact in DOUBLE and FLOAT."""
+"""The integers up to which DOUBLE and FLOAT represent all integers."""
 DOUBLE_TENS, FLOAT_TENS = 22, 10
-"""The powers of ten up to which all are exact in DOUBLE and FLOAT, so one division rounds correctly."""
+"""The powers of ten that DOUBLE and FLOAT represent exactly, so that a single division rounds correctly."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
@@ -60,10 +60,10 @@ _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECAS
 
 
 def from_text(text: str, column: DataField) -> Value | None:
-    """Return an untyped string as a value of the column; None when DuckDB may read it, but not certainly as it stands.
+    """Return an untyped string as a value of the column; None if DuckDB may interpret it otherwise.
 
     Raises:
-        InvalidArgument: it is no value of the column's type.
+        InvalidArgument: the string is not a value of the column's type.
     """
     read = next((read for kinds, read in _READERS if isinstance(column.type, kinds)), None)
     if read is None:
@@ -136,7 +136,7 @@ def _read_timestamp(text: str, kind: DataType) -> Value | None:
     if isinstance(kind, LocalZonedTimestampType):
         value = value.replace(tzinfo=dt.UTC) if zone in (None, "Z") else _shift_to_utc(value, zone)
     elif zone:
-        return None  # whether DuckDB ignores the zone here is left to DuckDB
+        return None  # DuckDB decides whether it ignores the zone here
     snap = snap_literal(kind, value)
     return snap.below if snap and snap.exact else None
 
@@ -159,7 +159,7 @@ def _read_binary(text: str, _kind: DataType) -> Value | None:
 
 
 def _reject_form(certainly: bool) -> Value | None:
-    """Handle a form that is not read here: raises if DuckDB cannot read it either, else leaves it to DuckDB."""
+    """Handle a form that is not read here: raise if DuckDB cannot read it either, otherwise leave it to DuckDB."""
     if certainly:
         raise ValueError
     return None
@@ -193,7 +193,7 @@ def convert_number(value: Any, column: DataField) -> Value | None:
 
 
 def convert_double(value: Any, column: DataField) -> Value | None:
-    """Convert DOUBLE literals: the column is cast to DOUBLE, exactly but for large integers and decimals."""
+    """Convert DOUBLE literals: the column is cast to DOUBLE, which is exact except for large integers and decimals."""
     bits = INTEGER_BITS.get(type(column.type))
     if bits:
         return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None
@@ -208,7 +208,7 @@ MAX_DECIMAL_DIGITS = 38
 
 
 Node = Any
-"""A node of sqlglot's tree; its base class differs between versions."""
+"""A node of sqlglot's tree, whose base class differs between versions."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def _read_hexadecimal(node: Node) -> Constant | None:
 
 
 def _read_cast(node: Node) -> Constant | None:
-    """Read ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
+    """Read ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts without rounding."""
     inner, target = read_constant(node.this), _find_target(node)
     if inner is None or inner is NULL or target is None:
         return NULL if inner is NULL and target is not None else None
@@ -316,10 +316,10 @@ _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
 
 
 def convert_constant(literal: Constant, column: DataField) -> Value | None:
-    """Return the value that DuckDB compares the column with, None if that casts the column or rounds.
+    """Return the value that DuckDB compares the column with; None if DuckDB casts the column or rounds.
 
     Raises:
-        InvalidArgument: an untyped string that is no value of the column's type.
+        InvalidArgument: an untyped string that is not a value of the column's type.
     """
     convert = _TYPED.get(literal.family)
     return literal.value if convert is None or literal.value is None else convert(literal.value, column)

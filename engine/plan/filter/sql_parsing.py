@@ -1,10 +1,10 @@
 """Parsing of SQL by sqlglot: deep nesting, columns named ``array`` or ``list``, and messages of syntax errors.
 
 sqlglot recurses some forty calls per parenthesis, so thirty of them exhaust a thousand calls. Text that exceeds the
-stack is parsed once more on a thread with a larger stack. Text that nests deeper than DuckDB bears is refused before
+stack is parsed again on a thread with a larger stack. Text that nests deeper than DuckDB supports is refused before
 parsing, since a compiled parser would crash the process.
 
-sqlglot takes ``"array"[1]`` for the array of 1; `Parser` takes it for an element of the column.
+sqlglot interprets ``"array"[1]`` as the array of 1, `Parser` as an element of the column.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter.sql_literals import Node
 
 MAX_NESTING = 512
-"""The deepest nesting of brackets, CASEs and prefixes."""
+"""The maximum nesting depth of brackets, CASEs and prefixes."""
 MAX_CALLS = 200
-"""The deepest nesting of functions, lists, CASEs etc.: DuckDB crashes the process at some hundreds of nested lists."""
+"""The maximum nesting depth of functions, lists, CASEs etc.: DuckDB crashes at some hundreds of nested lists."""
 MAX_RECURSION = 60_000
 """The recursion limit for that depth."""
 STACK_BYTES = 512 << 20
@@ -75,12 +75,12 @@ def _is_too_deep(text: str) -> bool:
         return False
     try:
         return measure_nesting(DuckDB().tokenize(text)) > MAX_NESTING
-    except SqlglotError:  # no tokens, so nothing is parsed: the parser reports it
+    except SqlglotError:  # not tokenized, so not parsed: the parser reports the error
         return False
 
 
 def measure_nesting(tokens: list[Token]) -> int:
-    """Return the greatest number of brackets, CASEs and prefixes that are open at once."""
+    """Return the maximum number of brackets, CASEs and prefixes that are open at once."""
     depth = prefixes = most = 0
     open_prefixes: list[int] = []
     for token in tokens:
@@ -100,7 +100,7 @@ def measure_nesting(tokens: list[Token]) -> int:
 
 
 def check_calls(tree: Node, what: str) -> None:
-    """Raise for calls that nest too deeply for DuckDB, not counting operators: DuckDB bears a thousand of them.
+    """Raise for calls nested too deeply for DuckDB, not counting operators: DuckDB supports a thousand of them.
 
     Raises:
         InvalidArgument: the message begins with `what`.
@@ -121,7 +121,7 @@ def check_calls(tree: Node, what: str) -> None:
 
 
 def _run_on_large_stack(work: Callable[[], T]) -> T:
-    """Run `work` on a thread of its own, whose calls may nest `MAX_RECURSION` deep. Raises what it raises."""
+    """Run `work` on a separate thread, whose calls may nest `MAX_RECURSION` deep. Raises as `work`."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -131,14 +131,14 @@ def _run_on_large_stack(work: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised below, in the calling thread
             failed.append(error)
 
-    with _turn:  # both settings are of the whole process
+    with _turn:  # both settings affect the whole process
         calls, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
         thread = threading.Thread(target=run, name="morrow-deep-sql")
         try:
             sys.setrecursionlimit(max(calls, MAX_RECURSION))
             try:
                 thread.start()
-            except RuntimeError as error:  # no memory for such a stack
+            except RuntimeError as error:  # not enough memory for the stack
                 raise RecursionError from error
             finally:
                 threading.stack_size(size)
@@ -151,13 +151,13 @@ def _run_on_large_stack(work: Callable[[], T]) -> T:
 
 
 CONSTRUCTORS = ("ARRAY", "LIST")
-"""What sqlglot takes for constructors before a bracket; to DuckDB, ARRAY is one where it is not quoted."""
+"""Words that sqlglot interprets as constructors before a bracket; DuckDB only does so for an unquoted ARRAY."""
 PLAIN = "c"
-"""A name that is none."""
+"""A column name that is not a constructor."""
 
 
 class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]  # sqlglot names its parser by a variable
-    """DuckDB's, whose columns may have any name."""
+    """DuckDB's parser, for columns with any name."""
 
     def _parse_bracket(self, this: Any = None) -> Any:
         name = _find_column_name(this)
@@ -172,7 +172,7 @@ class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]  # sqlglot names 
 
 
 def _find_column_name(node: Any) -> exp.Identifier | None:
-    """Return the identifier of a column with the name of a constructor; None of all other nodes."""
+    """Return the identifier of a column with the name of a constructor; None for all other nodes."""
     if not isinstance(node, (exp.Column, exp.Identifier, exp.Dot)) or node.name.upper() not in CONSTRUCTORS:
         return None
     name = node if isinstance(node, exp.Identifier) else node.expression if isinstance(node, exp.Dot) else node.this
@@ -184,12 +184,12 @@ def _find_column_name(node: Any) -> exp.Identifier | None:
 
 
 CLASS = re.compile(r"<class '[\w.]*\.(\w+)'>|<(\w+)[^>]*>")
-"""Classes and tokens of the parser in its messages."""
+"""The parser's classes and tokens in its messages."""
 MISSING = "Required keyword"
 
 
 def describe_problem(error: SqlglotError) -> str:
-    """Return what follows "does not parse": where, and what the parser found, without names of its classes."""
+    """Return the text after "does not parse": the place and the unexpected text, without names of sqlglot's classes."""
     first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     told = str(first.get("description") or error).splitlines()[0]
     if CLASS.search(told) or told.startswith(MISSING):

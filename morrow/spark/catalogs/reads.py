@@ -317,7 +317,7 @@ def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame
         return None  # Spark asks only if all filters are pushed down
     wanted = [Summary(Summing(function), column) for function, column in question["aggregates"]]
     if not wanted and not question["groups"]:
-        return place.spark.range(1).select()  # Spark requests no columns if a query uses no column of a global aggregate
+        return place.spark.range(1).select()  # a global aggregate whose columns the query does not use
     found = summarize(scan._metadata, scan.request, wanted, question["groups"])
     if found is None:
         return None

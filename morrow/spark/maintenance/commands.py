@@ -107,7 +107,7 @@ def remove_orphan_files(
     The driver decides which files are orphans; it holds 8 bytes for each file of the table.
 
     Args:
-        spark: its executors reach the table by the same path.
+        spark: the session; its executors reach the table by the same path.
         path: the table's folder or URL.
         older_than, dry_run: as for `Table.remove_orphan_files`.
         parallelism: the maximum number of listing tasks.

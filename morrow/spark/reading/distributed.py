@@ -103,7 +103,7 @@ def _read_part(
     native = [each.section for each in chosen if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
-            # The file index uses file sizes, or masked files are identified by size, so sizes have to match the metadata.
+            # File sizes are in the file index, or identify masked files, so they have to match the metadata.
             make_source(file, plan, store)
         masks = make_masks(plan, native, store, spark)
         files = [

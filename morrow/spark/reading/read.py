@@ -50,8 +50,8 @@ def read(
 
     The DataFrame holds no rows (in local mode, up to 64 MiB of merged rows). The snapshot is fixed now. A query reads
     only the columns that it needs, and Spark pushes its conditions down to files (over Spark Connect: only to files
-    that Spark's own scan reads, see `explain`); `filter` prunes by metadata, too. Conditions on partition columns skip whole
-    partitions either way.
+    that Spark's own scan reads, see `explain`); `filter` prunes by metadata, too. Conditions on partition columns skip
+    whole partitions either way.
 
     Args:
         spark: the session, such as one from `morrow.spark.session`.

@@ -259,7 +259,7 @@ BINARY = "UTF8_BINARY"
 
 
 def to_paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
-    """Return the columns of a DataFrame as Paimon fields, which keep NOT NULL and have no ids yet.
+    """Return the columns of a DataFrame as Paimon fields, which keep NOT NULL and are without ids.
 
     Raises:
         Unsupported: a type that Paimon does not have, such as an interval.

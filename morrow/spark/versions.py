@@ -1,7 +1,7 @@
 """Differences between PySpark versions; no other module checks versions.
 
-3.5   DataFrames are made of Arrow rows, and Arrow rows of DataFrames, by the calls behind those of pandas; there are no
-      data sources in Python, so that ``format("morrow")`` has no streams, and no classes that the catalog's Java names
+3.5   DataFrames are made of Arrow rows, and Arrow rows of DataFrames, by the calls that pandas uses; Python data
+      sources are missing, so ``format("morrow")`` lacks streams, and so are classes that the catalog's Java code needs
 4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
 4.1   streams are written in Arrow batches; filters are pushed; the condition of a join may name the position of a row
 4.2   streams have limits, and get the offset reached when asked for the newest; Spark opens ORC files with instants
@@ -97,7 +97,7 @@ def spread_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     columns = list(map(functions.col, names))
     if HAS_SOURCES:
         return rows.hint("rebalance", *columns)
-    plain: Any = rows  # its type stub accepts no columns
+    plain: Any = rows  # in PySpark 3.5, the method does not accept columns
     listed = plain._jseq([cast("Any", column)._jc.expr() for column in columns])
     return DataFrame(plain._jdf.hint("rebalance", listed), plain.sparkSession)
 

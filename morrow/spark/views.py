@@ -1,7 +1,8 @@
 """`morrow.spark.attach`: the tables of a warehouse as temporary views, for ``spark.sql``.
 
-Temporary views have no databases, so the table ``db.orders`` of the catalog ``pm`` is the view ``pm_db_orders``. A view
-is a `morrow.spark.read` of the newest snapshot, and stays at it until the catalog is attached again.
+Temporary views do not belong to databases, so the table ``db.orders`` of the catalog ``pm`` is the view
+``pm_db_orders``. A view is a `morrow.spark.read` of the newest snapshot, and shows it until the catalog is attached
+again.
 """
 
 from __future__ import annotations

@@ -60,10 +60,7 @@ def build_full_name(namespace: Sequence[str], name: str) -> str:
 
 
 def is_database_name(name: str) -> bool:
-    """Return whether this is a valid database name.
-
-    The first dot of a full name ends the database, so it has no dot.
-    """
+    """Return whether this is a valid database name. It must not contain a dot, which ends it in a full name."""
     return bool(name) and not any(character in name for character in "./\\$")
 
 

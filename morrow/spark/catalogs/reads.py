@@ -257,7 +257,7 @@ def has_time_travel(system: str) -> bool:
 def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) -> dict[str, object]:
     """Return the state that settings choose for a system table.
 
-    Raises `Unsupported` if they choose changes and the table has no row kinds.
+    Raises `Unsupported` if they choose changes and the table lacks row kinds.
     """
     if not chosen.are_of_changes:
         return {AT: dict(chosen.travel())} | ({descriptions.SET: list(chosen.by)} if chosen.by else {})

@@ -175,7 +175,7 @@ def register(spark: SparkSession) -> None:
 def register_in_jvm(spark: SparkSession) -> None:
     """Register the format as a class in the session's JVM.
 
-    Raises `Unsupported` if there is no JVM or it rejects the class.
+    Raises `Unsupported` if the JVM cannot be reached or rejects the class.
     """
     load(spark)
     id = spark.conf.get(FORMAT_SETTING, None)

@@ -8,7 +8,8 @@
 
 From Spark 4.0 on, a Java class is the format (`morrow.spark.catalogs.by_path`), and uses this data source for
 streams only. Over Spark Connect, and before, methods of PySpark's classes are replaced, so that the first two do what
-`morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`). There, the last one writes rows without a shuffle. `sinks.sink` shuffles the rows of a stream, and takes tables of every kind:
+`morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`). There, the last one writes rows without a
+shuffle. `sinks.sink` shuffles the rows of a stream, and supports tables of every kind:
 
     copy = morrow.spark.sink("warehouse/db.db/copy")
     frame.writeStream.foreachBatch(copy).option("checkpointLocation", "...").start()

@@ -193,8 +193,10 @@ def _parse_columns(session: Session, columns: str) -> StructType:
 
 
 def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
-    """Remove DEFAULT, which Spark's type parser does not support, from column definitions. Return the definitions, and the
-    default of each column."""
+    """Return column definitions without DEFAULT, and the removed defaults by column.
+
+    Spark's type parser does not support DEFAULT.
+    """
     words, cut, defaults = Statement(columns), {}, dict[str, str]()
     if not any(token.text.upper() == DEFAULT for token in words.tokens):
         return columns, defaults

@@ -42,7 +42,7 @@ PLACEHOLDER = "morrow_table_"
 MAX_PT = ("sys", "max_pt")
 """The parts after the warehouse in the name of the function ``max_pt``."""
 WHOLE = re.compile(r"\bTABLE\s*$", re.IGNORECASE)
-"""A pattern of the text before a table that is itself a query, and so has no alias."""
+"""A pattern of the text before a table that is itself a query, and so without an alias."""
 SECONDS = "seconds"
 """The option for a time given as a number, in seconds since 1970 as in Spark."""
 

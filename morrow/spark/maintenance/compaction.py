@@ -92,7 +92,7 @@ def compact(
     Returns: the snapshot, or None if nothing was worth compacting.
 
     Raises:
-        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where possible.
+        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job if possible.
         CommitConflict: other writers compacted the same files on every attempt; nothing was changed.
         Spark's own errors, if a task failed too often; nothing was changed.
     """

@@ -141,7 +141,7 @@ ALONE_ROWS, ALONE_CORES = 1 << 26, 4
 """The same maximum in local mode, with at most this number of cores, which the driver itself keeps busy."""
 
 MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
-"""Path of a file and its mask as bits, the first row in the lowest one; null where every row is live."""
+"""The path of a file, and its mask as bits, the first row in the lowest bit; null if every row is live."""
 MASK_COLUMNS = "file STRING, mask BINARY"
 
 

@@ -3,13 +3,13 @@
 An offset of a stream records what has been read, and the start of its batch:
 {"snapshot": 7, "since": 4, "full": false} has the changes of the snapshots 5, 6 and 7;
 {"snapshot": 4, "since": 4, "full": true} has all rows of snapshot 4, as insertions;
-{"snapshot": 4, "begin": "full"} is the start of a new query: nothing has been read.
+{"snapshot": 4, "begin": "full"} is the start of a new query, before any read.
 The end of a batch also has the member ``at``: the commit time of its snapshot, in epoch milliseconds. By this time
 a different snapshot with the same number is recognised, after the table was rolled back or recreated.
 `AHEAD` marks the offset of a query that starts with a snapshot which does not exist yet. In any other offset a
 snapshot above the newest one has been read and then removed.
-A batch is planned from its end alone. Spark keeps ends in the checkpoint, but asks again for the start of the query
-when the very first batch is repeated, and by then it may have moved. For the same reason the first batch is run
+A batch is planned from its end only. Spark keeps ends in the checkpoint, but requests the start of the query again
+when it repeats the first batch, and by then the start may have moved. For the same reason the first batch is run
 even if there is nothing to read: from then on the checkpoint holds the start of the query.
 """
 

@@ -1,4 +1,4 @@
-"""The columns of a read before it is planned, and the target table of a write: an existing or a new one.
+"""The columns of a read before it is planned, and the target table of a write, which may be new.
 
 Secrets among a table's options are refused, since all readers of the table can see them.
 """

@@ -214,7 +214,7 @@ def get_clock(spark: SparkSession) -> Clock:
 def check_zone(text: str) -> str:
     """Return a time that names its zone.
 
-    The zone is required if no session sets it. Raises `ValueError` without zone.
+    The zone is required if no session sets one. Raises `ValueError` without a zone.
     """
     if dt.datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("nothing says here which zone it is in; write it with an offset, such as +01:00")

@@ -2,12 +2,12 @@
 
 `sink` shuffles the rows of each batch as `morrow.spark.write` does, and supports tables of every kind.
 A Python data source cannot make Spark sort or distribute the rows. So each task may get rows of every bucket, and
-writes its own files in them: appended files, or files of level 0. It compacts nothing, since two tasks cannot
+writes its own files in them: appended files, or files of level 0. Tasks do not compact, since two tasks cannot
 compact one bucket. If reads of a table wait for compaction (deletion vectors, first-row, a changelog by lookup),
 the driver compacts the written buckets one after the other after the commit. Tables that assign each new key a
 bucket (``bucket = -1``) need one writer that knows all keys. If a key is in the rows of several tasks, any of its
 rows may win, unless the table has a ``sequence.field``.
-File names contain the run, one write of one job. Task attempts that failed, were killed or came second leave files
+File names contain the run, which is one write of one job. Task attempts that failed, were killed or came second leave files
 in buckets that another attempt wrote too. After the commit, files of this run in those buckets are removed unless a
 message names them.
 """

@@ -1,6 +1,6 @@
 """Changes of rows that Spark has derived from one snapshot of a table: DELETE, UPDATE and MERGE, in one commit.
 
-`update` sets columns by Spark expressions. In an append table, rows are deleted by position and new rows
+`update` sets columns by Spark expressions. In an append table, rows are deleted by position and new rows are
 added: executors compute the rows once and write the new ones. The driver gets the positions of deleted rows, eight
 bytes each, and makes deletion vectors, or files with the remaining rows. It commits everything at once.
 """

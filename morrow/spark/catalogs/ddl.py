@@ -66,7 +66,7 @@ COLLATION = "collation"
 """The property for DEFAULT COLLATION."""
 DEFAULT_DATABASE = "default"
 OPTION = "option."
-"""Spark's prefix for keys in OPTIONS (...), in addition to the plain key. Without the plain key, it is for ROW FORMAT."""
+"""Spark's prefix for keys in OPTIONS (...), in addition to the plain key. Without the plain key: ROW FORMAT."""
 OF_HIVE = ("hive.stored-as", "hive.serde", "hive.input-format", "hive.output-format")
 """Properties that Spark derives from STORED AS and ROW FORMAT."""
 

@@ -7,9 +7,9 @@ compact one bucket. If reads of a table wait for compaction (deletion vectors, f
 the driver compacts the written buckets one after the other after the commit. Tables that assign each new key a
 bucket (``bucket = -1``) need one writer that knows all keys. If a key is in the rows of several tasks, any of its
 rows may win, unless the table has a ``sequence.field``.
-File names contain the run, which is one write of one job. Task attempts that failed, were killed or came second leave files
-in buckets that another attempt wrote too. After the commit, files of this run in those buckets are removed unless a
-message names them.
+File names contain the run, which is one write of one job. Task attempts that failed, were killed or came second leave
+files in buckets that another attempt wrote too. After the commit, files of this run in these buckets are removed
+unless a message names them.
 """
 
 from __future__ import annotations

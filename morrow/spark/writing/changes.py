@@ -231,7 +231,8 @@ def _join_old(
 def _to_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
     """Return the versions to write for the rows of `_join_old`. Rows that no version can produce raise an error.
 
-    Unchanged columns of aggregate functions are null. A column that ignores null cannot be set to null.
+    Unchanged columns with an aggregate function are null, so that they are not added again. A column that ignores nulls
+    cannot be set to null.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import StringType, StructField, StructType

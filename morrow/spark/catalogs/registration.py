@@ -192,7 +192,7 @@ def register_in_jvm(spark: SparkSession) -> None:
 
 
 def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | FormatAnswers | StatementAnswers) -> None:
-    """Make these answers the ones that the JVM gets for an id, replacing earlier ones."""
+    """Register the answers to the JVM's questions under an id, replacing earlier answers."""
     from pyspark import java_gateway
 
     gateway = cast("Any", spark).sparkContext._gateway

@@ -76,7 +76,7 @@ ROW_INDEX = "_tmp_metadata_row_index"
 """The column that Spark's readers of Parquet fill with the row index."""
 
 BY_TASKS, BY_DRIVER = "by tasks", "by the driver or, if they are many, by tasks"
-"""The reader that merges keys of several versions, if Spark reads all other rows of a section."""
+"""The reader in `explain` that merges keys of several versions, if Spark reads all other rows of a section."""
 
 HIDDEN = ("_", ".")
 """Prefixes of names that Spark ignores when it lists files."""
@@ -185,8 +185,10 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
-    """Return the reason why Spark may not skip data by statistics: Parquet statistics ignore NaN, which SQL sorts
-    above all numbers, and Parquet dictionaries distinguish -0.0 from 0.0, which are equal in SQL.
+    """Return the reason why Spark may not skip data by statistics.
+
+    Parquet statistics ignore NaN, which SQL sorts above all numbers, and Parquet dictionaries distinguish -0.0 from
+    0.0, which are equal in SQL.
     """
     for name in plan.read_columns:
         if _has_type(kind := plan.schema.by_name[name].type, (t.FloatType, t.DoubleType)):

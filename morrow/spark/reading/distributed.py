@@ -1,4 +1,4 @@
-"""A plan as a Spark DataFrame: Spark's own scan or Morrow's tasks read each section. Also hidden columns.
+"""A plan as a Spark DataFrame, whose sections are read by Spark's own scan or Morrow's tasks; and hidden columns.
 
 The driver makes the plan and the masks of small sections. `choice` selects the reader of each section.
 Hidden columns are the partition and the bucket of a row, its file, its position there, and its row id. They have

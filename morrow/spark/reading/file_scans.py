@@ -202,7 +202,7 @@ def _group_by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[l
 IN_OBJECT_STORE = "the files lie in an object store"
 
 NO_FILE_SYSTEM = "no file system"
-"""The usual obstacle of all URLs but one, and the least informative."""
+"""Part of the obstacle if Hadoop lacks a file system for a URL. It says the least, so other obstacles are preferred."""
 
 ACCOUNTS = ("azure_storage_account_name", "account_name")
 ACCOUNT_VARIABLE = "AZURE_STORAGE_ACCOUNT_NAME"

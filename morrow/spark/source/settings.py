@@ -123,7 +123,7 @@ LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtrigge
 SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
 """Options for the start of a stream. The second names are for batches, but Paimon also uses them for streams."""
 OF_STATES = ("versionasof", "timestampasof")
-"""Spark's own options that choose a state, under any name. Streams do not accept them."""
+"""Spark's own options that choose a state. Streams do not accept them."""
 MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
 RAW = "raw"
 """The option of a stream that requests rows as they were written, even if these are partial rows."""

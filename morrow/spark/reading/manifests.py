@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 MIN_ENTRIES = MAX_CACHED_ENTRIES
 """The minimum manifest entries for tasks. The driver decodes fewer in about a second, the time that a job needs to
-start, and caches them. It does not cache more, so every query would decode all entries
-again."""
+start, and caches them. It does not cache more, so every query would decode all entries again."""
 
 MIN_TASK_BYTES = 1 << 20
 """The minimum bytes of manifests for a task: decoding fewer takes less time than starting the task."""

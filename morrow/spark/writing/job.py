@@ -296,7 +296,7 @@ def build_bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: St
 
     Args:
         columns: the names in the data, by the names of the table's columns.
-        schema: the schema of the data, by those names.
+        schema: the schema of the data, with the names in the data.
     """
     if router.count == 1:
         return "0"

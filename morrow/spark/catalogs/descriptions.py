@@ -1,6 +1,6 @@
 """Descriptions of tables: columns, keys, properties and the state that a query reads; SHOW CREATE TABLE.
 
-SHOW CREATE TABLE returns a statement that Java Paimon accepts in every version of Spark.
+SHOW CREATE TABLE returns a statement that every version of Spark accepts, and Java Paimon too.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _is_sent(spark: SparkSession, jar: Path) -> bool:
 
 
 def _is_extensible(loader: Any) -> bool:
-    """Return whether a class loader (or None) accepts further jars. `hasattr` is useless on Java objects."""
+    """Return whether a class loader (or None) accepts further jars. `hasattr` is always true for Java objects."""
     return loader is not None and any(method.getName() == "addURL" for method in loader.getClass().getMethods())
 
 

@@ -100,7 +100,7 @@ class StreamOptions:
     starting_snapshot: int | None
     starting_timestamp: int | str | None
     start: str
-    """`FULL`: start with all rows of the starting snapshot, if there is one, then changes. `CHANGES`: only changes."""
+    """`FULL`: all rows (of the starting snapshot, if one is given), then changes. `CHANGES`: only changes."""
     begins: bool
     """Whether the query sets the start of the stream. Otherwise the table's options do."""
     kinds: bool

@@ -75,7 +75,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # As in morrow: executors import one module of this package in each of their processes, and only that one.
+    # As in morrow, imports are lazy: an executor process imports only one module of this package.
     from importlib import import_module
 
     from morrow.engine.plugins import require_extra

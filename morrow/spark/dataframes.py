@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_BYTES = 1 << 30
-"""Bytes of Arrow rows to hand over at most, unless the caller says otherwise: they pass through driver and JVM."""
+"""The maximum bytes of Arrow rows to transfer, unless the caller sets a limit: the driver and the JVM both hold
+them."""
 
 DISTRIBUTE = "read the table with morrow.spark.read, which leaves the rows to the executors"
 CHOOSE_LESS = "choose fewer by columns=[...] and filter=..."
@@ -37,8 +38,8 @@ def to_spark(
 ) -> DataFrame:
     """Convert record batches, columns `fields`, to a Spark DataFrame in the types of `morrow.spark.types`.
 
-    Reading ends as soon as the limit is exceeded; batches are transferred one by one. Errors name `where` and a remedy
-    for too many rows.
+    Reading ends as soon as the limit is exceeded; batches are transferred one by one. Errors name
+    `where` and, for too many rows, a remedy.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
@@ -65,22 +66,22 @@ def to_spark(
 
 
 GIVEN = "LogicalRDD"
-"""Spark's plan of rows that it is given."""
+"""The class of Spark's plan for given rows."""
 ROW_OVERHEAD, LONG = 8, 8
-"""Bytes that Spark counts for a row beside its columns, and for a BIGINT."""
+"""The bytes that Spark's planner counts for a row besides its columns, and for a BIGINT."""
 
 
 def set_planned_size(frame: DataFrame, size: int) -> DataFrame:
-    """Return rows that Spark was given as a DataFrame that it plans as `size` bytes: joins broadcast small ones.
+    """Return given rows as a DataFrame whose planned size is `size` bytes: joins broadcast small sides.
 
-    What is no such plan (a few rows, whose size Spark knows; Spark Connect) is returned as it is, as all is before 4.0.
+    Other plans (a few rows, whose size Spark knows; Spark Connect) are returned unchanged, as are all before Spark 4.0.
     """
     plan = _plan(frame) if HAS_SOURCES else None
     if plan is None or plan.getClass().getSimpleName() != GIVEN:
         return frame
     spark = cast("Any", frame.sparkSession)
     session, jvm = spark._jsparkSession, spark._jvm
-    # Scala's numbers do not pass py4j, so the statistics are those of another plan that has this size.
+    # Py4j cannot pass Scala's numbers, so the statistics are taken from another plan of this size.
     alike = session.range(-(-size // LONG)).queryExecution().analyzed().stats()
     members = [plan.productElement(i) for i in range(plan.productArity())]
     given = [*members, session, jvm.scala.Option.apply(alike)]
@@ -96,9 +97,9 @@ def set_planned_size(frame: DataFrame, size: int) -> DataFrame:
 
 
 def set_mapped_size(frame: DataFrame, columns: StructType | str, size: int) -> DataFrame:
-    """Return given rows such that a function that maps them to rows of `columns` yields `size` bytes to the planner.
+    """Set the planned size of given rows so that mapping them to rows of `columns` has `size` bytes for the planner.
 
-    Spark takes such a function for one that returns a row for each row.
+    Spark assumes that such a function returns one row for each row.
     """
     from pyspark.sql.types import StructType
 
@@ -111,6 +112,6 @@ def set_mapped_size(frame: DataFrame, columns: StructType | str, size: int) -> D
 
 
 def _plan(frame: DataFrame) -> Any:
-    """Return the plan in the JVM, None where there is no JVM to reach."""
+    """Return the plan in the JVM, or None if the JVM cannot be reached."""
     inner = getattr(frame, "_jdf", None)
     return None if inner is None else inner.queryExecution().analyzed()

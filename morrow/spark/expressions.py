@@ -3,7 +3,7 @@
 Columns have the form that Spark's Parquet scan pushes into files. Spark orders floats as predicates do: NaN equals
 itself and is the greatest value, -0.0 equals 0.0. Parquet's statistics leave NaN out and its dictionaries separate
 the zeros, so conditions on floats are not pushed into files.
-Of Spark's filters Morrow tests those that it can translate exactly. Spark tests the others, which prune nothing.
+Morrow tests the Spark filters that it can translate exactly. Spark tests the others, which prune nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 FLOATS = (t.FloatType, t.DoubleType)
 PLAIN = (bool, int, float, str, bytes)
-"""Python values that Spark takes as they are."""
+"""Python values that Spark accepts as literals without conversion."""
 
 Where = Callable[[str], "Column"]
-"""From the name of a column in the predicate to the column."""
+"""A function from the name of a column in the predicate to the column."""
 
 
 def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -> Column:
-    """Return a boolean column, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Return a boolean column that is true for the rows that `predicate` keeps, and false or null for all others.
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -46,20 +46,20 @@ def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where
 
 
 def make_literal(value: object, kind: t.DataType, name: str) -> Column:
-    """Return a constant of the Spark type of `kind`; `value` is None or Morrow's value of that type.
+    """Return a literal of the Spark type of `kind`; `value` is None or Morrow's value of that type.
 
     Raises:
         Unsupported: a type that Spark does not have; the message names `name`.
     """
     from pyspark.sql.functions import lit
 
-    # Dates, times and decimals as text, which Spark casts without loss; instants name their zone.
+    # Dates, times and decimals are passed as text, which Spark casts without loss; instants name their zone.
     plain = value if value is None or isinstance(value, PLAIN) else _format_value(value, kind)
     return lit(plain).cast(to_spark_type(kind, name))
 
 
 def format_constant(value: object, kind: t.DataType) -> str | None:
-    """Return the text of a value, as `FileScans` takes it: bytes in Base64, instants in UTC."""
+    """Format a value as text for `FileScans`: bytes in Base64, instants in UTC."""
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -68,13 +68,13 @@ def format_constant(value: object, kind: t.DataType) -> str | None:
 
 
 def quote_name(name: str) -> str:
-    """Quote a name for Spark's SQL, whatever its characters."""
+    """Quote a name for Spark's SQL. The name may contain any character."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _format_value(value: object, kind: t.DataType) -> str:
     if isinstance(value, np.datetime64) and isinstance(kind, t.LocalZonedTimestampType):
-        return f"{value}Z"  # in UTC, which NumPy does not state
+        return f"{value}Z"  # UTC, which NumPy's text omits
     return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
 
@@ -89,7 +89,7 @@ def _compile_tree(predicate: Predicate, kinds: Mapping[str, t.DataType], where: 
         return _compile_leaf(predicate, kinds[predicate.column], where(predicate.column))
     children = [_compile_tree(child, kinds, where) for child in predicate.children]
     join = operator.and_ if isinstance(predicate, And) else operator.or_
-    while len(children) > 1:  # in pairs: a thousand conditions nest ten deep
+    while len(children) > 1:  # in pairs, so that a thousand conditions nest ten deep
         pairs = [join(left, right) for left, right in zip(children[::2], children[1::2], strict=False)]
         children = pairs + children[len(pairs) * 2 :]
     return children[0] if children else lit(isinstance(predicate, And))
@@ -98,7 +98,7 @@ def _compile_tree(predicate: Predicate, kinds: Mapping[str, t.DataType], where: 
 def _compile_leaf(leaf: Leaf, kind: t.DataType, column: Column) -> Column:
     from pyspark.sql.functions import nanvl
 
-    # The same value, but no longer a column of a file.
+    # The value is the same, but not a plain file column, so that it is not pushed down.
     operand = nanvl(column, column) if isinstance(kind, FLOATS) else column
     return _LEAVES[leaf.op](operand, [make_literal(value, kind, leaf.column) for value in leaf.literals])
 
@@ -126,7 +126,7 @@ _LEAVES: Mapping[Op, Build] = {
 }
 
 MICROSECONDS = 6
-"""The precision of Spark's timestamps. Finer ones are truncated for Spark, where comparisons may then differ."""
+"""The precision of Spark timestamps. Spark gets truncated values of finer columns, so comparisons may differ."""
 
 NUMBERS = (int, float, Decimal)
 TEXTS = (t.CharType, t.VarCharType)
@@ -145,14 +145,14 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
     t.DateType: (dt.date,),
     t.TimestampType: (dt.datetime,),
 }
-"""Python types of literals by column type. Filters on other types (instants, whose zone Spark omits) stay Spark's."""
+"""Python types of literals by column type. Spark evaluates filters on other types (instants: their zone is missing)."""
 
 
 BuildPredicate = Callable[[DataField, Any], Predicate | None]
 
 
 def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predicate | None:
-    """Translate a filter to the predicate that keeps the same rows; None when there is none."""
+    """Translate a filter to the predicate that keeps the same rows; None if there is none."""
     plain: Any = filter
     name, negated = type(plain).__name__, False
     if name == "Not":
@@ -165,7 +165,7 @@ def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predica
 def build_predicate(
     name: str, path: tuple[str, ...], value: object, fields: Mapping[str, DataField], *, negated: bool = False
 ) -> Predicate | None:
-    """Return as `translate_filter`, for a filter by the name of its class: Spark 4.0 has no such classes."""
+    """Translate a filter given by the name of its class, as `translate_filter`: Spark 4.0 lacks these classes."""
     build = (_NEGATED if negated else _PLAIN).get(name)
     if build is None or len(path) != 1 or path[0] not in fields:
         return None
@@ -188,13 +188,13 @@ def _build_comparison(op: Op) -> BuildPredicate:
 
 
 def _build_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
-    known = [value for value in values if value is not None]  # nothing equals null
+    known = [value for value in values if value is not None]  # no value equals null
     return build_membership(field, known) if all(_is_comparable(field, value) for value in known) else None
 
 
 def _build_not_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
     if any(value is None for value in values):
-        return NEVER  # whether null is among them is unknown
+        return NEVER  # comparing with null gives unknown
     return build_membership(field, values, negated=True) if all(_is_comparable(field, v) for v in values) else None
 
 
@@ -247,7 +247,7 @@ _NEGATED: Mapping[str, BuildPredicate] = {
 
 
 class Untranslatable(Exception):
-    """A value that is not told exactly."""
+    """A value that the JVM does not pass exactly."""
 
 
 def _refuse_value(_text: str) -> Any:
@@ -266,16 +266,16 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
     "map": lambda given: given,
     "other": _refuse_value,
 }
-"""By the kind of a value in `Values.java`. Filters on instants stay Spark's, as in `morrow.spark.expressions`."""
+"""Parsers by the kind of a value in `Values.java`. Spark evaluates filters on instants, as said for `VALUES`."""
 
 
 def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:
-    """Return the predicates of those filters that Morrow can test as Spark does."""
+    """Return predicates for the filters that Morrow can test as Spark does."""
     found = []
     for filter in told:
         try:
             kept = _parse_predicate(filter, fields)
-        except (Untranslatable, ValueError):  # a year beyond those of Python's dates
+        except (Untranslatable, ValueError):  # a year that Python's dates cannot represent
             continue
         if kept is not None:
             found.append(kept)
@@ -292,19 +292,19 @@ def _parse_predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Pr
 
 
 def parse_value(told: Sequence[str]) -> Any:
-    """Return a value as the JVM tells it. Raises `Untranslatable` for kinds that are not told exactly."""
+    """Parse a value as sent by the JVM. Raises `Untranslatable` for kinds that it does not pass exactly."""
     return None if told[0] == "null" else PARSERS[told[0]](told[1])
 
 
 def parse_partition_value(told: Sequence[str]) -> object:
-    """Return a value of a partition column: a time as a datetime, others as text, which is parsed as its type."""
+    """Parse a value of a partition column: a time as a datetime, others as text, which the caller parses by type."""
     if told[0] == "null":
         return None
     return dt.datetime.fromisoformat(told[1]) if told[0] in ("timestamp", "instant") else told[1]
 
 
 def parse_column(told: str) -> str:
-    """Return the name of a column, which Spark quotes where it has dots; members of rows are no columns."""
+    """Return the name of a column, which Spark quotes if it contains dots. Struct members are not columns."""
     if told.startswith("`") and told.endswith("`") and len(told) > 1:
         return told[1:-1].replace("``", "`")
     return told

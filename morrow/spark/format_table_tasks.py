@@ -1,4 +1,4 @@
-"""The tasks of format tables: files in, rows out; rows in, hidden files out."""
+"""The tasks of format tables: they read files to rows, and write rows to hidden files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from morrow.writers.operations.format_table import write_format_files
 
 BATCH_ROWS = 1 << 17
 RESULT = "files binary, error binary"
-"""One row of a task: its files, encoded, or the error (pickled)."""
+"""The row that a task returns: its files, encoded, or the error (pickled)."""
 _SCHEMA = pa.schema([("files", pa.binary()), ("error", pa.binary())])
 
 
@@ -46,9 +46,9 @@ def read(job: ReadJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def write(job: WriteJob, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write these rows to hidden files, and yield their names as one row; nothing without rows.
+    """Write rows to hidden files, and yield their names as one row. Without rows, yield nothing.
 
-    Errors of rows that the table rejects are results as well: another attempt would fail in the same way.
+    Errors of rejected rows are returned as results: another attempt would fail in the same way.
     """
     named = (batch.rename_columns(list(job.columns)) for batch in rows)
     first = next(named, None)
@@ -67,7 +67,7 @@ WORKS: Mapping[Work, Run] = {Work.READ_FOLDER: read, Work.WRITE_FOLDER: write}
 
 @dataclass(frozen=True)
 class FolderAccess:
-    """A format table as it travels."""
+    """A format table in the form that is sent to tasks."""
 
     store: StoreAccess
     kind: str
@@ -80,13 +80,13 @@ class FolderAccess:
         return cls(StoreAccess.of(table.store, table.root), table.kind, table.schema, table.where, table.is_hives)
 
     def opened(self) -> FolderTable:
-        """Return the table."""
+        """Open the table."""
         return FolderTable(*self.store.opened(), self.kind, self.schema, self.where, self.is_hives)
 
 
 @dataclass(frozen=True)
 class ReadJob:
-    """A read: the table, the columns, and the filter, which the rows need not pass."""
+    """A read: the table, the columns, and the filter, which may be applied incompletely."""
 
     table: FolderAccess
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ class ReadJob:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """A write: the table, the folder in it that hides files, and the names of the columns of the rows."""
+    """A write: the table, its hidden folder for new files, and the column names of the rows."""
 
     table: FolderAccess
     staging: str

@@ -1,7 +1,7 @@
 """Format tables in Spark: folders of files without snapshots, read as DataFrames and written from them.
 
 Spark itself scans Parquet files whose columns have exactly the table's types. Tasks of Morrow read all others, so
-that every value equals that of a local read: texts of CSV and JSON, timestamps in other units.
+that every value equals that of a local read, as for text in CSV and JSON, and timestamps in other units.
 To write, tasks put files into a hidden folder of the table. The driver moves the files of the successful attempts
 to their partitions, and removes the folder.
 """
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_FOOTERS, MAX_REMOTE_FOOTERS = 1_000, 100
-"""Files whose footers the driver looks at, on its disk and in a store; tables of more are read by tasks."""
+"""The maximum files whose footers the driver reads, locally and in a store. Tasks read larger tables."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """A file as `place_of` takes it."""
+    """A file in the form that `place_of` takes."""
 
     path: str
     size: int
 
 
 def to_dataframe(table: FolderTable, columns: Sequence[str], filter: Filter, spark: SparkSession) -> DataFrame:
-    """Return the rows of the files that are there now; conditions on partition keys leave files out, others may.
+    """Return the rows of the files that exist now. Conditions on partition keys skip files, other conditions may.
 
     Raises:
-        CorruptFile: a folder is none of a partition, a file is damaged. StorageError.
+        CorruptFile: a folder is not a partition, a file is damaged. StorageError: files cannot be read.
         Unsupported: a type that this version of Spark does not have.
     """
     fields = [table.schema.by_name[name] for name in columns]
@@ -89,13 +89,13 @@ def _read_by_tasks(
     return run_tasks(spark, Work.READ_FOLDER, job, units, schema, size)
 
 
-# Spark's own scan
+# read by Spark's own scan
 
 
 def _find_scannable(
     table: FolderTable, fields: Sequence[DataField], found: Sequence[Partition], spark: SparkSession
 ) -> Iterator[tuple[Place, list[Partition]]]:
-    """Yield where Spark finds those files that it reads as local reads do, if there are some."""
+    """Yield the place and the partitions whose files Spark's own scan reads like a local read, if there are some."""
     files = [file for each in found for file in each.files if file.status.size]
     most = MAX_FOOTERS if table.store.is_local else MAX_REMOTE_FOOTERS
     if table.format != PARQUET or not 0 < len(files) <= most or not all(is_plain(each.type) for each in fields):
@@ -118,9 +118,9 @@ def _read_footer(table: FolderTable, file: FolderFile) -> pa.Schema:
 
 
 def _is_as_declared(held: pa.Schema, table: FolderTable, fields: Sequence[DataField]) -> bool:
-    """Return whether Spark, which looks for names without regard to case, finds columns of these very types or none.
+    """Return whether Spark, which ignores the case of names, finds columns of exactly these types, or none.
 
-    A file without any column of the table is left to tasks, which refuse it.
+    Tasks get a file without any column of the table, and refuse it.
     """
     names = [name.casefold() for name in held.names]
     if len(set(names)) < len(names) or not any(each.name in held.names for each in table.stored_fields):
@@ -133,7 +133,7 @@ def _is_as_declared(held: pa.Schema, table: FolderTable, fields: Sequence[DataFi
 
 
 ALIKE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-"""Types of Arrow that are the same in Parquet."""
+"""Arrow types with the same Parquet form, and their equivalents."""
 
 
 def _is_same_type(held: pa.DataType, told: pa.DataType) -> bool:
@@ -153,7 +153,7 @@ def _is_same_type(held: pa.DataType, told: pa.DataType) -> bool:
 def _scan(
     table: FolderTable, fields: Sequence[DataField], found: Sequence[Partition], place: Place, spark: SparkSession
 ) -> DataFrame:
-    """Return the rows of these files by Spark's own scan, with the values of partitions as constants."""
+    """Return the rows of files by Spark's own scan, with partition values as constants."""
     keys = [each for each in fields if each.name in table.schema.partition_keys]
     paths = [file.path for each in found for file in each.files]
     numbers = [(file.status.size, number, NO_MASK) for number, each in enumerate(found) for file in each.files]
@@ -179,7 +179,7 @@ def _scan(
 def write(table: FolderTable, rows: DataFrame, replaced: Replacement | None = None) -> None:
     """Write rows, and remove the files that they replace.
 
-    Raises: as `morrow.writers.operations.format_table.write_rows`. Spark's own errors, when a task failed too often.
+    Raises: as `morrow.writers.operations.format_table.write_rows`. Spark's own errors if a task failed too often.
     """
     for _ in convert_rows(make_target(table), to_arrow_schema(rows.schema).empty_table()):
         pass
@@ -193,7 +193,7 @@ def write(table: FolderTable, rows: DataFrame, replaced: Replacement | None = No
 
 
 def _group_by_partition(table: FolderTable, rows: DataFrame) -> DataFrame:
-    """Return the rows with numbered columns, those of a partition together as far as its size allows."""
+    """Return the rows with numbered columns, clustered by partition as far as its size allows."""
     from pyspark.sql.functions import col
 
     numbers = [f"c{number}" for number in range(len(rows.columns))]

@@ -54,11 +54,11 @@ class TableArgument:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     allowed_roots: tuple[str, ...] = ()
     attached: Catalog | None = field(default=None, compare=False)
-    """The catalog, where `morrow.spark.attach` knows it."""
+    """The catalog, if `morrow.spark.attach` has attached it."""
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog in which the name stands; None for a folder."""
+        """The catalog that contains the name; None for a folder."""
         if self.warehouse is None or self.attached is not None:
             return self.attached
         return Catalog(self.warehouse, storage_options=self.storage_options)
@@ -69,7 +69,7 @@ class TableArgument:
             metadata = TableMetadata(*resolve(self.name, self.storage_options), allowed_roots=self.allowed_roots)
         else:
             metadata = replace(self.catalog.table(self.name)._metadata, allowed_roots=self.allowed_roots)
-        metadata.latest_schema()  # a folder without a table is an error now
+        metadata.latest_schema()  # reports a folder without a table now
         return metadata if self.branch is None else metadata.on_branch(self.branch)
 
     @property
@@ -91,16 +91,16 @@ class TableArgument:
 
     @property
     def of_database(self) -> str | None:
-        """The database whose tables are all meant, written ``db.*``; else None."""
+        """The database, if the argument ``db.*`` means all of its tables; else None."""
         database, dot, table = self.name.rpartition(".")
         return database if self.warehouse is not None and dot and table == ALL_TABLES else None
 
     def each(self) -> list[TableArgument]:
-        """Return the tables meant: this one, or all of a database."""
+        """Return the tables that the argument means: this table, or all tables of a database."""
         database = self.of_database
         if database is None:
             return [self]
-        assert self.catalog is not None  # `of_database` stands in one
+        assert self.catalog is not None  # `of_database` requires a catalog
         names = self.catalog.tables(database)
         return [replace(self, name=f"{database}.{name}", branch=None) for name in names]
 
@@ -148,7 +148,7 @@ def parse_table_argument(
 def make_catalog_argument(
     warehouse: str | os.PathLike[str] | None, storage_options: Mapping[str, str] | None
 ) -> TableArgument:
-    """Return the place of a procedure that names no table: only its catalog."""
+    """Return the argument for a procedure without a table, which needs a catalog only."""
     return TableArgument("", None if warehouse is None else os.fspath(warehouse), None, storage_options)
 
 
@@ -164,7 +164,7 @@ def _split_name(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a procedure: the session, and the table that it names; without one, only its catalog."""
+    """A call of a procedure: the session, and the procedure's table or, without a table, its catalog."""
 
     spark: SparkSession
     where: TableArgument
@@ -172,12 +172,12 @@ class Call:
 
     @property
     def metadata(self) -> TableMetadata:
-        """The metadata of the table. Raises `TableNotFound` and the like."""
+        """The metadata of the table. Raises `TableNotFound` and similar errors."""
         return self.where.metadata()
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog of the table. Raises `InvalidArgument` where it is a folder."""
+        """The catalog of the table. Raises `InvalidArgument` for a folder."""
         found = self.where.catalog
         if found is None:
             raise InvalidArgument("in which warehouse? Give warehouse=...")
@@ -190,7 +190,7 @@ class Call:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The tables that are meant: this one, or all of a database."""
+        """The tables that the argument means: this table, or all tables of a database."""
         return [one.table for one in self.where.each()]
 
 
@@ -265,7 +265,7 @@ def _compact_database(
                 allowed_roots=call.where.allowed_roots,
             )
             done += 1
-        except MorrowError as error:  # as in Paimon, the others are compacted all the same
+        except MorrowError as error:  # as in Paimon, the remaining tables are compacted
             failed += 1
             log.warning("compact_database: %s was not compacted: %s", name, error)
     return build_compaction_result(done, failed)
@@ -276,7 +276,7 @@ DATABASE_PROCEDURES = (replace(COMPACT_DATABASE, run=_compact_database),)
 WITH_JOBS: Mapping[str, Procedure] = {
     procedure.name: procedure for procedure in (*FILE_PROCEDURES, *DATABASE_PROCEDURES)
 }
-"""Those of the procedures that Spark may run jobs for."""
+"""The procedures for which Spark may run jobs."""
 
 
 def call(
@@ -292,24 +292,24 @@ def call(
 ) -> DataFrame:
     """Call a procedure of Paimon: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
 
-    Names, arguments and columns of the result are those of Paimon's ``CALL sys.create_tag(...)``; names ignore
+    Names, arguments and result columns are the same as for Paimon's ``CALL sys.create_tag(...)``; names ignore
     case. The work is done when this returns.
 
     Args:
-        procedure: its name, with or without ``sys.``; `PROCEDURES` lists them.
+        procedure: its name, with or without ``sys.``; see `PROCEDURES`.
         warehouse: the warehouse of a `table` of the form ``database.table``, and of procedures without a table; a
             `morrow.Catalog` that is more than a folder does the work in this process, without jobs.
         storage_options, allowed_roots: as for `morrow.open`.
         distributed: of ``compact``, ``compact_database`` and ``remove_orphan_files``: whether executors do the work;
-            None: if it is much.
+            None: for large tables.
         arguments: `table`, which is a folder or URL (with a ``/`` in it), ``database.table`` in `warehouse`, or
-            ``pm.database.table`` in a catalog attached as ``pm``; and those of the procedure.
+            ``pm.database.table`` in a catalog attached as ``pm``; and the procedure's other arguments.
 
-    Returns: a small DataFrame, which is held by the driver.
+    Returns: a small DataFrame that the driver holds.
 
     Raises:
-        InvalidArgument: no such procedure or argument, a missing argument, or one of a wrong type.
-        Unsupported: a feature of Paimon's procedure that Morrow lacks.
+        InvalidArgument: no such procedure or argument, a missing argument, or an argument of a wrong type.
+        Unsupported: a feature of Paimon's procedure that Morrow does not support.
         Others: as the method of `Table` that does the work.
     """
     found = find_procedure(procedure)
@@ -344,7 +344,7 @@ def call(
 
 
 def _to_frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
-    """Return a DataFrame that holds its rows: made of an Arrow table, it needs no Spark task."""
+    """Return rows as a DataFrame, made from an Arrow table so that reading it needs no Spark task."""
     import pyarrow as pa
 
     names = [column.split()[0] for column in columns.split(",")]

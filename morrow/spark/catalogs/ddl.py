@@ -1,6 +1,6 @@
-"""DDL of databases and tables: CREATE, ALTER, DROP, RENAME and replacement, and default values of columns.
+"""DDL of databases and tables: CREATE, ALTER, DROP, RENAME, REPLACE, and default values of columns.
 
-ALTER TABLE is one version of the schema. Default values are literals of Spark's SQL, which Paimon stores as text.
+ALTER TABLE creates one schema version. Default values are Spark SQL literals, which Paimon stores as text.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ if TYPE_CHECKING:
 PROVIDERS = ("paimon", "morrow")
 DEFAULT_SOURCE = "spark.sql.sources.default"
 IGNORED = ("owner", "is_managed_location", "provider", "comment")
-"""Properties that Spark adds, or that are given apart."""
+"""Properties that Spark adds by itself or passes separately."""
 COLLATION = "collation"
-"""The property that is DEFAULT COLLATION."""
+"""The property for DEFAULT COLLATION."""
 DEFAULT_DATABASE = "default"
 OPTION = "option."
-"""Spark's prefix of what stands in OPTIONS (...), which it also gives without it; alone it is of ROW FORMAT."""
+"""Spark's prefix for keys in OPTIONS (...), in addition to the plain key. Without the plain key: ROW FORMAT."""
 OF_HIVE = ("hive.stored-as", "hive.serde", "hive.input-format", "hive.output-format")
-"""Properties that Spark makes of STORED AS and ROW FORMAT."""
+"""Properties that Spark derives from STORED AS and ROW FORMAT."""
 
 
 def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
@@ -115,15 +115,15 @@ def _make_table(place: Place, question: Question, name: str) -> None:
 
 
 def check_database(place: Place, name: str) -> None:
-    """Raise `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    """Raise `DatabaseNotFound` if the database is missing. Creating a table creates only the database ``default``."""
     if name != DEFAULT_DATABASE and name not in place.catalog.databases():
         raise DatabaseNotFound(f"there is no database {name}")
 
 
 def _check(place: Place, properties: dict[str, str]) -> None:
-    """Refuse what a table would be made without."""
+    """Refuse properties that the new table would silently lack."""
     provider = properties.get("provider", PROVIDERS[0]).lower()
-    # saveAsTable names the session's default where its caller names none.
+    # saveAsTable passes the session's default format if its caller names none.
     is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
     is_files = _is_of_files(properties) and provider in FORMATS
     if provider not in PROVIDERS and not is_default and not is_files:
@@ -140,7 +140,7 @@ def _check(place: Place, properties: dict[str, str]) -> None:
 
 
 def _is_of_files(properties: dict[str, str]) -> bool:
-    """Return whether a format table is asked for."""
+    """Return whether the properties ask for a format table."""
     return properties.get(TYPE.key, "").strip().lower() == FORMAT_TABLE
 
 
@@ -169,7 +169,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
 
 
 def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
-    """Rename a table; return the database where it then is."""
+    """Rename a table; return its new database."""
     *catalog, database = question["to namespace"] or question["namespace"]
     if catalog not in ([], [place.name]):
         raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
@@ -180,11 +180,11 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
     return str(database)
 
 
-# Tables made together with their rows
+# CREATE TABLE AS SELECT
 
 
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Make a table that a query then fills: under its own name, or beside the one that it will replace."""
+    """Create a table for a query to fill: under its own name, or under a temporary name if it will replace another."""
     if question["how"] == "create":
         _make_table(place, question, question["name"])
         made = load_table(place, question)
@@ -200,10 +200,10 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
-    """Drop a new table that has its columns in another order than the query that fills it by their places.
+    """Drop a new table if its column order differs from that of the query, which fills it by position.
 
     Raises:
-        Unsupported: it has.
+        Unsupported: the order differs.
     """
     asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
     if asked != there:
@@ -213,7 +213,7 @@ def _check_order(place: Place, question: Question, made: dict[str, object]) -> N
 
 
 def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Give a filled table its name; the one that had it is dropped then. Between the two steps there is none."""
+    """Give a filled table its final name after dropping the table that had it. Between both steps neither exists."""
     staged = question["staged"]
     if staged["how"] == "create":
         return
@@ -224,14 +224,14 @@ def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
     place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
 
 
-# Tables whose rows are replaced
+# Tables whose rows are overwritten
 
 
 def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
-    """Return the options for the write of ``saveAsTable`` that overwrites the rows of a table, which stays as it is.
+    """Return the write options for a ``saveAsTable`` that overwrites rows but keeps the table's definition.
 
     Raises:
-        Unsupported: it names another table than there is: other partitions, keys, buckets, another provider.
+        Unsupported: the definition differs from the table's: other partitions, keys or buckets, another provider.
     """
     given: Mapping[str, str] = question["options"]
     _check(place, {key: question[key] for key in ("provider", "location") if question[key] is not None})
@@ -252,7 +252,7 @@ def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> di
 
 
 def _make_mismatch_error(where: str, what: str) -> Unsupported:
-    """Return the error of an overwrite that would need another table."""
+    """Return the error for an overwrite that would change the table's definition."""
     hint = "writeTo(...).createOrReplace() puts another table in its place"
     return Unsupported(f"saveAsTable in the mode overwrite, which keeps the table, {what},", where=where, hint=hint)
 
@@ -268,9 +268,9 @@ TABLE_ANSWERS = {
 }
 
 COMMENT_PROPERTY = "comment"
-"""The property that is a table's comment."""
+"""The property for a table's comment."""
 FIXED_PROPERTIES = {"location": "SET LOCATION", "collation": "DEFAULT COLLATION", "provider": "another provider"}
-"""Properties that a table's folder, its types and its catalog decide, and what sets them."""
+"""Properties that follow from a table's folder, types or catalog, and the statement that sets each."""
 
 
 def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
@@ -294,12 +294,12 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _is_done(told: Mapping[str, Any], table: Table) -> bool:
-    """Return whether DROP COLUMN IF EXISTS finds none."""
+    """Return whether this is DROP COLUMN IF EXISTS for a missing column."""
     return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
 
 
 def _parse_new_default(place: Place, table: Table, told: Mapping[str, Any]) -> str | None:
-    """Return the text of a new default value; None removes the one there is."""
+    """Return the text of a new default value; None removes the current one."""
     if len(told["path"]) != 1:
         raise Unsupported(f"a default value of {'.'.join(told['path'])}, which is a member of a column,")
     name = told["path"][0]
@@ -344,7 +344,7 @@ def _unset_option(told: Mapping[str, Any]) -> SchemaChange:
 
 
 def _check_properties(_place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Refuse secrets before the statement is a plan, which Spark shows with them in its events."""
+    """Refuse secrets before Spark plans the statement: Spark shows properties of plans in its events."""
     check_no_secrets(question["properties"])
 
 
@@ -360,7 +360,7 @@ _CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
     "set default": lambda told: SetDefault(_get_path(told), told["text"]),
     "move column": _move_column,
 }
-"""By the verb of a change in `Questions.java`."""
+"""Schema changes by the verb of a change in `Questions.java`."""
 
 ALTER_ANSWERS = {"alter table": _alter, "check properties": _check_properties}
 
@@ -370,7 +370,7 @@ def _list_databases(place: Place, _question: Question, _rows: DataFrame | None) 
 
 
 def _describe_database(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str] | None:
-    """Return the metadata of a database, None where there is none of this name."""
+    """Return the metadata of a database, or None if it does not exist."""
     name = question["database"]
     if name == SYSTEM_DATABASE:
         return {}
@@ -388,7 +388,7 @@ def _create_database(place: Place, question: Question, _rows: DataFrame | None) 
         raise InvalidArgument(f"{name!r} is no name for a database: it has none of . / \\ $")
     given = dict(question["properties"])
     if not has_properties(place.catalog._catalog):
-        given.pop(OWNER, None)  # Spark adds it itself
+        given.pop(OWNER, None)  # Spark adds the owner itself
     place.catalog.create_database(name, properties=given)
 
 
@@ -397,7 +397,7 @@ def _alter_database(place: Place, question: Question, _rows: DataFrame | None) -
     if name == SYSTEM_DATABASE:
         raise Unsupported(f"ALTER DATABASE of {SYSTEM_DATABASE}, the database of the catalog's own tables,")
     set_, removed = dict[str, str](), dict[str, None]()
-    for key, value in question["changes"]:  # the last one of a property counts
+    for key, value in question["changes"]:  # the last change of a property counts
         set_.pop(key, None)
         removed.pop(key, None)
         if value is None:
@@ -429,24 +429,24 @@ DATABASE_ANSWERS = {
 }
 
 CURRENT = "CURRENT_DEFAULT"
-"""Where Spark has the default value of a column, in SQL."""
+"""The metadata key in which Spark keeps the default value of a column, as SQL."""
 WRAPPERS = (exp.Cast, exp.Neg, exp.Paren)
 CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 
 
 def parse_defaults(spark: SparkSession, schema: StructType, fields: Mapping[str, t.DataField]) -> dict[str, str]:
-    """Return the text of the defaults that columns have, by their names. Raises as `parse_default`."""
+    """Return the default values of columns as text, by column name. Raises as `parse_default`."""
     given = {f.name: f.metadata[CURRENT] for f in schema.fields if CURRENT in f.metadata}
     found = {name: parse_default(spark, sql, fields[name].type, name) for name, sql in given.items()}
     return {name: text for name, text in found.items() if text is not None}
 
 
 def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) -> str | None:
-    """Return the text that Paimon stores for a default value in Spark's SQL; None for NULL.
+    """Return the text that Paimon stores for a default value given as Spark SQL; None for NULL.
 
     Raises:
-        Unsupported: no literal: Paimon stores a value, and no expression. A type that has no default values.
-        Others: Spark's own, where it is no value of the type.
+        Unsupported: not a literal (Paimon stores values only), or a type without default values.
+        Others: Spark's own errors, if the value does not fit the type.
     """
     from morrow.spark.types import to_spark_type
 
@@ -462,9 +462,9 @@ def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) 
 
 def _format_value(value: Any, kind: t.DataType, column: str) -> str:
     if isinstance(kind, (t.CharType, t.VarCharType)):
-        return f"'{value}'"  # with the quotes that Java's readers take away
+        return f"'{value}'"  # Java readers remove the quotes
     if isinstance(kind, t.LocalZonedTimestampType) and isinstance(value, dt.datetime):
-        return format_default(value.astimezone(dt.UTC), column)  # from the clock of this process, as PySpark gives it
+        return format_default(value.astimezone(dt.UTC), column)  # PySpark returns it in the time zone of this process
     if isinstance(value, (bytes, bytearray, list, dict, tuple)):
         raise Unsupported(f"a default value of the type {kind.text()}", where=f"the column {column!r}")
     return format_default(value, column)

@@ -1,6 +1,6 @@
 """Descriptions of tables: columns, keys, properties and the state that a query reads; SHOW CREATE TABLE.
 
-SHOW CREATE TABLE gives a statement that every version of Spark and Java Paimon accept.
+SHOW CREATE TABLE returns a statement that every version of Spark accepts, and Java Paimon too.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 PROVIDER = "paimon"
 SET = "set"
-"""The settings that have chosen a state, of those states that are made when they are read."""
+"""The key of the settings that have chosen a state, in states whose rows are computed by the read."""
 DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
-"""Where Spark looks for the default value of a column: for rows to come, and for files without the column."""
+"""The metadata keys in which Spark looks for a default value: for new rows, and for files without the column."""
 
 
 def describe_table(
     table: Table, scan: Scan, name: str, *, writable: bool, set: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Describe the state of a table that `scan` reads; `name` is the full name by which it is asked for again.
+    """Describe the table state that `scan` reads. Later questions name the table by `name`, its full name.
 
-    `set`: the settings of the session that have chosen the state, of which no rows can be changed then.
+    `set`: the session settings that have chosen the state. If there are any, its rows cannot be changed.
     """
     request = scan.request
     snapshot = request.snapshot
@@ -70,7 +70,7 @@ def describe_hidden(request: ScanRequest) -> list[dict[str, object]]:
 def describe_rows(
     name: str, fields: Sequence[t.DataField], state: Mapping[str, object], *, streams: bool
 ) -> dict[str, object]:
-    """Describe a system table, whose rows are made when they are read."""
+    """Describe a system table, whose rows are computed by the read."""
     return {
         "table": name,
         "schema": to_catalog_schema(fields).json(),
@@ -84,7 +84,7 @@ def describe_rows(
 
 
 def describe_folder(name: str, table: FormatTable, state: Mapping[str, object]) -> dict[str, object]:
-    """Describe a format table: what its files hold when they are read."""
+    """Describe a format table, whose rows are the contents of its files at the time of the read."""
     comment = {} if table.comment is None else {"comment": table.comment}
     place = {"provider": table.format, "location": table.path, "is_managed_location": "true"}
     return {
@@ -98,25 +98,25 @@ def describe_folder(name: str, table: FormatTable, state: Mapping[str, object]) 
 
 
 def pack_state(path: str, request: ScanRequest, *, set: Sequence[str] = ()) -> str:
-    """Pack what a query reads as text: with the table's name it gives the rows of that very state."""
+    """Pack the state that a query reads as text. With the table's name, the text identifies the rows of this state."""
     return base64.b64encode(pickle.dumps((path, request, tuple(set)))).decode("ascii")
 
 
 def set_by(state: Mapping[str, Any] | str | None) -> Sequence[str]:
-    """Return the settings that have chosen a state, which is packed text or made when it is read."""
+    """Return the settings that have chosen a state, given as packed text or as a mapping."""
     if isinstance(state, Mapping):
         return cast("Sequence[str]", state.get(SET, ()))
     return () if state is None else unpack_state(state)[-1]
 
 
 def unpack_state(text: str) -> tuple[str, ScanRequest, Sequence[str]]:
-    """Return what `pack_state` has packed, in this process."""
+    """Unpack a state that `pack_state` has packed in this process."""
     path, request, set = pickle.loads(base64.b64decode(text))
     return path, request, set
 
 
 def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
-    """Return the columns' Spark schema, with comments, lengths and default values. Raises `Unsupported`."""
+    """Return the Spark schema of columns, with comments, lengths and default values. Raises `Unsupported`."""
     from pyspark.sql.types import StructField, StructType
 
     given = make_members_nullable(fields)
@@ -129,17 +129,20 @@ def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
 
 
 def collect_properties(table: Table) -> dict[str, str]:
-    """Return the options of a table and its properties by Spark's names."""
+    """Return the options and properties of a table under Spark's names."""
     own = dict(table.options)
     if table.primary_keys:
         own[PRIMARY_KEY.key] = ",".join(table.primary_keys)
     comment = {} if table.comment is None else {"comment": table.comment}
-    # Without the last, SHOW CREATE TABLE would name the folder, and make an external table elsewhere.
+    # Without `is_managed_location`, SHOW CREATE TABLE would print the location and so define an external table.
     return {**own, **comment, "provider": PROVIDER, "location": table.path, "is_managed_location": "true"}
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
-    """Return the type that statements show. CHAR is VARCHAR: Spark would pad what it reads and writes."""
+    """Return the type that statements show.
+
+    CHAR appears as VARCHAR: Spark would pad CHAR values in reads and writes.
+    """
     from pyspark.sql.types import VarcharType
 
     kind = field.type
@@ -157,12 +160,12 @@ def _build_metadata(field: t.DataField, kind: SparkType) -> dict[str, str]:
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BARE = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType)
-"""Types whose values are literals as they are written."""
+"""Types whose values are valid SQL literals without quotes."""
 NOT_SHOWN = ("provider", "location", "is_managed_location", "comment")
 
 
 def format_create_table(name: Sequence[str], table: Table) -> str:
-    """Return the statement; options in the order of their keys."""
+    """Return the CREATE TABLE statement, with options in the order of their keys."""
     columns = ",\n  ".join(_format_column(field) for field in table.scan().fields)
     parts = [f"CREATE TABLE {'.'.join(map(_quote_name, name))} (\n  {columns})", f"USING {PROVIDER}"]
     if table.partition_keys:
@@ -188,7 +191,7 @@ def _format_column(field: t.DataField) -> str:
 
 
 def to_sql_type(kind: t.DataType) -> str:
-    """Return a type as Spark's SQL writes it. Raises `Unsupported` for one that Spark does not have."""
+    """Format a type in Spark's SQL. Raises `Unsupported` for a type that Spark does not have."""
     if isinstance(kind, t.RowType):
         return f"STRUCT<{', '.join(f'{_quote_name(field.name)}: {_format_member(field)}' for field in kind.fields)}>"
     if isinstance(kind, t.ArrayType):
@@ -218,7 +221,7 @@ def _quote_name(name: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Return a text as Spark's SQL writes it."""
+    """Format a text as a literal in Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

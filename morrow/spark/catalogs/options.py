@@ -1,6 +1,6 @@
-"""Options of reads and writes by name, and settings of the session that choose what is read.
+"""Options of reads and writes of named tables, and session settings that choose the state to read.
 
-Options of a call count before settings of the session. A setting may choose another state of a table; changes of
+Options of a call have precedence over session settings. A setting may choose another state of a table; changes of
 its rows are then refused.
 """
 
@@ -28,14 +28,14 @@ STREAMING = "a stream"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The options of reads that settings have for a table; `by` are the settings, by their full names."""
+    """The read options that session settings give for a table; `by` are the full names of these settings."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     by: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Mapping[str, str], catalog: str, database: str, table: str) -> Chosen:
-        """Find them. Raises as `match_settings`."""
+        """Find the settings for a table. Raises as `match_settings`."""
         found = {
             option: key
             for option, key in match_settings(settings, catalog, database, table).items()
@@ -46,22 +46,22 @@ class Chosen:
 
     @property
     def are_of_changes(self) -> bool:
-        """Whether it is the changes between two states that they choose."""
+        """Whether the settings choose the changes between two states."""
         return has_change_options(self.options)
 
     def travel(self) -> TravelArguments:
-        """Return the state that they choose. Raises as `parse_travel`."""
+        """Return the state that the settings choose. Raises as `parse_travel`."""
         return parse_travel(self.options, f"the setting {PREFIX}{{}}")
 
 
 def make_refusal(what: str, by: Sequence[str], where: str | None = None) -> Unsupported:
-    """Return the error of what cannot be done while these settings choose the state."""
+    """Return the error for an operation that is impossible while these settings choose the state."""
     names, verb = " and ".join(by), "choose" if len(by) > 1 else "chooses"
     return Unsupported(f"{what} while {names} {verb} what is read", where=where, hint=f"unset {', '.join(by)}")
 
 
 def check_unset(what: str, state: Any, where: str | None = None) -> None:
-    """Raise `Unsupported` where settings have chosen the state of a question."""
+    """Raise `Unsupported` if settings have chosen the state of a question."""
     if by := descriptions.set_by(state):
         raise make_refusal(what, by, where)
 
@@ -72,10 +72,10 @@ TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 def parse_travel(
     given: Mapping[str, str], what: str = "the option {!r} of a read by name", *, clock: Clock = check_zone
 ) -> TravelArguments:
-    """Return the state that the options name, of which errors speak as `what`; `clock` reads Spark's own moments.
+    """Return the state that the options name. Errors call it `what`; `clock` parses Spark's timestamps.
 
     Raises:
-        Unsupported: an option that names none. InvalidArgument: a value that is none of the option's.
+        Unsupported: an option that does not choose a state. InvalidArgument: an invalid value of an option.
     """
     other = next((key for key in given if ALIASES.get(key.lower(), key.lower()) not in TRAVELS), None)
     if other is not None:
@@ -84,7 +84,7 @@ def parse_travel(
 
 
 def is_write_option(option: str) -> bool:
-    """Return whether an option that the settings have says how rows are written."""
+    """Return whether an option found in the settings is a write option."""
     return option in WRITE_OPTION_KEYS or option in EVOLVING
 
 
@@ -92,8 +92,8 @@ def parse_sink(place: TableOpener, question: Question, *, overwrite: bool = True
     """Return the options of a write.
 
     Raises:
-        InvalidArgument: a value that an option cannot have, or an option of an overwrite without one.
-        Unsupported: options that a write does not heed.
+        InvalidArgument: an invalid value, or an option of overwrites in another write.
+        Unsupported: options that writes do not support.
     """
     sink = _parse_sink(place, question, overwrite=overwrite)
     check_write_options(sink.table)
@@ -113,7 +113,7 @@ def _parse_sink(place: TableOpener, question: Question, *, overwrite: bool) -> S
 
 
 def find_settings(place: TableOpener, question: Question, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that the session sets for writes, without those that a call has given itself."""
+    """Return the options that the session sets for writes, except those given in the call."""
     named = {ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: value for key, value in _select_write_settings(place, question).items() if key not in named}
 
@@ -121,7 +121,7 @@ def find_settings(place: TableOpener, question: Question, given: Mapping[str, st
 def find_change_settings(place: TableOpener, question: Question) -> dict[str, str]:
     """Return the options that the session sets for DELETE, UPDATE and MERGE.
 
-    New columns of a MERGE are there by then, and the other statements have none.
+    Options of schema evolution are left out: a MERGE has added its columns by then, other statements add none.
     """
     found = _select_write_settings(place, question)
     Options(found).sink()  # Raises for a wrong value.
@@ -133,13 +133,13 @@ def _select_write_settings(place: TableOpener, question: Question) -> dict[str, 
 
 
 def _answer_write_options(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Return what Spark has to know of the options before it compares the columns of rows with the table's."""
+    """Return the options that Spark needs before it compares the columns of the rows with the table's."""
     sink = _parse_sink(place, question, overwrite=True)
     return {"evolves": sink.evolution is not None, REPLACE_WHERE: sink.replace_where}
 
 
 def _list_table_options(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[str]:
-    """Return those options of a write that are the table's which the write makes."""
+    """Return the names of the write options that are options of the table that the write creates."""
     own = Options(question["options"]).sink().table
     return [key for key in question["options"] if key.lower() in own]
 

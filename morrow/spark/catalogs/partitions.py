@@ -1,4 +1,4 @@
-"""Partitions listed and dropped."""
+"""Listing and dropping of partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _list_partitions(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
-    """Return the partitions that hold files now, a row for each."""
+    """Return the partitions that contain files now, one row each."""
     if is_of_folder(question):
         table = format_table(place, question)._table
         held = [each.constants for each in find_partitions(table, NO_FILTER)]
@@ -45,7 +45,7 @@ def list_partition_rows(place: TableOpener, question: Question, _rows: DataFrame
 
 
 def _find_max_partition(place: Place, question: Question, _rows: DataFrame | None) -> str:
-    """Return the greatest value of the first partition column as text. Raises `InvalidArgument` if there is none."""
+    """Return the maximum of the first partition column as text. Raises `InvalidArgument` without partitions."""
     catalog, name = resolve_name(place.spark, split_name(question["name"]))
     if catalog != place.name:
         raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}")
@@ -53,7 +53,7 @@ def _find_max_partition(place: Place, question: Question, _rows: DataFrame | Non
 
 
 def find_max_partition(table: Table) -> str:
-    """Return the greatest value of the first partition column as text. Raises `InvalidArgument` if there is none."""
+    """Return the maximum of the first partition column as text. Raises `InvalidArgument` without partitions."""
     return find_greatest_partition(WriteTarget.of(table._metadata, None))
 
 
@@ -66,7 +66,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 
 def drop_table_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
-    """Drop partitions of a table with snapshots, of which there may be none."""
+    """Drop partitions of a table with snapshots. The specification may match no partition."""
     table = place.table(question["table"])
     if question["partitions"]:
         table.drop_partition(*_parse_partitions(question, table.partition_keys))

@@ -1,4 +1,4 @@
-"""What a question is asked of: the session and the warehouse; and the names in questions."""
+"""The context of a question: the session and the warehouse; and names of tables in questions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Question: TypeAlias = Mapping[str, Any]
 
 
 class TableOpener(Protocol):
-    """A session and its way to a table by the name in a question."""
+    """A session that opens the tables named in questions."""
 
     @property
     def spark(self) -> SparkSession: ...
@@ -28,13 +28,13 @@ class TableOpener(Protocol):
     def table(self, name: str) -> Table: ...
 
     def set_for(self, question: Question) -> dict[str, str]:
-        """Return the options that settings of the session have for the table of a question."""
+        """Return the options that session settings give for the table of a question."""
         ...
 
 
 @dataclass(frozen=True)
 class Place:
-    """A session, the catalog that is asked, its name there, and the access to its tables."""
+    """A session, the catalog of a question, its name in the session, and the access to its tables."""
 
     spark: SparkSession
     name: str
@@ -42,7 +42,7 @@ class Place:
     access: Access
 
     def table(self, name: str) -> Table:
-        """Open ``db.t`` or ``db.t$branch_dev``. Raises `TableNotFound`, also for names that no table can have."""
+        """Open ``db.t`` or ``db.t$branch_dev``. Raises `TableNotFound`, also for invalid names."""
         parts = parse_name(name)
         if parts.system is not None:
             raise TableNotFound(f"{name} is a system table, which nobody writes")
@@ -53,19 +53,19 @@ class Place:
 
 
 def build_full_name(namespace: Sequence[str], name: str) -> str:
-    """Return ``database.table``. Raises `TableNotFound` for what cannot be the name of a database."""
+    """Return ``database.table``. Raises `TableNotFound` for an invalid database name."""
     if len(namespace) != 1 or not is_database_name(namespace[0]):
         raise TableNotFound(f"there is no table {'.'.join([*namespace, name])}; tables are named database.table")
     return f"{namespace[0]}.{name}"
 
 
 def is_database_name(name: str) -> bool:
-    """Return whether a database can have this name: the first dot of a table's full name ends it."""
+    """Return whether this is a valid database name. It must not contain a dot, which ends it in a full name."""
     return bool(name) and not any(character in name for character in "./\\$")
 
 
 def parse_name(name: str) -> ObjectName:
-    """Return the parts of a table's full name. Raises `TableNotFound` where it has none."""
+    """Return the parts of a table's full name. Raises `TableNotFound` for an invalid name."""
     try:
         return parse_object_name(name)
     except InvalidArgument as error:

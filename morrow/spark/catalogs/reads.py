@@ -1,7 +1,7 @@
 """Tables loaded and read: time travel, branches, system tables, changes, aggregates from metadata.
 
-Options and settings choose the snapshot of a system table, or the two between which it lists changes. Metadata
-gives aggregates that need no rows, and estimates for the planner. Tasks read changes.
+Options and settings choose the snapshot of a system table, or the two snapshots that it compares. Metadata
+answers some aggregates without reading rows, and gives estimates to the planner. Tasks read changes.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 MICROS_OF_MILLI = 1000
 CHANGES = "changes"
-"""The state that is the changes between two others: the arguments of `Table.changes`, or None where there are none."""
+"""The key of a state that consists of the changes between two others: the arguments of `Table.changes`, or None."""
 FOLDER = "folder"
-"""The state of a folder of files: what is there when it is read."""
+"""The key of the state of a folder of files: the files that exist when it is read."""
 
 
 def load_table(place: Place, question: Question, _rows: DataFrame | None = None) -> dict[str, object]:
-    """Describe a table in its newest state, or in the one that ``version`` or ``micros`` name."""
+    """Describe a table at its newest snapshot, or at the one that ``version`` or ``micros`` name."""
     name = build_full_name(question["namespace"], question["name"])
     at = _find_travel(question)
     settings: Mapping[str, str] = question.get("settings", {})
@@ -82,17 +82,17 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
 
 
 def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, object]:
-    """Describe the changes of a table that settings choose; it takes rows as ever."""
+    """Describe the changes of a table that settings choose. Writes to the table work as usual."""
     found = descriptions.describe_table(table, table.scan(), name, writable=True, set=chosen.by)
     state = {CHANGES: parse_change_options(table, chosen.options), descriptions.SET: list(chosen.by)}
     return {**found, "state": state, "version": str((found["version"], dict(chosen.options)))}
 
 
 def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Return the state that the options of a read choose, and what tells it from others.
+    """Return the state that the options of a read choose, and the text that identifies this state.
 
     Raises:
-        Unsupported: its columns are others than the table's. Others: as `parse_travel` and `parse_change_options`.
+        Unsupported: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
     """
     from pyspark.sql.types import StructType
 
@@ -126,7 +126,7 @@ def _find_travel(question: Question) -> TravelArguments:
 
 
 def read_rows(place: Place, question: Question, _rows: DataFrame | None = None) -> DataFrame:
-    """Return the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
+    """Return the columns of a state as a DataFrame. Filters prune files; Spark applies them again."""
     columns, name = tuple(question["columns"]), question["table"]
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
         return read_changed_rows(place, question)
@@ -140,20 +140,20 @@ def read_rows(place: Place, question: Question, _rows: DataFrame | None = None) 
 
 
 def read_table(place: TableOpener, question: Question) -> DataFrame:
-    """Return the columns of the state of a table as a DataFrame, as `read_rows` does."""
+    """Return the columns of a table's state as a DataFrame, as `read_rows` does."""
     columns = tuple(question["columns"])
     scan = narrow_scan(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
     chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
     if set(columns) <= set(scan.request.read_schema.by_name):
-        # Spark's own LIMIT stays above what is computed in the task that reads, such as input_file_name().
+        # Spark keeps its LIMIT above expressions that are computed in the reading task, such as input_file_name().
         return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return distributed.read_hidden(chosen, columns, place.spark)
 
 
 def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
-    """Return a format table or object table of the catalog; None for others."""
+    """Return a format table or object table of the catalog; None for other tables."""
     for opened in (place.catalog.format_table, place.catalog.object_table):
         with suppress(InvalidArgument, Unsupported):
             return opened(name)
@@ -162,12 +162,12 @@ def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
 
 def is_of_folder(question: Question) -> bool:
     """Return whether a question is about a format table or object table."""
-    state = question.get("state")  # which SHOW PARTITIONS of a session without a catalog does not have
+    state = question.get("state")  # missing in SHOW PARTITIONS of a session without a catalog
     return isinstance(state, Mapping) and FOLDER in state
 
 
 def format_table(place: Place, question: Question) -> FormatTable:
-    """Return the format table of a question. Raises `TableNotFound` where it is none any more."""
+    """Return the format table of a question. Raises `TableNotFound` if it has been dropped."""
     found = _find_folder(place, question["table"])
     if not isinstance(found, FormatTable):
         raise TableNotFound(f"{question['table']} is no longer a format table; make the DataFrame again")
@@ -175,7 +175,7 @@ def format_table(place: Place, question: Question) -> FormatTable:
 
 
 def _read_folder(place: Place, question: Question) -> DataFrame:
-    """Return the rows of a format table, or of an object table, which the driver makes; partitions are pruned."""
+    """Return the rows of a format table with partitions pruned, or of an object table, made by the driver."""
     columns, folder = tuple(question["columns"]), _find_folder(place, question["table"])
     if folder is None:
         raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
@@ -191,9 +191,9 @@ def _read_folder(place: Place, question: Question) -> DataFrame:
 
 
 def narrow_scan(place: TableOpener, question: Question) -> Scan:
-    """Return the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
+    """Return the scan of a state, narrowed by the filters as far as Morrow can test them.
 
-    Raises `TableNotFound` where the catalog has been given another warehouse since.
+    Raises `TableNotFound` if the catalog now has another warehouse.
     """
     table = place.table(question["table"])
     path, request, _ = descriptions.unpack_state(question["state"])
@@ -206,7 +206,7 @@ def narrow_scan(place: TableOpener, question: Question) -> Scan:
 
 
 def read_changed_rows(place: TableOpener, question: Question) -> DataFrame:
-    """Return the rows that were added or updated between two states; retractions are left out, as in Paimon."""
+    """Return the rows that were added or updated between two states. As in Paimon, retractions are left out."""
     table, columns = place.table(question["table"]), tuple(question["columns"])
     if unknown := set(columns) - set(table.schema.names):
         raise Unsupported(f"hidden columns of changes ({', '.join(sorted(unknown))})")
@@ -225,16 +225,16 @@ READ_ANSWERS: dict[str, Callable[[Place, Question, DataFrame | None], object]] =
 }
 
 AT = "at"
-"""In the state of a system table: the arguments of `Table.system` that choose a snapshot, or two."""
+"""The key in the state of a system table for the arguments of `Table.system` that choose one or two snapshots."""
 
 
 def is_system(name: str) -> bool:
-    """Return whether a full name is that of a system table."""
+    """Return whether a full name names a system table."""
     return parse_name(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}.")
 
 
 def load_system(place: Place, name: str, at: Mapping[str, object], settings: Mapping[str, str]) -> dict[str, object]:
-    """Describe a system table; `at` counts before the settings."""
+    """Describe a system table; `at` has precedence over the settings."""
     state: dict[str, object] = {AT: dict(at)}
     system = parse_name(name).system
     if not at and system is not None and has_time_travel(system):
@@ -247,17 +247,17 @@ def load_system(place: Place, name: str, at: Mapping[str, object], settings: Map
 
 
 def has_time_travel(system: str) -> bool:
-    """Return whether time travel changes the rows of a system table; of no others, as in Paimon, settings matter."""
+    """Return whether a system table supports time travel. As in Paimon, settings apply only to these system tables."""
     try:
         return find_system_table(system).travels
     except TableNotFound:
-        return False  # which is said when it is read
+        return False  # reading the table raises the error
 
 
 def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) -> dict[str, object]:
-    """Return the state of a system table that settings choose.
+    """Return the state that settings choose for a system table.
 
-    Raises `Unsupported` where they choose changes, which only tables of the kinds of rows tell of.
+    Raises `Unsupported` if they choose changes and the table lacks row kinds.
     """
     if not chosen.are_of_changes:
         return {AT: dict(chosen.travel())} | ({descriptions.SET: list(chosen.by)} if chosen.by else {})
@@ -268,14 +268,14 @@ def choose_system_state(chosen: Chosen, name: str, opened: Callable[[], Table]) 
 
 
 def parse_system_state(place: Place, name: str, options: Mapping[str, str]) -> dict[str, object]:
-    """Return the state of a system table that the options of a read choose."""
+    """Return the state that the options of a read choose for a system table."""
     if has_change_options(options):
         return {AT: parse_system_changes(_open_table(place, name), name, options)}
     return {AT: dict(parse_travel(options, clock=get_clock(place.spark)))}
 
 
 def parse_system_changes(table: Table, name: str, options: Mapping[str, str]) -> dict[str, object]:
-    """Return the two snapshots between which a system table tells of changes. Raises `Unsupported` for times."""
+    """Return the two snapshots that a system table compares. Raises `Unsupported` for times."""
     found = parse_change_options(table, options)
     if found is None or "from_snapshot" not in found:
         raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
@@ -283,14 +283,14 @@ def parse_system_changes(table: Table, name: str, options: Mapping[str, str]) ->
 
 
 def scan_system(place: Place, name: str, state: Mapping[str, object]) -> SystemScan:
-    """Return the scan of a system table in a state."""
+    """Return the scan of a system table at a state."""
     at = state[AT]
     try:
-        return place.catalog.system(name, **at)  # type: ignore[arg-type]  # it came through JSON
+        return place.catalog.system(name, **at)  # type: ignore[arg-type]  # decoded from JSON
     except InvalidArgument as error:
         if at or isinstance(error, ColumnNotFound):
             raise
-        raise TableNotFound(str(error)) from error  # no system table has this name
+        raise TableNotFound(str(error)) from error  # unknown system table
 
 
 def _open_table(place: Place, name: str) -> Table:
@@ -299,7 +299,7 @@ def _open_table(place: Place, name: str) -> Table:
 
 
 def _find_partition_filters(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[bool]:
-    """Return of each filter whether Morrow keeps exactly the rows that Spark would: those of whole partitions."""
+    """Return for each filter whether Morrow applies it exactly as Spark would, as for whole partitions."""
     if isinstance(question["state"], Mapping):
         return [False] * len(question["filters"])
     schema = descriptions.unpack_state(question["state"])[1].schema
@@ -309,17 +309,15 @@ def _find_partition_filters(_place: TableOpener, question: Question, _rows: Data
 
 
 def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame | None) -> DataFrame | None:
-    """Return aggregates as metadata tells them; None where it does not."""
+    """Return aggregates that metadata can answer, else None."""
     if isinstance(question["state"], Mapping):
         return None  # a system table, or changes
     scan = narrow_scan(place, question)
     if len(parse_predicates(question["filters"], scan.request.schema.by_name)) < len(question["filters"]):
-        return None  # Spark asks only where it tests no filter itself
+        return None  # Spark asks only if all filters are pushed down
     wanted = [Summary(Summing(function), column) for function, column in question["aggregates"]]
     if not wanted and not question["groups"]:
-        return place.spark.range(
-            1
-        ).select()  # Spark asks this of a global aggregate if the query uses none of its columns
+        return place.spark.range(1).select()  # a global aggregate whose columns the query does not use
     found = summarize(scan._metadata, scan.request, wanted, question["groups"])
     if found is None:
         return None
@@ -328,7 +326,7 @@ def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame
 
 
 def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, int]:
-    """Estimate rows and bytes, of all columns."""
+    """Estimate the number of rows and the bytes of all columns."""
     if isinstance(question["state"], Mapping):
         return {}
     scan = narrow_scan(place, question)
@@ -344,9 +342,9 @@ SUMMARY_ANSWERS = {
 
 
 def read_changes(changes: Changes, spark: SparkSession, *, with_kinds: bool) -> DataFrame:
-    """Return changed rows, led by their kinds; without kinds, retractions (-U, -D) are left out.
+    """Return changed rows, with their kinds as first column. Without kinds, retractions (-U, -D) are left out.
 
-    Raises `Unsupported`: a column whose type this version of Spark does not have.
+    Raises `Unsupported` for a column whose type this version of Spark does not have.
     """
     fields = changes._fields
     schema = to_spark_schema(drop_not_null((ROWKIND_FIELD, *fields) if with_kinds else fields))

@@ -1,7 +1,7 @@
-"""`morrow.spark.catalog` and `morrow.spark.register`: catalogs and the format in the JVM of a session.
+"""`morrow.spark.catalog` and `morrow.spark.register`: a session's catalogs and format in its JVM.
 
-``catalog`` makes a warehouse a catalog of Spark's SQL, ``pm.db.orders``; ``register`` makes ``format("morrow")``
-known to DataFrames, streams, temporary views and Spark's own catalog. Classes of the JVM ask this process by an id
+``catalog`` registers a warehouse as a Spark SQL catalog (``pm.db.orders``); ``register`` makes ``format("morrow")``
+available to DataFrames, streams, temporary views and Spark's own catalog. Java classes call this process by an id
 of the session. Answers are JSON, a DataFrame of the JVM, or an exception of the JVM.
 """
 
@@ -74,32 +74,32 @@ def catalog(
     """Make a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
 
     Statements and DataFrame calls that name ``pm.database.table`` read and write its tables; docs/spark-sql.md lists
-    them. Every query sees the newest snapshot. ``format("paimon")`` and ``format("morrow")`` are known then, too, as
-    `morrow.spark.register` has them. Called again with the same name, it changes the catalog's warehouse and options.
+    them. Every query sees the newest snapshot. ``format("paimon")`` and ``format("morrow")`` are registered, too, as
+    by `morrow.spark.register`. Another call with the same name changes the catalog's warehouse and options.
 
     Args:
-        spark: the session, to which the catalog belongs: another one needs a call of its own.
+        spark: the session that gets the catalog. Other sessions need their own call.
         name: the catalog's name in SQL: letters, digits and ``_``.
-        warehouse: its folder or URL, as every executor sees it; it need not exist yet. Or a `morrow.Catalog` of any
-            kind (`morrow.open_catalog`), which has its options already.
-        options, more: of a catalog that is not just a folder, as `morrow.open_catalog` takes them:
+        warehouse: its folder or URL, valid on every executor; it need not exist yet. Or a `morrow.Catalog` of any
+            kind (`morrow.open_catalog`), which already has its options.
+        options, more: options of a catalog that is not just a folder, as for `morrow.open_catalog`:
             ``metastore="jdbc", uri="jdbc:..."``, ``options={"token.provider": "bear"}``.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
-            setting of Spark, plan or log has them.
+            Spark setting, plan or log contains them.
 
     Raises:
-        InvalidArgument: a name that no catalog can have. AlreadyExists: the session has another catalog of this name.
-        Unsupported: there is no JVM to reach (Spark Connect), or its Spark is one that Morrow does not know.
+        InvalidArgument: an invalid name. AlreadyExists: the session has another catalog of this name.
+        Unsupported: the JVM cannot be reached (Spark Connect), or Morrow does not support its version of Spark.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
         raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
     access = Access(storage_options, resolve_roots(allowed_roots), verify)
     answers = _open_answers(spark, name, warehouse, access, {**check_mapping(options, "options"), **more})
-    answers.catalog()  # a wrong warehouse is an error here
+    answers.catalog()  # reports a wrong warehouse now
     register_in_jvm(spark)
     start_answering(spark, _ensure_id(spark, name), answers)
-    # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
-    # of the active session, which becomes this one.
+    # Spark creates a catalog when it is first named, in a thread that may not see the classes, with the settings
+    # of the active session. So create it now, with this session active.
     session = cast("Any", spark)._jsparkSession
     cast("Any", spark)._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
     session.sessionState().catalogManager().catalog(name)
@@ -112,7 +112,7 @@ def _open_answers(
     access: Access,
     given: Mapping[str, object],
 ) -> CatalogAnswers:
-    """Open the catalog. Raises `InvalidArgument` where none is named, or two."""
+    """Open the catalog. Raises `InvalidArgument` unless exactly one is named."""
     if isinstance(warehouse, Catalog):
         if given:
             raise InvalidArgument("a Catalog has its options: give it alone")
@@ -130,7 +130,7 @@ def _open_answers(
 
 
 def _ensure_id(spark: SparkSession, name: str) -> str:
-    """Return the id under which a catalog asks, which its settings hold; set them where they are not there."""
+    """Return the id that a catalog sends with its questions, stored in its settings; create the settings if missing."""
     setting, ours = f"{CATALOG_SETTING}{name}", get_class_name(CLASS)
     there = spark.conf.get(setting, None)
     if there is not None and there != ours:
@@ -145,11 +145,11 @@ def _ensure_id(spark: SparkSession, name: str) -> str:
 
 
 FORMAT_SETTING = "spark.morrow.format"
-"""The setting of a session that has registered the format: the id under which `MorrowFormat` asks."""
+"""The setting of a session with the registered format: the id that `MorrowFormat` sends with its questions."""
 REDACTED = "spark.sql.redaction.options.regex"
-"""The setting of the options whose values Spark shows nowhere."""
+"""The setting with a pattern of option names. Spark redacts the values of these options everywhere."""
 STORE_OPTIONS = r"(?i)^storage\."
-"""Options of stores, all of which are hidden: not every name of a secret looks like one."""
+"""The pattern of store options. All are redacted, since not every secret can be recognised by its name."""
 
 log = get_logger(__name__)
 
@@ -159,8 +159,8 @@ def register(spark: SparkSession) -> None:
 
     It is registered as ``paimon``, too, unless a jar has that name. Repeating it changes nothing.
 
-    From Spark 4.0 on the format is one of the session's JVM. Before, and over Spark Connect, methods of PySpark's
-    classes are replaced, for sessions that have called this.
+    From Spark 4.0 on, the format is a class in the session's JVM. Before, and over Spark Connect, methods of PySpark's
+    classes are replaced for sessions that have called this function.
     """
     if not is_connect(spark):
         try:
@@ -173,7 +173,10 @@ def register(spark: SparkSession) -> None:
 
 
 def register_in_jvm(spark: SparkSession) -> None:
-    """Register the format as a class of the session's JVM. Raises `Unsupported` where none is reached or take it."""
+    """Register the format as a class in the session's JVM.
+
+    Raises `Unsupported` if the JVM cannot be reached or rejects the class.
+    """
     load(spark)
     id = spark.conf.get(FORMAT_SETTING, None)
     if id is None:
@@ -189,7 +192,7 @@ def register_in_jvm(spark: SparkSession) -> None:
 
 
 def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | FormatAnswers | StatementAnswers) -> None:
-    """Have the JVM ask these answers under an id, in place of those that it has asked so far."""
+    """Register the answers to the JVM's questions under an id, replacing earlier answers."""
     from pyspark import java_gateway
 
     gateway = cast("Any", spark).sparkContext._gateway
@@ -198,21 +201,21 @@ def start_answering(spark: SparkSession, id: str, answers: CatalogAnswers | Form
 
 
 def answer_statements(spark: SparkSession) -> None:
-    """Have the parser of the session ask about statements that may be Paimon's, or that Spark would do in part."""
+    """Have the session's parser ask about statements of Paimon, and about those that Spark would execute in part."""
     statements = take_statements(spark)
     if statements is not None:
         start_answering(spark, statements, StatementAnswers(spark))
 
 
 def register_streams(spark: SparkSession) -> None:
-    """Register the data source whose streams the JVM asks for."""
-    from morrow.spark.source.datasource import StreamsByName  # which Spark 3.5 cannot import
+    """Register the data source of the streams that the JVM requests."""
+    from morrow.spark.source.datasource import StreamsByName  # Spark 3.5 cannot import it
 
     register_source(spark, StreamsByName)
 
 
 Answer: TypeAlias = "Callable[[Place, Question, Any], object]"
-"""Of rows: a DataFrame, a `Derivation`, or None where none go with the question."""
+"""A function that answers a question. Its last argument is the rows sent along: a DataFrame, a `Derivation` or None."""
 
 ANSWERS: Mapping[str, Answer] = {
     **ddl.DATABASE_ANSWERS,
@@ -228,21 +231,21 @@ ANSWERS: Mapping[str, Answer] = {
     **partitions.ANSWERS,
     **statements.ANSWERS,
 }
-"""By the verb of a question."""
+"""Answers by the verb of the question."""
 
 STATEMENT_ANSWERS: Mapping[str, Callable[[SparkSession, Question], object]] = {
     "rewrite": lambda spark, asked: rewrite_statement(spark, asked["text"]),
     "options of view": lambda spark, asked: check_options_of_view(spark, asked["view"], asked["options"]),
     "changed rows": lambda spark, asked: resolve_changes_function(spark, asked["function"], asked["arguments"]),
 }
-"""By the verb of a question of a session, whatever the catalog."""
+"""Answers by the verb of a question about a session, whatever the catalog."""
 
 NAMED_ERRORS = (TableNotFound, DatabaseNotFound, AlreadyExists, Unsupported)
-"""Errors whose name the JVM looks for; of their subclasses too."""
+"""Errors that the JVM recognises by class name; subclasses are reported under these names."""
 
 
 class CatalogAnswers:
-    """A ``java.util.function.BiFunction``: (a question as JSON, the rows that go with it or None) to its answer."""
+    """A ``java.util.function.BiFunction`` that answers a question (JSON, and the rows sent along or None)."""
 
     class Java:
         implements = ("java.util.function.BiFunction",)
@@ -267,7 +270,7 @@ class CatalogAnswers:
 
 
 class FormatAnswers:
-    """A ``java.util.function.BiFunction`` for `MorrowFormat` in the JVM: as `CatalogAnswers`, by paths of tables."""
+    """A ``java.util.function.BiFunction`` for `MorrowFormat` in the JVM: `CatalogAnswers` for tables by path."""
 
     class Java:
         implements = ("java.util.function.BiFunction",)
@@ -290,7 +293,7 @@ class FormatAnswers:
 
 
 class StatementAnswers:
-    """A ``java.util.function.BiFunction`` for `Statements` in the JVM: (a statement as JSON, None) to its answer."""
+    """A ``java.util.function.BiFunction`` for `Statements` in the JVM that answers (a statement as JSON, None)."""
 
     class Java:
         implements = ("java.util.function.BiFunction",)
@@ -307,14 +310,14 @@ class StatementAnswers:
 
 
 def _to_frame(rows: Any, spark: SparkSession) -> DataFrame | Derivation | None:
-    """Return what the JVM sends along with a question."""
+    """Convert the rows that the JVM sends along with a question."""
     if rows is None:
         return None
     return Derivation(rows, spark) if rows.getClass().getSimpleName() == DERIVATION else DataFrame(rows, spark)
 
 
 def _answer_java(function: Callable[[], object]) -> Any:
-    """Return what a function returns or raises in the form that `Python.java` takes."""
+    """Convert the result or error of a function to the form that `Python.java` takes."""
     try:
         answer = function()
     except MorrowError as error:
@@ -323,7 +326,7 @@ def _answer_java(function: Callable[[], object]) -> Any:
         origin = getattr(error, "_origin", None)
         return json.dumps(_describe_error(error)) if origin is None else origin
     except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
-        return json.dumps(_describe_error(error))  # what the JVM gets of an exception is a traceback
+        return json.dumps(_describe_error(error))  # the JVM would get an exception only as a traceback
     return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
 
 

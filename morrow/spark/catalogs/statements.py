@@ -29,7 +29,7 @@ Parts = Mapping[str, Any]
 
 
 def run(place: Place, packed: str) -> DataFrame:
-    """Do a statement, and return its rows.
+    """Execute a statement and return its rows.
 
     Raises `TableNotFound`, and as the methods of `Table.tags` and `Catalog.create_table`.
     """
@@ -47,7 +47,7 @@ def _create_tag(place: Place, name: str, parts: Parts) -> None:
     seconds = parts.get("seconds")
     retained = None if seconds is None else dt.timedelta(seconds=seconds)
     tag, snapshot = parts["tag"], parts.get("snapshot")
-    if parts["replace"] and tag in tags:  # as in Paimon, REPLACE TAG creates a missing one
+    if parts["replace"] and tag in tags:  # as in Paimon, REPLACE TAG creates a missing tag
         tags.replace(tag, snapshot, retained)
     else:
         tags.create(tag, snapshot, retained, ignore_if_exists=parts["if not exists"])
@@ -58,7 +58,7 @@ def _delete_tags(place: Place, name: str, parts: Parts) -> None:
     wanted = parse_names(parts["tags"])
     if not parts["if exists"]:
         for tag in wanted:
-            tags.get(tag)  # none is deleted where one is missing
+            tags.get(tag)  # if a tag is missing, delete none of them
     for tag in wanted:
         tags.delete(tag, ignore_if_not_exists=True)
 
@@ -70,7 +70,7 @@ def _rename_tag(place: Place, name: str, parts: Parts) -> None:
 
 
 def _create_like(place: Place, name: str, parts: Parts) -> None:
-    """Create a table with the columns, keys, partitions, options and comment of another one."""
+    """Create a table with the columns, keys, partitions, options and comment of another table."""
     provider = parts.get("provider", PROVIDERS[0]).lower()
     if provider not in PROVIDERS:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
@@ -108,7 +108,7 @@ def _analyze(place: Place, name: str, parts: Parts) -> None:
 
 
 def _analyze_all(place: Place, database: str, parts: Parts) -> None:
-    """Analyses every table of a database, in the order of their names."""
+    """Analyze every table of a database, in the order of their names."""
     if parts["noscan"]:
         raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
     for name in place.catalog.tables(database):
@@ -116,7 +116,7 @@ def _analyze_all(place: Place, database: str, parts: Parts) -> None:
 
 
 def _find_column(schema: TableSchema, name: str) -> str:
-    """Return the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
+    """Return the column that Spark finds by this name, ignoring case. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
     return name if name in schema.by_name else schema.column(alike[0] if len(alike) == 1 else name).name
 
@@ -129,15 +129,15 @@ _DONE: Mapping[str, Callable[[Place, str, Parts], None]] = {
     "analyze": _analyze,
     ALL_ANALYZED: _analyze_all,
 }
-"""By the verb of a statement."""
+"""Functions by the verb of a statement."""
 
 NAMESPACE = "sys"
 DEFAULT = "default"
-"""The database of a catalog that is not the session's."""
+"""The default database of a catalog that is not the session's current one."""
 TABLE = "table"
 STATEMENT = "statement"
 TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN, Kind.MAP)}
-"""The type that Spark casts an argument to."""
+"""The type to which Spark casts an argument."""
 
 
 def _list_procedures(_place: Place, _question: Question, _rows: DataFrame | None) -> list[str]:
@@ -179,7 +179,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
 
 
 def _refresh(place: Place, name: str) -> None:
-    """Have the cached rows of a table read anew, as after a write: a rollback or a branch may have changed them."""
+    """Invalidate Spark's cached rows of a table, as after a write: a rollback or a branch may have changed them."""
     session = cast("Any", place.spark)._jsparkSession
     if session.sharedState().cacheManager().isEmpty() or any(mark in name for mark in "*/"):
         return
@@ -187,9 +187,9 @@ def _refresh(place: Place, name: str) -> None:
 
 
 def _qualify_name(place: Place, text: str) -> str:
-    """Return ``database.table`` of a table's name, found in the database of now where it names none."""
+    """Return ``database.table`` for a table's name, in the current database if it names none."""
     name = text.removeprefix(f"{place.name}.")
-    if not name.strip() or any(mark in name for mark in "./"):  # or a folder, of procedures that take one
+    if not name.strip() or any(mark in name for mark in "./"):  # or a folder, for procedures that accept one
         return name
     catalog, parts = resolve_name(place.spark, (name,))
     return ".".join(parts if catalog == place.name else (DEFAULT, name))

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 AUDIT_LOG = "audit_log"
-"""The system table whose stream has the kinds of rows."""
+"""The system table whose stream has row kinds."""
 OF_PLACES = ("path", "paths", "branch", BY_CATALOG)
 
 
 def is_streamable(name: str) -> bool:
-    """Return whether the table of this name can be read as a stream."""
+    """Return whether the table with this name can be read as a stream."""
     return parse_name(name).system in (None, AUDIT_LOG)
 
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Return the data source that follows a table, and the options that say what and from where on."""
+    """Return the data source that follows a table, and the options that say what to read and where to start."""
     check_unset(STREAMING, question["state"])
     return {"format": STREAMS_BY_NAME, "options": _build_source_options(place, question["table"], question["options"])}
 
 
 def _check_stream(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Check the options of a stream; what is no table that streams is left to Spark."""
+    """Check the options of a stream. Tables that do not support streams are left to Spark."""
     try:
         name = build_full_name(question["namespace"], question["name"])
         if is_streamable(name):
@@ -52,7 +52,7 @@ def _build_source_options(place: Place, called: str, given: Mapping[str, str]) -
     name = parse_name(called)
     table = place.catalog.table(name.table, branch=name.branch)
     passed = {**select_stream_options(given), "path": table.path}
-    if table._metadata.owner.owns:  # its catalog says what is in it, and a stream is planned by another process
+    if table._metadata.owner.owns:  # the catalog decides its contents, and another process plans the stream
         passed |= ByCatalog.of(place.catalog._catalog, name.table).packed()
     else:
         passed |= {f"{STORAGE_PREFIX}{key}": value for key, value in table._metadata.store.storage_options.items()}
@@ -62,12 +62,12 @@ def _build_source_options(place: Place, called: str, given: Mapping[str, str]) -
         passed[READ_CHANGELOG.key] = "true"
     if place.access.verify is not None:
         passed["verify"] = place.access.verify
-    StreamPlanner(Options(passed))  # what is wrong is said here, in one line
+    StreamPlanner(Options(passed))  # reports wrong options here, in a one-line error
     return passed
 
 
 def _check(given: Mapping[str, str]) -> None:
-    """Refuse options that would change which table is read, or its columns."""
+    """Refuse options that would change the table or columns to read."""
     for key in given:
         option = key.lower()
         if option in OF_PLACES or option.startswith(STORAGE_PREFIX):
@@ -81,8 +81,8 @@ def _check(given: Mapping[str, str]) -> None:
 
 
 def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bool:
-    """Write a batch; return whether it had not been written before."""
-    assert rows is not None  # every batch has some
+    """Write a batch. Return False if it had been written before."""
+    assert rows is not None  # every batch comes with rows
     options = question["options"]
     check_stream_sink(options)
     sink = parse_sink(place, question)

@@ -1,6 +1,6 @@
-"""Statements of Paimon that Spark does not know: their tokens, their syntax, and the CALL that Spark parses instead.
+"""Statements of Paimon that Spark cannot parse: their tokens and syntax, and the CALL that Spark parses instead.
 
-The CALL is of a procedure that nobody else names; see `morrow.statements.words` for tokens.
+The CALL names an internal procedure. See `morrow.statements.words` for tokens.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SPARKS_OWN = "spark_catalog"
 
 
 def rewrite_statement(spark: SparkSession, text: str) -> str | None:
-    """Return what Spark parses in the place of a statement; None where it is not Paimon's, or of another catalog.
+    """Return the text that Spark parses instead of a Paimon statement on a Morrow catalog; None for other statements.
 
     Raises:
-        InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
-        Unsupported: it has options that Spark ignores.
+        InvalidArgument: a syntax error after the beginning of a Paimon statement.
+        Unsupported: the statement has options that Spark ignores.
     """
     check_ignored(strip_literals(text), lambda name: _is_temporary(spark, name) and is_view_of_table(name, spark))
     statement = parse_statement(text)
@@ -63,19 +63,19 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
 
 
 def check_options_of_view(spark: SparkSession, view: str, options: Sequence[str]) -> None:
-    """Raise `InvalidArgument` for options of a reader of a view of a Morrow table, which Spark ignores."""
+    """Raise `InvalidArgument` for reader options on a view of a Morrow table, which Spark ignores."""
     if is_view_of_table(view, spark):
         raise make_ignored_error(view, options[0])
 
 
 def _is_temporary(spark: SparkSession, name: str) -> bool:
-    """Return whether this is the name of a temporary view, of the session or of all."""
+    """Return whether this is the name of a temporary view, local or global."""
     session = cast("Any", spark)._jsparkSession.sessionState()
     return bool(session.catalog().isTempView(session.sqlParser().parseMultipartIdentifier(name)))
 
 
 def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Return the catalog that a name is of, and its other parts, as Spark looks names up."""
+    """Resolve a name as Spark does. Return its catalog and the other parts."""
     first = parts[0]
     if len(parts) > 1 and (first == SPARKS_OWN or spark.conf.get(f"{CATALOG_SETTING}{first}", None) is not None):
         return first, parts[1:]
@@ -85,7 +85,7 @@ def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequ
 
 
 def resolve_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Return the catalog that the name of a database is of, and the name; those of now for what is not given."""
+    """Resolve the name of a database. Return its catalog and name; missing parts are the current ones."""
     if len(parts) > 1:
         return resolve_name(spark, parts)
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
@@ -97,10 +97,10 @@ def _is_ours(spark: SparkSession, catalog: str) -> bool:
 
 
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
-    """Return the table that a function of changes reads, and the options that its other arguments stand for.
+    """Return the table that a function of changes reads, and its other arguments as read options.
 
     Raises:
-        InvalidArgument: other arguments than it takes. Unsupported: a table of another catalog.
+        InvalidArgument: wrong arguments. Unsupported: a table of another catalog.
     """
     key, count = CHANGES_BY[function]
     if len(arguments) != count + 1 or None in arguments:
@@ -113,13 +113,13 @@ def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequ
 
 
 def pack_statement(statement: Statement, name: Sequence[str]) -> str:
-    """Pack a statement as text that every literal can hold; the name is that of its table in the catalog."""
+    """Pack a statement as text that fits in any literal; `name` is the table's name in the catalog."""
     told = {**asdict(statement), "table": list(name)}
     return base64.b64encode(json.dumps(told).encode()).decode("ascii")
 
 
 def unpack_statement(text: str) -> tuple[Statement, str]:
-    """Return what `pack_statement` has packed: the statement, and the full name of its table or database.
+    """Unpack text of `pack_statement`: the statement, and the full name of its table or database.
 
     Raises `TableNotFound`, `DatabaseNotFound`.
     """
@@ -141,15 +141,15 @@ UNITS: Mapping[str, dt.timedelta] = {
 """The units of RETAIN."""
 
 ALL_ANALYZED = "analyze all"
-"""The verb of ANALYZE TABLES, which names a database."""
+"""The verb of ANALYZE TABLES, which takes the name of a database."""
 
 CONSTRAINT = "constraint"
-"""The verb of ALTER TABLE ... ADD | DROP CONSTRAINT, which tables do not have."""
+"""The verb of ALTER TABLE ... ADD | DROP CONSTRAINT, which tables do not support."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement: what it does, the parts of its table's name, and its other parts, which JSON can hold."""
+    """A statement: its verb, the parts of its table's name, and its other parts as JSON values."""
 
     verb: str
     table: tuple[str, ...]
@@ -157,10 +157,10 @@ class Statement:
 
 
 def parse_statement(text: str) -> Statement | None:
-    """Return a statement of Paimon's; None for all others, which are Spark's.
+    """Parse a statement of Paimon. Return None for all other statements, which Spark parses.
 
     Raises:
-        InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
+        InvalidArgument: a syntax error after the beginning of a Paimon statement.
     """
     try:
         words = SparkWords(text)
@@ -208,7 +208,7 @@ def _parse_create_like(words: SparkWords) -> Statement | None:
 
 
 def _parse_analyze(words: SparkWords) -> Statement | None:
-    """Parse ANALYZE TABLE; None where no name follows."""
+    """Parse ANALYZE TABLE; return None if no name follows."""
     try:
         table = words.path()
     except InvalidArgument:
@@ -226,7 +226,7 @@ def _parse_analyze(words: SparkWords) -> Statement | None:
 
 
 def _parse_analyze_all(words: SparkWords) -> Statement:
-    """Parse ANALYZE TABLES; its name is that of a database, empty for the current one."""
+    """Parse ANALYZE TABLES. Its name is that of a database, empty for the current one."""
     named = words.has("IN") or words.has("FROM")
     path = words.path() if named else ()
     words.need("COMPUTE", "STATISTICS")
@@ -274,22 +274,22 @@ _OF_TAGS: tuple[tuple[tuple[str, ...], Callable[[SparkWords, tuple[str, ...]], S
     (("DELETE", "TAG"), _parse_delete_tag),
     (("RENAME", "TAG"), _parse_rename_tag),
 )
-"""What follows ALTER TABLE and a name, and what parses the rest."""
+"""Words that follow ALTER TABLE and a name, and the function that parses the rest."""
 
 QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 
 
 class Tokenizer(Spark.Tokenizer):
-    """Spark's tokens, also of statements that sqlglot takes as one text."""
+    """A tokenizer for Spark's SQL that also splits the statements which sqlglot keeps as one text."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class SparkWords(Words):
-    """A cursor over the tokens of one statement, which semicolons may end."""
+    """A cursor over the tokens of one statement, with optional semicolons at its end."""
 
     def __init__(self, text: str) -> None:
-        """Raise `InvalidArgument` for text that has no tokens, such as an open quote."""
+        """Tokenize a text. Raises `InvalidArgument` if it cannot be tokenized, such as for an open quote."""
         try:
             found = Tokenizer(dialect="spark").tokenize(text)
         except TokenError as error:
@@ -297,18 +297,18 @@ class SparkWords(Words):
         super().__init__(text, [part for token in found for part in _split_token(token)])
 
     def is_at_end(self) -> bool:
-        """Take semicolons, and return whether nothing else is left."""
+        """Consume semicolons, and return whether nothing else is left."""
         while self.takes(TokenType.SEMICOLON):
             pass
         return self.next is None
 
     def raw(self, start: int, end: int) -> str:
-        """Return the text of some tokens as it was written; comments after the last one are left out."""
+        """Return the text of tokens as it was written, without comments after the last token."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
 
 
 def _split_token(token: Token) -> Iterator[Token]:
-    """Yield the words of a token, of which sqlglot makes one where they are a keyword (``PARTITIONED BY``)."""
+    """Yield the words of a token: sqlglot joins the words of some keywords to one token (``PARTITIONED BY``)."""
     parts = token.text.split()
     if len(parts) < 2 or token.token_type in QUOTED:
         yield token
@@ -319,7 +319,7 @@ def _split_token(token: Token) -> Iterator[Token]:
 
 
 def split_name(text: str) -> tuple[str, ...]:
-    """Return the parts of a name. Raises `InvalidArgument` for other text."""
+    """Return the parts of a name. Raises `InvalidArgument` if the text is not a name."""
     try:
         words = SparkWords(text)
     except InvalidArgument as error:

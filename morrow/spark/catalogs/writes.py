@@ -1,7 +1,7 @@
-"""Rows written and changed: INSERT, OVERWRITE, TRUNCATE, DELETE, UPDATE, MERGE, and the same DataFrame calls.
+"""Writes and changes of rows: INSERT, OVERWRITE, TRUNCATE, DELETE, UPDATE, MERGE, and the equivalent DataFrame calls.
 
-Spark derives changed rows from the state that a statement has read. If another commit comes first, they are derived
-again.
+Spark derives changed rows from the state that a statement has read. If another commit comes first, Spark derives
+them again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
-    assert rows is not None  # every write has some
+    assert rows is not None  # every write comes with rows
     if is_of_folder(question):
         _write_files(place, question, rows)
     else:
@@ -46,7 +46,7 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
 
 
 def write_table(place: TableOpener, question: Question, rows: DataFrame | Derivation) -> None:
-    """Write rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
+    """Write rows. ``mode`` is append, overwrite (of ``partition``, or of the whole table if empty), or dynamic."""
     table = place.table(question["table"])
     if isinstance(rows, Derivation):
         retry_write(place, question, rows, insert)
@@ -73,7 +73,7 @@ def write_table(place: TableOpener, question: Question, rows: DataFrame | Deriva
 
 
 def _write_files(place: Place, question: Question, rows: DataFrame | Derivation) -> None:
-    """Write rows to a format table; overwrites replace whole partitions."""
+    """Write rows to a format table; an overwrite replaces whole partitions."""
     table = format_table(place, question)
     if isinstance(rows, Derivation):
         raise Unsupported("MERGE INTO a format table", where=table.path, hint=WITHOUT_SNAPSHOTS)
@@ -93,7 +93,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
 
 
 def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:
-    """Return the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
+    """Return the predicate of an overwrite. Raises `Unsupported` if a part of the condition cannot be translated."""
     known = {field.name: field for field in fields}
     found = [parse_predicates([] if one is None else [one], known) for one in told]
     if not all(found):
@@ -121,7 +121,7 @@ WRITE_ANSWERS = {"write": _write, "truncate": _truncate}
 
 
 def _change(place: TableOpener, question: Question, rows: Derivation | None) -> None:
-    assert rows is not None  # the changed ones
+    assert rows is not None  # the changed rows
     retry_write(place, question, rows, partial(_apply_change, question["command"]))
 
 
@@ -130,13 +130,13 @@ def _apply_change(command: str, rows: DataFrame, target: WriteTarget, premise: P
 
 
 def _combine_filters(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predicate | None:
-    """Return the predicate that keeps the same rows as all of these filters; None when there is none."""
+    """Return a predicate equivalent to all of these filters together; None if there is none."""
     found = [parse_predicates([one], target.schema.by_name) for one in filters]
     return combine_predicates(*(part for parts in found for part in parts)) if all(found) else None
 
 
 def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | None) -> bool:
-    """Return whether Morrow deletes without rows of Spark's: all rows, partitions, or rows of an append table."""
+    """Return whether Morrow can delete without rows from Spark: all rows, partitions, or rows of an append table."""
     target = WriteTarget.of(place.table(question["table"])._metadata)
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
@@ -149,7 +149,7 @@ def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | Non
 
 
 def _check(_place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
-    """Refuse a change of rows before Spark makes its plan."""
+    """Refuse an unsupported change of rows before Spark plans it."""
     check_unset(CHANGING, question["state"], question["table"])
 
 
@@ -174,7 +174,7 @@ CHANGE_ANSWERS: Mapping[str, Callable[[TableOpener, Question, Any], object]] = {
 }
 
 DERIVATION = "Derivation"
-"""The class of the JVM."""
+"""The name of the Java class."""
 
 
 class Derivation:
@@ -191,7 +191,7 @@ class Derivation:
 
     @property
     def filters(self) -> Sequence[Sequence[Any]]:
-        """What the rows of the table were read by; none stand for all rows."""
+        """The filters by which the table's rows were read; without filters, all rows were read."""
         found: Sequence[Sequence[Any]] = json.loads(self._java.filters())
         return found
 
@@ -200,17 +200,17 @@ class Derivation:
         return bool(self._java.isRepeatable())
 
     def repeat(self, found: dict[str, object]) -> None:
-        """Derive the rows from the state that is described."""
+        """Derive the rows again from the described state."""
         self._java.repeat(json.dumps(found))
 
 
 def retry_write(
     place: TableOpener, question: Question, rows: Derivation, write: Callable[[DataFrame, WriteTarget, Premise], object]
 ) -> None:
-    """Write rows, and derive them again for as long as others have changed first what they were derived from.
+    """Write rows. While other commits have changed the rows that these were derived from, derive them again.
 
     Raises:
-        CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``), or have changed the
+        CommitConflict: others committed first each time (``commit.max-retries``, ``commit.timeout``), or changed the
             table's columns. Others: as `write`, and as `_build_premise`.
     """
     state, options = question["state"], find_change_settings(place, question)
@@ -244,7 +244,7 @@ def retry_write(
 
 
 def _describe_newest(place: TableOpener, question: Question) -> dict[str, object] | None:
-    """Describe the newest state, after compacting rows that reads do not see yet; None where its columns differ."""
+    """Describe the newest state, after compacting rows that reads do not see yet; None if its columns differ."""
     name = question["table"]
     table = place.table(name)
     find_readable_snapshot(WriteTarget.of(table._metadata))
@@ -257,11 +257,11 @@ def _describe_newest(place: TableOpener, question: Question) -> dict[str, object
 def _build_premise(
     place: TableOpener, name: str, state: str, filters: Sequence[Sequence[Any]]
 ) -> tuple[WriteTarget, Premise]:
-    """Return the table, and the premise that its rows are those that a statement has read by these filters.
+    """Return the table, and the premise: the rows that a statement has read by these filters are unchanged.
 
     Raises:
-        CommitConflict: the table has another schema since. TableNotFound: the catalog was given another warehouse.
-        Unsupported: options of the table make queries read another state than the newest.
+        CommitConflict: the table's schema has changed. TableNotFound: the catalog now has another warehouse.
+        Unsupported: the table's options make queries read a state other than the newest.
     """
     table = place.table(name)
     path, request, _ = descriptions.unpack_state(state)

@@ -1,1 +1,1 @@
-"""The runtime of all jobs: what travels to tasks and back, and how work is divided among them."""
+"""The runtime of all jobs: the data exchanged with tasks, and the division of work among them."""

@@ -1,8 +1,8 @@
-"""Execution of jobs: the DataFrame that runs tasks, and the check that their Python has Morrow.
+"""Execution of jobs: the DataFrame that runs tasks, and the check that workers can import Morrow.
 
-Units of work are the rows of the DataFrame: each task is sent its own units, and what all tasks share.
+Units of work are the rows of the DataFrame: each task gets its own units, and the data shared by all tasks.
 Spark starts the ``python3`` on the path unless PYSPARK_PYTHON or ``spark.pyspark.python`` name another one. In
-local mode that is the driver's own; otherwise a short job asks the executors once.
+local mode the driver's Python is used; on a cluster, a short job checks the executors once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 INLINE_SETTING = "spark.sql.execution.arrow.localRelationThreshold"
-"""The setting for the bytes below which Spark plans given rows as values, divided by the number of cores. Above them
+"""The setting for the size in bytes below which Spark plans given rows as values, divided by the cores. Above,
 each Arrow batch is a partition."""
 
 INLINE_LOCK = Lock()
-"""Held while the setting is another one than the user's."""
+"""A lock that is held while the setting differs from the user's value."""
 
 
 def run_tasks(
@@ -49,9 +49,9 @@ def run_tasks(
     columns: StructType | str,
     size: int | None = None,
 ) -> DataFrame:
-    """Return a DataFrame of the results of work, `columns` of it; each group of units is one task's, taken one by one.
+    """Return a DataFrame with the results of work, `columns`. Each task processes one group of units, one by one.
 
-    `size` is that of the results in bytes, for Spark's planner, where it is known.
+    `size`: the size of the results in bytes for Spark's planner, if known.
     """
     units = make_units_frame(spark, groups)
     if size is not None:
@@ -60,20 +60,20 @@ def run_tasks(
 
 
 def map_rows(rows: DataFrame, work: Work, shared: object, columns: StructType | str) -> DataFrame:
-    """Return the results, `columns`, of work on the rows of each task.
+    """Return a DataFrame with the results, `columns`, of work on the rows of each task.
 
     Raises:
-        Unsupported: the workers' Python has no Morrow.
+        Unsupported: the workers' Python cannot import Morrow.
     """
     check_workers(rows.sparkSession)
     return rows.mapInArrow(Tasks.of(work, shared), columns)
 
 
 def shuffle_by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
-    """Shuffle rows to so many tasks, by the SQL of an integer whose remainder is the number of the task."""
+    """Shuffle rows to `tasks` tasks. `number` is SQL for an integer; its remainder is the number of the row's task."""
     from pyspark.sql import functions
 
-    # Spark partitions by the hash of an integer, so each task has an integer whose hash selects it.
+    # Spark partitions by the hash of an integer, so each task gets an integer whose hash selects it.
     listed = ", ".join(map(str, find_tokens(tasks)))
     return rows.repartition(tasks, functions.expr(f"get(array({listed}), CAST(pmod({number}, {tasks}) AS INT))"))
 
@@ -81,8 +81,8 @@ def shuffle_by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
 def find_tokens(tasks: int) -> list[int]:
     """Return for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
 
-    Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one of 20,000 cases;
-    a number without one takes any.
+    Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one case of 20,000;
+    a task number without one gets any integer.
     """
     candidates = np.arange(int(tasks * (math.log(tasks) + 10)), dtype=np.uint32)
     ones = np.ones(len(candidates), np.int64)
@@ -96,7 +96,7 @@ def make_units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> 
     batches = [make_unit_batch(group) for group in groups]
     units = pa.Table.from_batches(batches, UNITS)
     if is_connect(spark):
-        # The server divides given rows as it does.
+        # Spark Connect: the server divides given rows by its own rules.
         numbers = np.repeat(np.arange(len(batches), dtype=np.int32), [len(batch) for batch in batches])
         return shuffle_by_task(from_arrow(spark, units.append_column(TASK, pa.array(numbers))), TASK, len(batches))
     with use_session(spark), _split_batches(spark):
@@ -105,7 +105,7 @@ def make_units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> 
 
 @contextmanager
 def _split_batches(spark: SparkSession) -> Iterator[None]:
-    """Have Spark make a partition of each Arrow batch of rows given to it."""
+    """Make Spark create one partition for each Arrow batch of given rows."""
     with INLINE_LOCK:
         before = spark.conf.get(INLINE_SETTING, None)
         spark.conf.set(INLINE_SETTING, "0")
@@ -120,22 +120,22 @@ def _split_batches(spark: SparkSession) -> Iterator[None]:
 
 VARIABLE, SETTING = "PYSPARK_PYTHON", "spark.pyspark.python"
 LOCAL = ("local", "local[")
-"""What the masters begin with whose executors are the driver's process; ``local-cluster[...]`` starts others."""
+"""Prefixes of masters whose executors run in the driver's process; ``local-cluster[...]`` starts other processes."""
 
 REMEDY = "set PYSPARK_PYTHON to a Python with Morrow before the session starts, or start it by morrow.spark.session"
 
 NEEDED = ("morrow", "pyarrow", "polars", "msgspec")
-"""What every task imports; in a checkout Morrow itself may be found without the others."""
+"""Packages that every task imports. In a checkout, Morrow itself may be found without the others."""
 
 _CHECKED: WeakSet[Any] = WeakSet()
-"""The contexts whose workers have Morrow."""
+"""The contexts whose workers have passed the check."""
 
 
 def check_workers(spark: SparkSession) -> None:
     """Make the workers of a session in local mode run this Python, unless the user has chosen one.
 
     Raises:
-        Unsupported: they run another one, which has no Morrow, or another version of Python.
+        Unsupported: they run a Python of another version, or one that cannot import Morrow.
     """
     if is_connect(spark) or spark.sparkContext in _CHECKED:
         return
@@ -148,7 +148,7 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Return whether the executors of a session, not of Spark Connect, are the driver's own process."""
+    """Return whether the executors run in the driver's process; False for Spark Connect."""
     master: str = cast("Any", spark.sparkContext).master
     return master == LOCAL[0] or master.startswith(LOCAL[1])
 
@@ -173,7 +173,7 @@ def _ask(context: Any) -> None:
 
 
 def _make_probe() -> Callable[[Iterator[int]], list[str]]:
-    """Return a function that is sent as its code: the workers could not import one of this module."""
+    """Return a function that is pickled by value: the workers might be unable to import a function of this module."""
     names = NEEDED
 
     def look(_rows: Iterator[int]) -> list[str]:
@@ -185,7 +185,7 @@ def _make_probe() -> Callable[[Iterator[int]], list[str]]:
 
 
 def _find_error_line(error: Exception) -> str:
-    """Return what the worker said: the line above the JVM's own stack."""
+    """Return the worker's error message: the line above the JVM's own stack trace."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("at ", "...", "File ", "Traceback"))]
     python = [line for line in said if "Error" in line and not line.startswith("py4j")]

@@ -3,7 +3,7 @@
 A section is a MessagePack array of its members; values of the partition and keys are BinaryRows, as in manifests.
 A section of many rows is cut at keys into several units, so that all versions of a key stay together. The keys come
 from statistics of row groups if there are enough groups, else from the keys themselves: the driver reads one
-column. If the first column hardly varies, the next one is taken.
+column. If the first column has too few values, it reads the next one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Encoded(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class ScanJob:
-    """A plan without its sections, and the store of its files: what all tasks of a read share."""
+    """A plan without its sections, and the store of its files: the data shared by all tasks of a read."""
 
     plan: ScanPlan
     store: StoreAccess
@@ -65,11 +65,11 @@ class ScanJob:
         return cls(replace(plan, sections=(), steps=(), fallback=None), StoreAccess.of(store))
 
     def units(self, sections: Iterable[Section]) -> list[bytes]:
-        """Return sections of the plan as units of work."""
+        """Encode sections of the plan as units of work."""
         return [encode_section(section, self.plan) for section in sections]
 
     def plans_of(self, units: Sequence[bytes]) -> list[ScanPlan]:
-        """Return the plans of the sections in these units: one for those that are whole, one for each that is cut."""
+        """Return plans for the sections in these units: one for all whole sections, one for each piece of a section."""
         sections = [decode_section(unit, self.plan) for unit in units]
         whole = tuple(section for section in sections if section.cut is None)
         apart = [narrow_plan(self.plan, section) for section in sections if section.cut is not None]
@@ -84,9 +84,9 @@ def run_sections(
     columns: StructType | str,
     spark: SparkSession,
 ) -> DataFrame:
-    """Return a DataFrame of the work's results for these sections, `columns` of it; each section is processed once.
+    """Return a DataFrame with the results, `columns`, of work on these sections. Each section is processed once.
 
-    Large ones that merge are cut, so that several tasks do so.
+    Large sections that need merging are cut, so that several tasks merge them.
     """
     job = ScanJob.of(plan, store)
     limit = compute_task_bytes(sections, count_cores(spark))
@@ -112,7 +112,7 @@ def encode_section(section: Section, plan: ScanPlan) -> bytes:
 
 
 def decode_section(data: bytes, plan: ScanPlan) -> Section:
-    """Decode a section that was `encode_section` for this plan."""
+    """Decode a section that `encode_section` has encoded for this plan."""
     found = wire.decode_value(data, _Encoded)
     key = _list_key_types(plan)
     return Section(
@@ -153,32 +153,32 @@ def _list_key_types(plan: ScanPlan) -> list[DataType]:
 
 
 MIN_CUT_ROWS = 1 << 17
-"""Stored rows of a piece: smaller ones cost more to begin than they save."""
+"""The minimum stored rows of a piece: smaller pieces cost more to start than they save."""
 
 MAX_PIECES_PER_KEY = 2
-"""A column serves if it has keys to cut at for every second piece."""
+"""The maximum pieces per distinct key. A column qualifies if it has a key to cut at for every second piece."""
 
 SAMPLES_PER_PIECE = 64
-"""Keys that are looked at for each piece."""
+"""The number of keys to sample for each piece."""
 
 CUT_TYPES: tuple[type[DataType], ...] = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
-"""Types of keys that are cut at: literals of them compare as the keys do, exactly."""
+"""Types of key columns to cut at: their literals compare exactly as the keys do."""
 
 _CUT_CACHE: ByteCache[list[Section]] = ByteCache(64 << 20)
-"""The pieces of sections, in bytes about: the same query is planned again and again."""
+"""A cache of the pieces of sections, of about this many bytes: the same query is often planned repeatedly."""
 PIECE_BYTES = 1 << 9
 
 
 @dataclass(frozen=True)
 class _Keys:
-    """Values of a key column in ascending order, each of which stands for so many rows; and the bounds of each file."""
+    """Sampled values of a key column in ascending order, the rows that each represents, and the bounds of each file."""
 
     values: list[Any]
     rows: list[int]
     bounds: list[tuple[Any, Any]]
 
     def edges(self, pieces: int) -> list[Any]:
-        """Return values, each once and not the least, that cut the rows into about so many equal pieces."""
+        """Return distinct values, without the least, that cut the rows into about `pieces` equal pieces."""
         total = sum(self.rows)
         found: list[Any] = []
         for value, before in zip(self.values, accumulate(self.rows, initial=0)):
@@ -188,9 +188,9 @@ class _Keys:
 
 
 def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Sequence[Section]:
-    """Return the section in pieces of about `limit` bytes that share no key; whole, where it cannot be cut.
+    """Cut a section into pieces of about `limit` bytes that share no key, or return it whole if that is impossible.
 
-    It cannot where a file is damaged or gone: the task that reads it says so.
+    A section with a damaged or missing file is not cut: the task that reads it raises the error.
     """
     pieces = min(compute_weight(section) // limit, section.row_count // MIN_CUT_ROWS)
     if section.kind is not SectionKind.MERGE or section.cut is not None or pieces <= 1:
@@ -207,14 +207,14 @@ def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Seque
 
 
 def narrow_plan(plan: ScanPlan, section: Section) -> ScanPlan:
-    """Return the plan of one section: of one that is cut, with the filter that keeps its keys."""
+    """Return the plan of one section. For a piece, its filter keeps only the piece's keys."""
     plan = replace(plan, sections=(section,))
     if section.cut is None:
         return plan
     column, low, high = section.cut.column, section.cut.low, section.cut.high
     kept = combine_predicates(
-        *([] if low is None else [Leaf(column, Op.GE, (low,))]),  # type: ignore[arg-type]  # none of `CUT_TYPES`
-        *([] if high is None else [Leaf(column, Op.LT, (high,))]),  # type: ignore[arg-type]  # has such values
+        *([] if low is None else [Leaf(column, Op.GE, (low,))]),  # type: ignore[arg-type]  # the types of `CUT_TYPES`
+        *([] if high is None else [Leaf(column, Op.LT, (high,))]),  # type: ignore[arg-type]  # have no such values
     )
     return replace(plan, filter=combine_filters(plan.filter, Filter(kept, (), find_columns(kept), str(kept))))
 
@@ -239,7 +239,7 @@ def _cut(plan: ScanPlan, section: Section, store: FileStore, pieces: int) -> Ite
 
 
 def _sample_keys(keys: SectionKeys, pieces: int) -> Iterator[tuple[DataField, _Keys]]:
-    """Yield what is known of key columns, that which costs least first."""
+    """Yield samples of key columns, the cheapest first."""
     known = _sample_row_groups(keys, pieces)
     if known is not None:
         yield keys.key_fields[0], known
@@ -249,7 +249,7 @@ def _sample_keys(keys: SectionKeys, pieces: int) -> Iterator[tuple[DataField, _K
 
 
 def _sample_row_groups(keys: SectionKeys, pieces: int) -> _Keys | None:
-    """Return the least keys of row groups; None where these are few, or have no statistics of the first column."""
+    """Return the minimum keys of row groups; None if there are too few, or without statistics of the first column."""
     field = keys.key_fields[0]
     if not isinstance(field.type, RANGED_TYPES):
         return None
@@ -282,17 +282,17 @@ def _sample_rows(keys: SectionKeys, field: DataField, pieces: int) -> _Keys:
 T = TypeVar("T")
 
 MAX_TASK_BYTES = 64 << 20
-"""Bytes of files that a task reads together; a section that merges is never split."""
+"""The maximum bytes of files for one task; a section that needs merging is never split."""
 
 OPENING_BYTES = 1 << 20
-"""The cost of a file besides its bytes, in bytes."""
+"""The cost of opening a file, in bytes read."""
 
 TASKS_PER_CORE = 4
-"""Tasks per core that units are dealt to: no core waits long for the last one."""
+"""Tasks per core among which units are distributed, so that no core waits long for the last task."""
 
 
 def pack_units(units: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:
-    """Yield groups of neighbouring units that weigh about `limit` together; a unit that weighs more is alone."""
+    """Yield groups of neighbouring units with a total weight of about `limit`; a heavier unit is alone."""
     held: list[T] = []
     size = 0
     for unit in units:
@@ -306,7 +306,7 @@ def pack_units(units: Iterable[T], weight: Callable[[T], int], limit: int) -> It
 
 
 def spread_units(units: Sequence[T], weight: Callable[[T], int], groups: int) -> list[list[T]]:
-    """Distributes units over `groups` groups (fewer if there are fewer units) of similar weight, the heaviest first."""
+    """Distribute units over `groups` groups (fewer if there are fewer units) of similar weight, the heaviest first."""
     made: list[list[T]] = [[] for _ in range(min(groups, len(units)))]
     lightest = [(0, number) for number in range(len(made))]
     heapify(lightest)
@@ -325,7 +325,7 @@ def pack_sections(sections: Sequence[Section], limit: int) -> Iterator[list[Sect
 
 
 def split_section(section: Section, limit: int) -> Iterator[Section]:
-    """Split a section whose files are read one by one, and so by any number of tasks."""
+    """Split a section whose files are read separately, and so by any number of tasks."""
     if section.kind is not SectionKind.RAW or compute_weight(section) <= limit:
         yield section
         return
@@ -334,7 +334,7 @@ def split_section(section: Section, limit: int) -> Iterator[Section]:
 
 
 def compute_task_bytes(sections: Iterable[Section], tasks: int, least: int | None = None) -> int:
-    """Return the bytes per task that give work to so many tasks: `least` (`OPENING_BYTES`) to `MAX_TASK_BYTES`."""
+    """Return the bytes per task that occupy `tasks` tasks: `least` (`OPENING_BYTES`) to `MAX_TASK_BYTES`."""
     each = sum(map(compute_weight, sections)) // tasks
     return min(MAX_TASK_BYTES, max(each, OPENING_BYTES if least is None else least))
 

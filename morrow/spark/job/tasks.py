@@ -1,8 +1,8 @@
 """The function that Spark runs in the tasks of a job, the kinds of work, and the modules that do them.
 
-This module imports little: it sets up the executor's process before Polars starts in it. The module of a kind of
-work in `HOMES` is imported in the task, and has a mapping `WORKS` from its kinds to functions. They take what all
-tasks of a job share, and the record batches of one task.
+This module imports little: it sets up the executor's process before Polars starts there. The module of a kind of
+work in `HOMES` is imported in the task, and has a mapping `WORKS` from its kinds to functions. They take the data
+shared by all tasks of a job, and the record batches of one task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIN_THREADS = 2
 class Tasks:
     """A job of one kind of work, called by each task with the batches of its rows or units.
 
-    `shared` is what all tasks share, pickled: it is opened where a task runs.
+    `shared` is the data shared by all tasks, pickled. Each task unpickles it.
     """
 
     work: Work
@@ -41,7 +41,7 @@ class Tasks:
 
 
 def use_cores_of_task() -> None:
-    """Limit Polars to the cores of a task: it would use every core of the machine in each concurrent task."""
+    """Limit Polars to the cores of a task; by default it would use all cores of the machine in each concurrent task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -50,7 +50,7 @@ def use_cores_of_task() -> None:
 
 
 Run: TypeAlias = "Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-"""From what the tasks of a job share and the batches of one task to its results."""
+"""A function from the shared data of a job and the batches of one task to the task's results."""
 
 
 class Work(StrEnum):
@@ -65,7 +65,7 @@ class Work(StrEnum):
     ENTRIES = "entries"
     """Manifests: their entries, as a plan needs them."""
     PLACES = "places"
-    """Sections of a plan: their rows, with the bucket of each, and its file and position where it lies in one place."""
+    """Sections of a plan: their rows, with bucket, and with file and position if a row comes from a single file."""
     CHANGES = "changes"
     """Changes between snapshots: their rows."""
     WRITE = "write"
@@ -73,7 +73,8 @@ class Work(StrEnum):
     NUMBER = "number"
     """Rows of a DataFrame: the same rows, with the task that writes each."""
     VERSIONS = "versions"
-    """Changed rows and those before: the rows to write, so that the merge engine makes of them what was said."""
+    """Changed rows and their old versions: the rows to write, so that merging them gives the result of the
+    statement."""
     COMPACT = "compact"
     """Units of a compaction: the messages of the files written."""
     SPLIT = "split"

@@ -7,8 +7,8 @@ commit messages         MessagePack
 rows                    record batches in the types of `morrow.spark.types`; as one value: Arrow IPC
 errors                  pickled
 ======================  ==========================================================================================
-If Spark runs a task several times, the result of one attempt counts. The attempt log finds the files of all other
-attempts, and after an error those of the whole job.
+If Spark runs a task several times, the result of one attempt counts. The attempt log finds the files of the other
+attempts, and after an error all files of the job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UNITS = pa.schema([pa.field(UNIT, pa.binary(), nullable=False)])
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The location of a store, or of a folder in it, and how to open it.
+    """The location of a store, or of a folder in it, and the options to open it.
 
     Its secrets are excluded; see `morrow.secrets` for how tasks find them.
     """
@@ -60,7 +60,7 @@ class StoreAccess:
         return cls(store.url(folder), share_options(store.storage_options), get_verify(store))
 
     def opened(self) -> tuple[FileStore, str]:
-        """Return the store, and the path of the folder in it."""
+        """Open the store. Return it, and the path of the folder in it."""
         return resolve(self.location or "/", self.storage_options, self.verify)
 
     def store(self) -> FileStore:
@@ -68,22 +68,22 @@ class StoreAccess:
 
 
 def make_unit_batch(units: Sequence[bytes]) -> pa.RecordBatch:
-    """Return units of work as a record batch."""
+    """Build a record batch of units of work."""
     return pa.record_batch([pa.array(units, pa.binary())], schema=UNITS)
 
 
 def extract_units(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
-    """Return the units of work of a task."""
+    """Extract the units of work of a task."""
     return [unit for batch in batches for unit in batch.column(UNIT).to_pylist()]
 
 
 def encode_value(value: object) -> bytes:
-    """Return a value of plain data as MessagePack."""
+    """Encode a value of plain data as MessagePack."""
     return msgspec.msgpack.encode(value)
 
 
 def decode_value(data: bytes, kind: type[T]) -> T:
-    """Return the value of this type that was `encode_value`."""
+    """Decode a value that `encode_value` has encoded."""
     value: T = _make_decoder(cast("Any", kind)).decode(data)
     return value
 
@@ -94,24 +94,24 @@ def _make_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 def decode_messages(data: bytes) -> tuple[CommitMessage, ...]:
-    """Return the commit messages that were `encode_value` together."""
+    """Decode the commit messages that `encode_value` has encoded together."""
     return decode_value(data, tuple[CommitMessage, ...])
 
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
-    """Return a frame as Arrow IPC, which keeps every type unchanged."""
+    """Encode a frame as Arrow IPC, which keeps every type unchanged."""
     buffer = io.BytesIO()
     frame.write_ipc(buffer, compression="lz4")
     return buffer.getvalue()
 
 
 def decode_frame(data: bytes) -> pl.DataFrame:
-    """Return the frame from the bytes of `encode_frame`."""
+    """Decode a frame that `encode_frame` has encoded."""
     return pl.read_ipc(io.BytesIO(data))
 
 
 RESULT = "attempt string, messages binary, error binary"
-"""One row of a task: its messages, encoded, or the error (pickled)."""
+"""The row that a task returns: its messages, encoded, or the error (pickled)."""
 _SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.binary())])
 
 
@@ -120,7 +120,7 @@ def build_result(
 ) -> pa.RecordBatch:
     """Return the row of a task that writes these messages.
 
-    `final` errors are results as well: another attempt would fail in the same way. After errors of the store it may
+    `final` errors are returned as results: another attempt would fail in the same way. After errors of the store it may
     succeed.
     """
     try:
@@ -148,7 +148,7 @@ def get_attempt_name() -> str:
 
 
 def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
-    """Run a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
+    """Run a job, a DataFrame of `RESULT` whose tasks write through `attempt_log`. Keep only the files of its messages.
 
     Raises:
         MorrowError: the error of the first task that returned one. Spark's own errors, when a task failed too often.
@@ -170,7 +170,7 @@ def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> 
 class TableAccess:
     """A table at one schema, and the folder of the job's attempt log.
 
-    `waits`: rows of tables with ``bucket`` = -2 are postponed. `options` are those that differ from the schema's, for
+    `waits`: rows of tables with ``bucket`` = -2 are postponed. `options`: overrides of the schema's options, for
     this job.
     """
 
@@ -199,11 +199,11 @@ class TableAccess:
         )
 
     def target(self) -> WriteTarget:
-        """Return the table at the schema that the driver saw, whatever the newest is."""
+        """Return the table at the schema that the driver saw, even if there is a newer one."""
         return self._at(*self.store.opened())
 
     def attempt(self, name: str) -> WriteTarget:
-        """Return as `target`; the files that are made through it are logged as those of this attempt of a task."""
+        """Return the table as `target`; files created through it are logged for this attempt of a task."""
         store, root = self.store.opened()
         return self._at(log_attempt_files(store, self.attempt_log, name), root)
 

@@ -10,11 +10,11 @@ import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
 
-/** Aggregates as JSON can hold them: [[[function, column], ...], [grouping column, ...]]; COUNT(*) has no column. */
+/** Aggregates as values for JSON: [[[function, column], ...], [grouping column, ...]]; COUNT(*) is without a column. */
 final class Aggregates {
     private Aggregates() {}
 
-    /** Null where one is of another form: an expression, DISTINCT, another function. */
+    /** Null if an aggregate has another form: an expression, DISTINCT, another function. */
     static List told(Aggregation aggregation) {
         List functions = new ArrayList();
         AggregateFunc[] asked = aggregation.aggregateExpressions();

@@ -5,7 +5,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.execution.streaming.Sink;
 
-/** The end of a stream whose batches go to Python as Datasets, each with its number and the id of the query. */
+/** The end of a stream whose batches go to Python as Datasets, each with its number and the query's id. */
 final class BatchSink implements Sink {
     private static final String QUERY = "sql.streaming.queryId";
     private final String id;
@@ -18,13 +18,13 @@ final class BatchSink implements Sink {
 
     public void addBatch(long batch, Dataset rows) {
         org.apache.spark.sql.classic.Dataset given = (org.apache.spark.sql.classic.Dataset) rows;
-        // Spark would plan the rows anew, without the state of the query, if they were used as they are.
+        // Spark would plan the rows again, without the state of the query, if they were used directly.
         RDD planned = given.queryExecution().toRdd();
         question.put("batch", Long.valueOf(batch));
         question.put("query", given.sparkSession().sparkContext().getLocalProperty(QUERY));
         Object written = Python.ask(id, question, given.sparkSession().internalCreateDataFrame(planned, rows.schema(), false));
         if (!Boolean.TRUE.equals(written)) {
-            planned.count(); // was committed before; what the query keeps of the batch is computed by its tasks
+            planned.count(); // was committed before, but tasks still have to compute the query's state of the batch
         }
     }
 

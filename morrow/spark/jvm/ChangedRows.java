@@ -13,7 +13,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
-/** A table-valued function of a table's changes: the table, read with the options that the arguments stand for. */
+/** A table-valued function for a table's changes: it reads the table with the arguments as options. */
 public final class ChangedRows extends scala.runtime.AbstractFunction1 {
     private static final String[] NAMES = {
         "paimon_incremental_query", "paimon_incremental_between_timestamp", "paimon_incremental_to_auto_tag"
@@ -26,7 +26,7 @@ public final class ChangedRows extends scala.runtime.AbstractFunction1 {
         this.name = name;
     }
 
-    /** Makes the functions known to a session; what they stand for is asked under the id of its statements. */
+    /** Registers the functions in a session; questions about them are sent under the id of its statements. */
     static void install(SessionState state, String id) {
         TableFunctionRegistry registry = state.tableFunctionRegistry();
         for (int i = 0; i < NAMES.length; i++) {
@@ -34,7 +34,7 @@ public final class ChangedRows extends scala.runtime.AbstractFunction1 {
             ChangedRows function = new ChangedRows(id, NAMES[i]);
             try {
                 registry.registerFunction(new FunctionIdentifier(NAMES[i]), info, function);
-            } catch (AssertionError error) { // Spark 4.3 knows them by all parts of their names
+            } catch (AssertionError error) { // Spark 4.3 identifies functions by all parts of their names
                 FunctionIdentifier whole = new FunctionIdentifier(NAMES[i], scala.Option.apply("session"), scala.Option.apply("system"));
                 registry.registerFunction(whole, info, function);
             }

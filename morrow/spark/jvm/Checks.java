@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 import scala.collection.immutable.Seq;
 
-/** What is refused of statements before Spark would ignore it, or do it in part. */
+/** Refusals of statements that Spark would ignore, or execute in part. */
 final class Checks {
     private final SessionState state;
     private final Names names;
@@ -31,7 +31,7 @@ final class Checks {
         }
     }
 
-    /** Refuses options of a temporary view of Morrow's, which Spark ignores. */
+    /** Refuses options on a temporary view of a Morrow table, which Spark ignores. */
     void refuseView(UnresolvedRelation view) {
         Seq parts = view.multipartIdentifier();
         Map options = view.clearWritePrivileges().options().asCaseSensitiveMap();
@@ -40,7 +40,7 @@ final class Checks {
         }
     }
 
-    /** Checks the options of a stream by name before Spark does, which asserts that none of them travels in time. */
+    /** Checks the options of a stream by name before Spark does, which asserts that they do not contain time travel. */
     void checkStream(UnresolvedRelation stream) {
         Map options = stream.clearWritePrivileges().options().asCaseSensitiveMap();
         Names.Place place = options.isEmpty() ? null : names.place(stream.multipartIdentifier());
@@ -51,7 +51,7 @@ final class Checks {
         }
     }
 
-    /** The table of Morrow's that a statement changes; null for all others. */
+    /** The Morrow table that a statement changes; null for all other tables. */
     Target target(LogicalPlan target) {
         Object leaf = target.collectLeaves().head();
         Table table = null;
@@ -65,7 +65,7 @@ final class Checks {
         return table instanceof Target ? (Target) table : null;
     }
 
-    /** Refuses to evolve a table whose columns Spark would leave as they are, and the rows without those that it lacks. */
+    /** Refuses schema evolution if Spark would leave the table's columns unchanged, and drop additional columns of the rows. */
     void checkEvolution(Target table, String what) {
         if (!Commands.EVOLVES || table instanceof LocatedTarget) {
             String advice = what.endsWith("merge-schema") ? "RESET it, and add the columns by ALTER TABLE" : "add the columns by ALTER TABLE";

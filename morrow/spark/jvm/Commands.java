@@ -25,12 +25,12 @@ import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 import org.apache.spark.sql.sources.InsertableRelation;
 import scala.collection.mutable.ArrayBuffer;
 
-/** The strategy that plans what Spark's own would refuse: it comes before them. A plan does nothing until it is executed. */
+/** The strategy for plans that Spark's own strategies would refuse: it comes before them. A plan does nothing until it is executed. */
 public class Commands extends SparkStrategy {
     private static final Pattern EVOLUTION = Pattern.compile("\\bWITH\\s+SCHEMA\\s+EVOLUTION\\b", Pattern.CASE_INSENSITIVE);
 
     private static final String[] EVOLVING = {"ResolveSchemaEvolution", "ResolveMergeIntoSchemaEvolution"};
-    /** Whether this Spark has the catalog add columns WITH SCHEMA EVOLUTION, when it analyses the statement. */
+    /** Whether this version of Spark lets the catalog add columns WITH SCHEMA EVOLUTION, when it analyses the statement. */
     static final boolean EVOLVES = hasRuleOf(EVOLVING);
 
     private static boolean hasRuleOf(String[] names) {
@@ -58,7 +58,7 @@ public class Commands extends SparkStrategy {
         if (plan instanceof OverwritePartitionsDynamic) {
             OverwritePartitionsDynamic overwrite = (OverwritePartitionsDynamic) plan;
             if (overwrite.write().isDefined() && overwrite.write().get() instanceof MorrowWrite) {
-                DataSourceV2Relation relation = (DataSourceV2Relation) overwrite.productElement(0); // Janino does not know which table() is meant
+                DataSourceV2Relation relation = (DataSourceV2Relation) overwrite.productElement(0); // Janino cannot resolve table() here
                 ((Target) relation.table()).called(relation);
                 return new AppendDataExecV1((SupportsWrite) relation.table(), overwrite.query(), new Nothing(), (V1Write) overwrite.write().get());
             }
@@ -82,7 +82,7 @@ public class Commands extends SparkStrategy {
             Object shown = ((ShowCreateTable) plan).child();
             Object table = shown instanceof ResolvedTable ? ((ResolvedTable) shown).table() : null;
             if (table instanceof LocatedTarget) {
-                return null; // what Spark's own catalog knows of it makes it again
+                return null; // created again from what Spark's own catalog stores
             }
             if (table instanceof MorrowTable && !(table instanceof Target)) {
                 throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table or a folder of files is not supported");
@@ -92,7 +92,7 @@ public class Commands extends SparkStrategy {
         return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;
     }
 
-    /** The statement that makes a table; Spark's own says COLLATE, which older versions and Paimon do not know. */
+    /** The statement that creates a table; Spark's own statement contains COLLATE, which older versions and Paimon do not support. */
     private SparkPlan shown(Target table, LogicalPlan command) {
         ArrayBuffer rows = new ArrayBuffer(1);
         rows.$plus$eq(RowFactory.create(new Object[] {Python.ask(table.catalog, table.question("show create"))}));
@@ -103,7 +103,7 @@ public class Commands extends SparkStrategy {
         return new AppendDataExecV1(change.table, rows, new Nothing(), new MorrowChange.Execution(change));
     }
 
-    /** Refuses MERGE WITH SCHEMA EVOLUTION where Spark would leave the columns as they are: all it keeps of it is the text. */
+    /** Refuses MERGE WITH SCHEMA EVOLUTION if Spark would leave the columns unchanged: the plan shows the clause only in its text. */
     static void refuseEvolution(LogicalPlan command, Target table) {
         scala.Option text = command.origin().sqlText();
         boolean isDone = EVOLVES && !(table instanceof LocatedTarget);
@@ -112,12 +112,12 @@ public class Commands extends SparkStrategy {
         }
     }
 
-    /** Whether a plan is DELETE, UPDATE or MERGE as it was written: Spark has made a WriteDelta of what it could. */
+    /** Whether a plan is an unchanged DELETE, UPDATE or MERGE: Spark has converted all supported ones to WriteDelta. */
     static boolean changesRows(Object plan) {
         return plan instanceof DeleteFromTable || plan instanceof UpdateTable || plan instanceof MergeIntoTable;
     }
 
-    /** What is left: DELETE of all rows, which Spark plans unless the table is cached, and tables that nobody writes. */
+    /** The remaining plans: DELETE of all rows, which Spark plans itself unless the table is cached, and tables without writes. */
     private static SparkPlan others(LogicalPlan read, LogicalPlan command) {
         scala.collection.Iterator leaves = read.collectLeaves().iterator();
         while (leaves.hasNext()) {
@@ -146,7 +146,7 @@ public class Commands extends SparkStrategy {
         return leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
     }
 
-    /** TRUNCATE as a write, whose rows nobody asks for: the constructor of Spark's own node differs between versions. */
+    /** TRUNCATE as a write without rows: the constructor of Spark's own node differs between versions. */
     static final class Truncation implements V1Write, InsertableRelation {
         private final Target table;
 
@@ -164,7 +164,7 @@ public class Commands extends SparkStrategy {
         }
     }
 
-    /** What is left to do for Spark's caches: nothing, for the writes do it. */
+    /** The remaining work for Spark's caches: none, since the writes refresh them. */
     static final class Nothing extends scala.runtime.AbstractFunction0 {
         public Object apply() {
             return scala.runtime.BoxedUnit.UNIT;

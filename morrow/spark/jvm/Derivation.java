@@ -10,17 +10,17 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import scala.Product;
 
-/** Rows that a statement derives from those of the table that it writes: Python may have them derived again from a newer state. */
+/** Rows that a statement derives from the table that it writes: Python can derive them again from a newer state. */
 public final class Derivation {
-    /** A write of such rows. */
+    /** A write of derived rows. */
     public interface Reads {
-        /** What the rows of the table were read by. */
+        /** The filters by which the table's rows were read. */
         List filters();
 
-        /** Whether the write of a plan is this one, or takes its place in a plan that was made anew. */
+        /** Whether the write of a plan is this one, or its equivalent in a plan that was made again. */
         boolean isOf(Object write);
 
-        /** Forgets what the rows were read by. */
+        /** Forgets the filters by which the rows were read. */
         void forget();
     }
 
@@ -47,12 +47,12 @@ public final class Derivation {
         return Python.text(write.filters());
     }
 
-    /** Whether the plan of the statement is known, from which the rows can be derived again. */
+    /** Whether the plan of the statement is known, so that the rows can be derived again. */
     public boolean isRepeatable() {
         return statement != null;
     }
 
-    /** Derives the rows again, from the state that is described as JSON, of the same columns. */
+    /** Derives the rows again from the state described as JSON, which has the same columns. */
     public void repeat(String described) {
         table.become(Python.parsed(described));
         write.forget();
@@ -77,7 +77,7 @@ public final class Derivation {
         return null;
     }
 
-    /** The write of a command, whose nodes differ between versions of Spark; null where it is another one. */
+    /** The write of a command, whose nodes differ between versions of Spark; null if it is another write. */
     private Object written(Product command) {
         scala.collection.Iterator parts = command.productIterator();
         while (parts.hasNext()) {

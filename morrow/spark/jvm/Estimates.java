@@ -4,12 +4,12 @@ import java.util.Map;
 import java.util.OptionalLong;
 import org.apache.spark.sql.connector.read.Statistics;
 
-/** What metadata tells of the rows of a scan, for the planner of joins: it costs queries time where it is wrong, and no rows. */
+/** Estimates from metadata for the planner of joins. A wrong estimate makes queries slower, but not incorrect. */
 final class Estimates implements Statistics {
     private final Map told;
     private final double part;
 
-    /** `part`: of the width of all columns that of the columns which are read. */
+    /** `part`: the width of the columns that are read as a fraction of the width of all columns. */
     Estimates(Map told, double part) {
         this.told = told;
         this.part = part;

@@ -24,7 +24,7 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table by its path and options, of which Python is asked when its columns are: a write may be about to make it. */
+/** A table by its path and options. Python is asked about it only when its columns are requested: a write may create it. */
 final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
     private static final String FORMAT = "morrow";
     private final String id;
@@ -33,7 +33,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
     private final boolean isStream;
     private State state;
 
-    /** expected: the schema as JSON that the user takes the table to have; null where none was given. */
+    /** expected: the schema that the user gave, as JSON; null without one. */
     Located(String id, Map options, String expected, boolean isStream) {
         this.id = id;
         this.options = options;
@@ -52,7 +52,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
         return state;
     }
 
-    /** The state that is read: described once, so that all queries of a DataFrame have the same rows. */
+    /** The state to read, described once so that all queries of a DataFrame have the same rows. */
     static final class State extends MorrowTable {
         private final Map options;
 
@@ -96,34 +96,34 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
         return state().metadataColumns();
     }
 
-    /** Not BATCH_WRITE: the format's own writes are those of Spark's first version, which take every mode. */
+    /** Not BATCH_WRITE: the format uses Spark's V1 writes, which support every mode. */
     public Set capabilities() {
         return EnumSet.of(
             TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE);
     }
 
-    /** The table as one that takes rows in all ways; this one where it cannot be loaded, or options choose what is read of it. */
+    /** The table with all kinds of writes; this object if it cannot be loaded, or if options choose the state to read. */
     Table target() {
         try {
             return Boolean.TRUE.equals(state().described("writable")) ? new LocatedTarget(this, state()) : (Table) this;
         } catch (RuntimeException error) {
-            return this; // who asks for its columns is told; DROP TABLE does not
+            return this; // a request for columns raises the error; DROP TABLE works
         }
     }
 
-    /** The options of the table together with those of a read. */
+    /** The options of the table together with the options of a read. */
     private Map with(CaseInsensitiveStringMap given) {
         Map all = new HashMap(new CaseInsensitiveStringMap(options).asCaseSensitiveMap());
         all.putAll(given.asCaseSensitiveMap());
         return all;
     }
 
-    /** Whether the options of a read add nothing to those of the table. */
+    /** Whether the options of a read add nothing to the table's options. */
     boolean isOwn(CaseInsensitiveStringMap given) {
         return new CaseInsensitiveStringMap(with(given)).equals(new CaseInsensitiveStringMap(options));
     }
 
-    /** Reads this state, or that which options choose beside those of the table, as Spark's catalog takes them. */
+    /** Reads this state, or the state chosen by options besides the table's, as Spark's catalog passes them. */
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
         if (isOwn(given)) {
             return new MorrowScan(state(), new CaseInsensitiveStringMap(options));
@@ -142,7 +142,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
         return new Insertion(id, all);
     }
 
-    /** INSERT INTO and OVERWRITE, of rows in the columns of the table. */
+    /** INSERT INTO and OVERWRITE, with rows in the columns of the table. */
     static final class Insertion implements SupportsTruncate, V1Write, InsertableRelation {
         private final String id;
         private final Map options;

@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table of Spark's own catalog that takes rows: the newest state of the table at a path, whose options choose no other. */
+/** A table of Spark's own catalog that accepts writes: the newest state of the table at a path, unless options choose another. */
 final class LocatedTarget extends Target {
     private final Located located;
     private String known;
@@ -37,7 +37,7 @@ final class LocatedTarget extends Target {
         return located.name();
     }
 
-    /** Notes the name in Spark's own catalog, which tells a format no more than the options. */
+    /** Notes the name in Spark's own catalog, which passes only options to a format. */
     void called(DataSourceV2Relation relation) {
         Identifier name = (Identifier) relation.identifier().get();
         known = quoted(((CatalogPlugin) relation.catalog().get()).name());
@@ -51,7 +51,7 @@ final class LocatedTarget extends Target {
         return known;
     }
 
-    /** Not AUTOMATIC_SCHEMA_EVOLUTION, which has the catalog change the columns: Spark's own would change its notes alone. */
+    /** Not AUTOMATIC_SCHEMA_EVOLUTION: Spark's own catalog would change only its own record of the columns. */
     public Set capabilities() {
         return EnumSet.of(
             TableCapability.BATCH_READ,

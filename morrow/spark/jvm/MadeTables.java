@@ -19,11 +19,11 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 
-/** Tables that a statement makes of rows: options of its write that are the table's, and conditions of overwrites. */
+/** Tables created by a statement with rows: options of its write that belong to the table, and conditions of overwrites. */
 final class MadeTables {
     private static final String WRITER = ".DataFrameWriter";
     private static final String SAVING = "saveAsTable";
-    private static final int OPTIONS = 4; // of CREATE and REPLACE TABLE AS SELECT: name, partitions, query, table, options
+    private static final int OPTIONS = 4; // child of CREATE and REPLACE TABLE AS SELECT: name, partitions, query, table, options
     private final SessionState state;
     private final Names names;
 
@@ -32,7 +32,7 @@ final class MadeTables {
         this.names = names;
     }
 
-    /** The statement, with those options of its write that are the table's as properties of the table. */
+    /** The statement, in which options of the write that belong to the table become properties of the table. */
     TreeNode made(TreeNode plan) {
         Object[] parts = Plans.parts(plan);
         Map given = Plans.javaMap(parts[OPTIONS]);
@@ -72,7 +72,7 @@ final class MadeTables {
         return isOurs ? new Names.Place((MorrowCatalog) ((ResolvedIdentifier) name).catalog(), ((ResolvedIdentifier) name).identifier()) : null;
     }
 
-    /** saveAsTable in the mode overwrite, with a condition: not the table is replaced, but rows of it. */
+    /** saveAsTable in the mode overwrite with a condition: it replaces rows of the table, not the table. */
     private TreeNode replaced(TreeNode plan, Object[] parts, Map given, Names.Place place) {
         Table table = plan instanceof ReplaceTableAsSelect ? place.table() : null;
         if (!(table instanceof Target)) {
@@ -83,7 +83,7 @@ final class MadeTables {
         return byName(OverwriteByExpression.class, new Object[] {relation(table, place), parts[2], where, made});
     }
 
-    /** Whether it is DataFrameWriter.saveAsTable that has the statement analysed: nothing else in its plan tells. */
+    /** Whether DataFrameWriter.saveAsTable is analysing the statement: its plan does not show this. */
     private static boolean isSaved() {
         StackTraceElement[] callers = new Throwable().getStackTrace();
         for (int i = 0; i < callers.length; i++) {
@@ -94,7 +94,7 @@ final class MadeTables {
         return false;
     }
 
-    /** saveAsTable in the mode overwrite of a table that is there: its rows are replaced, as Paimon does, and it stays. */
+    /** saveAsTable in the mode overwrite on an existing table: as in Paimon, it replaces the rows and keeps the table. */
     private TreeNode kept(Target table, Object[] parts, Map given, Names.Place place) {
         UnresolvedTableSpec asked = (UnresolvedTableSpec) parts[3];
         Map question = table.question("kept table");
@@ -115,7 +115,7 @@ final class MadeTables {
         return DataSourceV2Relation.create(table, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name));
     }
 
-    /** A write by name, whose makers have one more parameter since Spark 4.2: whether columns are added. */
+    /** A write by name. Since Spark 4.2 its constructors have an additional parameter: whether to add columns. */
     private static TreeNode byName(Class write, Object[] given) {
         Method[] all = write.getMethods();
         for (int i = 0; i < all.length; i++) {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** sys.max_pt('table'): the greatest value of the first partition column. Spark computes it when it plans a query. */
+/** sys.max_pt('table'): the maximum of the first partition column. Spark computes it when it plans a query. */
 public final class MaxPartition implements UnboundFunction, ScalarFunction {
     static final String NAME = "max_pt";
     private final String catalog;
@@ -49,7 +49,7 @@ public final class MaxPartition implements UnboundFunction, ScalarFunction {
         return DataTypes.StringType;
     }
 
-    /** Refuses what is left of the function in a query that Spark has simplified: it is of rows, which tasks have. */
+    /** Refuses calls of the function that remain after Spark has simplified a query: they depend on rows, which only tasks have. */
     static void refuseOfColumns(TreeNode node) {
         if (node instanceof LogicalPlan) {
             refuseOfAll(((LogicalPlan) node).expressions());
@@ -72,7 +72,7 @@ public final class MaxPartition implements UnboundFunction, ScalarFunction {
 
     public Object produceResult(InternalRow row) {
         if (TaskContext.get() != null || row.isNullAt(0)) {
-            throw refused(); // a class that the driver knows when a task throws it
+            throw refused(); // the driver knows this class when a task throws it
         }
         return UTF8String.fromString((String) Python.ask(catalog, Questions.of("max partition", "name", row.getString(0))));
     }

@@ -29,7 +29,7 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A warehouse as a catalog of Spark. It knows nothing itself and keeps nothing: every question goes to Python. */
+/** A warehouse as a catalog of Spark. It has no state of its own: every question goes to Python. */
 public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     private static final String DEFAULT = "default";
     private static final String PROCEDURES = "sys";
@@ -196,7 +196,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
     }
 
-    /** Refuses EXPLAIN of a statement WITH SCHEMA EVOLUTION: Spark changes the columns when it analyses one. */
+    /** Refuses EXPLAIN of a statement WITH SCHEMA EVOLUTION: Spark changes the columns during analysis. */
     private static void refuseWhereExplained() {
         StackTraceElement[] callers = new Throwable().getStackTrace();
         for (int i = 0; i < callers.length; i++) {
@@ -210,7 +210,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         return ((Boolean) ask(named("drop table", table))).booleanValue();
     }
 
-    /** The name that a statement has given a table, as it was written, by which Spark then loads a table that it holds in its cache. */
+    /** The table name as written in the statement, by which Spark loads a table that is in its cache. */
     private Identifier renamed;
     private Identifier renamedTo;
 
@@ -270,7 +270,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         return there ? new Identifier[] {Identifier.of(namespace, MaxPartition.NAME)} : new Identifier[0];
     }
 
-    // Tables made together with their rows
+    // Tables created together with their rows
 
     public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {

@@ -17,7 +17,7 @@ import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** DELETE, UPDATE or MERGE of one state of a table. Spark makes the plan of the changed rows; Python writes and commits them. */
+/** DELETE, UPDATE or MERGE on a state of a table. Spark plans the changed rows; Python writes and commits them. */
 public final class MorrowChange implements RowLevelOperationBuilder, SupportsDelta, Derivation.Reads {
     final Target table;
     private final RowLevelOperation.Command command;
@@ -70,7 +70,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         return description();
     }
 
-    /** What the rows of the table were read by, where they were read once; otherwise nothing, which stands for all rows. */
+    /** The filters by which the table's rows were read, if they were read once; otherwise empty, which means all rows. */
     public List filters() {
         return scans.size() == 1 && table.reads() == 0 ? ((MorrowScan) scans.get(0)).told() : new ArrayList();
     }
@@ -83,7 +83,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         scans.clear();
     }
 
-    /** The write as Spark plans it, before Commands takes it over. */
+    /** The write as Spark plans it, before Commands replaces it. */
     static final class Planned implements DeltaWriteBuilder, DeltaWrite {
         final MorrowChange change;
 
@@ -100,7 +100,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         }
     }
 
-    /** The write as it is executed: the changed rows go to Python as a Dataset, the kind of each in the first column. */
+    /** The write as it is executed: the changed rows go to Python as a Dataset, with their kinds in the first column. */
     static final class Execution implements V1Write, InsertableRelation {
         private final MorrowChange change;
 

@@ -23,9 +23,9 @@ import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The format "morrow": tables by their paths, for DataFrames, streams, temporary views, and tables of Spark's own catalog. */
+/** The format "morrow": tables by path, for DataFrames, streams, temporary views, and tables of Spark's own catalog. */
 public class MorrowFormat implements TableProvider, DataSourceRegister, CreatableRelationProvider, StreamSinkProvider {
-    /** The setting that has the id under which a session asks. */
+    /** The setting with the id that a session sends with its questions. */
     static final String SETTING = "spark.morrow.format";
     private static final StructType LATER = new StructType();
     private static final String SPARKS_CATALOG = "V2SessionCatalog";
@@ -41,14 +41,14 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return "morrow";
     }
 
-    /** The same format by Paimon's name. */
+    /** The same format under Paimon's name. */
     public static final class Alias extends MorrowFormat {
         public String shortName() {
             return "paimon";
         }
     }
 
-    /** Asks what the session has registered. */
+    /** Sends a question under the id that the session has registered. */
     static String id() {
         String id = SQLConf.get().getConfString(SETTING, null);
         if (id == null) {
@@ -57,7 +57,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return id;
     }
 
-    /** The columns, for Spark's own catalog, which keeps them; else none: a write may be about to make the table. */
+    /** The columns, for Spark's own catalog, which stores them; otherwise none, since a write may be about to create the table. */
     public StructType inferSchema(CaseInsensitiveStringMap options) {
         return callOf(SPARKS_CATALOG) == null ? LATER : new Located(id(), ofReads(own(options)), null, false).schema();
     }
@@ -66,7 +66,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return true;
     }
 
-    /** The table; its columns have to be those of a schema that a user has given. Spark's own catalog has it made of them. */
+    /** The table. Its columns have to match a schema given by the user. Spark's own catalog creates the table with this schema. */
     public Table getTable(StructType schema, Transform[] partitions, Map options) {
         String call = callOf(SPARKS_CATALOG);
         if (call == null) {
@@ -79,14 +79,14 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             question.put("partitions", Questions.keys(partitions));
             Python.ask(id(), question);
         }
-        return new Located(id(), ofReads(own), null, false).target(); // what Spark has kept of the columns may be out of date
+        return new Located(id(), ofReads(own), null, false).target(); // the columns stored by Spark may be out of date
     }
 
     private static Map ofReads(Map own) {
         return (Map) Python.ask(id(), Questions.of("options of reads", "options", own));
     }
 
-    /** The method of a class of Spark's that asks; null where that class does not. */
+    /** The calling method of a Spark class; null if the class is not among the callers. */
     private static String callOf(String asking) {
         StackTraceElement[] callers = new Throwable().getStackTrace();
         for (int i = 0; i < callers.length; i++) {
@@ -97,13 +97,13 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return null;
     }
 
-    /** Whether it is a query of a stream that is being planned, and not one of a function that the stream runs. */
+    /** Whether a streaming query is being planned, as opposed to a query in a function that the stream runs. */
     static boolean isPlannedAsStream() {
         String call = callOf(BATCHES);
         return call != null && call.contains(PLANNING);
     }
 
-    /** The options that Spark's own catalog has of a table, without what it notes itself. */
+    /** The table options in Spark's own catalog, without the entries that it adds itself. */
     private static Map own(Map options) {
         Map given = options instanceof CaseInsensitiveStringMap ? ((CaseInsensitiveStringMap) options).asCaseSensitiveMap() : options;
         Map own = new HashMap(given);
@@ -119,7 +119,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return own;
     }
 
-    // Writes, which take modes and make tables as those of Spark's first version do
+    // Writes in Spark's V1 interface, which supports modes and creates tables
 
     public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset rows) {
         Map given = original(options);
@@ -134,7 +134,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return new Saved(context, rows.schema());
     }
 
-    /** What a save returns, which nobody reads. */
+    /** The result of a save, which is never read. */
     static final class Saved extends BaseRelation {
         private final SQLContext context;
         private final StructType columns;
@@ -171,7 +171,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return names;
     }
 
-    /** The options as they were written: Spark's map has their names in lower case. */
+    /** The options as they were written: the names in Spark's map are in lower case. */
     private static Map original(scala.collection.immutable.Map options) {
         Object map = options instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) options).originalMap() : options;
         return new HashMap(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) map));

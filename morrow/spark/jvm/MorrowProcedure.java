@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** One of Paimon's procedures. Its parameters are those that Python tells; the call is made there. */
+/** A procedure of Paimon. Python describes its parameters and executes the call. */
 public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
     private final String catalog;
     private final Identifier identifier;
@@ -34,7 +34,7 @@ public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
         return "Paimon's procedure " + name();
     }
 
-    /** Looks the procedure up here and not when it is loaded: of an error there Spark shows none of the words. */
+    /** Looks up the procedure here, not when it is loaded: Spark hides the message of an error while loading. */
     public BoundProcedure bind(StructType given) {
         Map question = Questions.of("procedure", "name", name());
         question.put("namespace", java.util.Arrays.asList((Object[]) identifier.namespace()));
@@ -46,7 +46,7 @@ public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
         return false;
     }
 
-    /** The parameters; Spark binds no procedure that is given a subquery, and calls it all the same. */
+    /** The parameters. Spark does not bind a procedure with a subquery as argument, but still calls it. */
     private List bound() {
         if (parameters == null) {
             throw Refused.of("Unsupported", "CALL with a subquery as argument is not supported; give constants");
@@ -83,7 +83,7 @@ public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
         return Collections.singletonList(new Result(found)).iterator();
     }
 
-    /** The rows that a procedure returns, which are few. */
+    /** The few rows that a procedure returns. */
     static final class Result implements LocalScan {
         private final StructType schema;
         private final InternalRow[] rows;

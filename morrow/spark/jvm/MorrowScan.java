@@ -27,7 +27,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A scan that notes what the query needs, for the plan that Python makes of it; ReadPlans puts that in its place. */
+/** A scan that notes what the query needs, for the plan that Python makes; ReadPlans then replaces the scan by this plan. */
 public final class MorrowScan implements ScanBuilder,
                 Scan,
                 SupportsPushDownRequiredColumns,
@@ -51,7 +51,7 @@ public final class MorrowScan implements ScanBuilder,
         this.columns = table.schema;
     }
 
-    /** The state that is read: that of the table, or the one that the options choose. */
+    /** The state to read: the table's, or the one that the options choose. */
     private MorrowTable read() {
         if (chosen == null) {
             chosen = table.with(options);
@@ -59,7 +59,7 @@ public final class MorrowScan implements ScanBuilder,
         return chosen;
     }
 
-    /** Takes whole columns: of a nested one that the query needs in part, Spark asks for the part alone. */
+    /** Reads whole columns: if the query needs a part of a nested column, Spark requests only this part. */
     public void pruneColumns(StructType wanted) {
         StructField[] whole = wanted.fields();
         for (int i = 0; i < whole.length; i++) {
@@ -71,7 +71,7 @@ public final class MorrowScan implements ScanBuilder,
         columns = new StructType(whole);
     }
 
-    /** Takes all filters for pruning, and leaves to Spark as well those that are not known to keep or drop whole partitions. */
+    /** Accepts all filters for pruning, and returns to Spark the filters that may not be exact on whole partitions. */
     public Filter[] pushFilters(Filter[] given) {
         filters = given;
         List told = told();
@@ -96,7 +96,7 @@ public final class MorrowScan implements ScanBuilder,
         return applied;
     }
 
-    /** Takes COUNT, MIN and MAX where metadata tells them; the answer then is the rows of this scan. */
+    /** Accepts COUNT, MIN and MAX if metadata can answer them; the answer becomes the rows of this scan. */
     public boolean supportCompletePushDown(Aggregation aggregation) {
         List wanted = Aggregates.told(aggregation);
         if (wanted == null) {
@@ -117,7 +117,7 @@ public final class MorrowScan implements ScanBuilder,
         return supportCompletePushDown(aggregation);
     }
 
-    /** Notes the limit, which Spark applies as well. */
+    /** Notes the limit, which Spark applies too. */
     public boolean pushLimit(int rows) {
         limit = rows;
         return true;
@@ -142,7 +142,7 @@ public final class MorrowScan implements ScanBuilder,
         return aggregated == null ? columns : aggregated.schema();
     }
 
-    /** The stream of the table's changes: that of the data source in Python, whose offsets it has. */
+    /** The stream of the table's changes: it uses the Python data source and its offsets. */
     public MicroBatchStream toMicroBatchStream(String checkpoint) {
         Map question = table.question("stream");
         question.put("options", new HashMap(options.asCaseSensitiveMap()));
@@ -155,7 +155,7 @@ public final class MorrowScan implements ScanBuilder,
         return ((SupportsRead) source).newScanBuilder(given).build().toMicroBatchStream(checkpoint);
     }
 
-    /** Refuses a stream of other columns than those of the DataFrame, as which Spark would take their bytes. */
+    /** Refuses a stream whose columns differ from the DataFrame's: Spark would decode their bytes wrongly. */
     private void checkColumns(StructType now) {
         boolean same = Arrays.equals(columns.fieldNames(), now.fieldNames()) && typesOf(columns).equals(typesOf(now));
         if (!same) {
@@ -164,7 +164,7 @@ public final class MorrowScan implements ScanBuilder,
         }
     }
 
-    /** The types as text; those of text without their lengths, which Spark keeps or leaves out by its settings. */
+    /** The types as text, without the lengths of text types, which Spark keeps or drops depending on its settings. */
     private static String typesOf(StructType columns) {
         return columns.catalogString().replaceAll("\\b(var)?char\\(\\d+\\)", "string");
     }
@@ -177,7 +177,7 @@ public final class MorrowScan implements ScanBuilder,
         return table.name();
     }
 
-    /** The filters that can be told: the query needs no rows but those for which they are true. */
+    /** The filters that can be translated: the query needs only rows for which they are true. */
     List told() {
         List told = new ArrayList();
         for (int i = 0; i < filters.length; i++) {
@@ -189,7 +189,7 @@ public final class MorrowScan implements ScanBuilder,
         return told;
     }
 
-    /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
+    /** The plan of the rows. Its columns are the columns of readSchema, in any order and with their own ids. */
     LogicalPlan plan() {
         if (aggregated != null) {
             return aggregated.queryExecution().optimizedPlan();

@@ -19,9 +19,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** One state of a table, as Python described it: every query loads it anew. Its text, which plans show, is its name. */
+/** A state of a table, as described by Python: every query loads it again. In plans it is shown as its name. */
 public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
-    private static final int NEAR = 4; // calls, from the caller of Table.columns on
+    private static final int NEAR = 4; // stack frames, counted from the caller of Table.columns
     final String catalog;
     final Identifier identifier;
     final StructType schema;
@@ -44,12 +44,12 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return writable ? new Target(catalogName, catalog, identifier, described) : new MorrowTable(catalogName, catalog, identifier, described);
     }
 
-    /** A question about this very state. */
+    /** A question about this state. */
     Map question(String verb) {
         return Questions.of(verb, "table", described.get("table"), "state", described.get("state"));
     }
 
-    /** Becomes another state of the same columns; for the plan of one statement, which nothing else shares. */
+    /** Switches to another state with the same columns; for the plan of one statement, which is not shared. */
     void become(Map described) {
         this.described = described;
     }
@@ -74,7 +74,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return "`" + name.replace("`", "``") + "`";
     }
 
-    /** The columns; in relations VARCHAR is STRING, as Spark itself makes it for queries, and forgets to for streams. */
+    /** The columns. In relations VARCHAR is STRING, as Spark itself makes it for queries but not for streams. */
     public StructType schema() {
         StackTraceElement[] callers = new Throwable().getStackTrace();
         boolean isRelation = false;
@@ -97,7 +97,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return (Map) described.get("properties");
     }
 
-    /** The hidden columns: where a row lies, its partition, bucket and id. */
+    /** The hidden columns: the position of a row, its partition, bucket and id. */
     public MetadataColumn[] metadataColumns() {
         List hidden = (List) described.get("hidden");
         MetadataColumn[] columns = new MetadataColumn[hidden == null ? 0 : hidden.size()];
@@ -107,7 +107,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return columns;
     }
 
-    /** The type of a column, hidden or not; null where there is none of this name. */
+    /** The type of a column, hidden or not; null if there is no column of this name. */
     DataType typeOf(String name) {
         scala.Option place = schema.getFieldIndex(name);
         if (place.isDefined()) {
@@ -151,7 +151,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return new MorrowScan(this, options);
     }
 
-    /** The state of the same columns that the options of a read name. */
+    /** The state that the options of a read name, with the same columns. */
     MorrowTable with(CaseInsensitiveStringMap options) {
         if (options.isEmpty()) {
             return this;

@@ -45,7 +45,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return this;
     }
 
-    /** All of them are taken, or refused by name; Spark's own refusal is a trace. */
+    /** All columns are accepted, or refused by name; Spark's own refusal would print a stack trace. */
     public boolean canOverwrite(Predicate[] predicates) {
         return true;
     }
@@ -91,7 +91,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return Refused.of("Unsupported", "to overwrite " + where + " is not supported; compare partition columns with values");
     }
 
-    /** Notes what the table was read by for these rows: the write is a conflict where others have changed that. */
+    /** Notes the filters by which the table was read for these rows: the write is a conflict if others have changed these rows. */
     void derivedFrom(MorrowScan scan) {
         derivedFrom = scan;
     }
@@ -110,7 +110,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return this;
     }
 
-    /** The query, where it is a stream that writes. */
+    /** The query, if a stream is writing. */
     MorrowWrite of(String query) {
         this.query = query;
         return this;
@@ -124,7 +124,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         return new StreamWrite.Planned(table.catalog, question);
     }
 
-    /** A write to a table with keys, where updated rows of a stream replace those before. */
+    /** A write to a table with keys, in which updated rows of a stream replace earlier rows. */
     static final class Keyed extends MorrowWrite implements SupportsStreamingUpdateAsAppend {
         Keyed(Target table, Map options) {
             super(table, options);
@@ -146,7 +146,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         question.put("options", new HashMap(options));
         Python.ask(table.catalog, question, derivedFrom == null ? (Object) rows : new Derivation(table, this, rows));
         if (mode.equals("dynamic")) {
-            table.refreshCaches(rows); // which Spark does where it plans the write itself
+            table.refreshCaches(rows); // as Spark does if it plans the write itself
         }
     }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 import scala.collection.immutable.Seq;
 
-/** What a name in a statement stands for, before Spark has looked. */
+/** Resolves a name in a statement before Spark does. */
 final class Names {
     private final SessionState state;
 
@@ -21,7 +21,7 @@ final class Names {
         this.state = state;
     }
 
-    /** The relation of a table of Morrow's that takes rows; null for all others. */
+    /** The relation of a Morrow table that accepts writes; null for all others. */
     DataSourceV2Relation relation(Object table) {
         if (table instanceof DataSourceV2Relation) {
             Table known = ((DataSourceV2Relation) table).table();
@@ -32,7 +32,7 @@ final class Names {
         return found instanceof Target ? DataSourceV2Relation.create(found, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name)) : null;
     }
 
-    /** The place that a name stands for; null where it is none of Morrow's. */
+    /** The place of a name; null if it is not in a Morrow catalog. */
     Place place(Seq parts) {
         List names = new ArrayList();
         scala.collection.Iterator all = parts.iterator();
@@ -59,7 +59,7 @@ final class Names {
             this.name = name;
         }
 
-        /** The table; null where there is none, which Spark says itself. */
+        /** The table; null if it does not exist, which Spark itself reports. */
         Table table() {
             try {
                 return catalog.loadTable(name);
@@ -72,7 +72,7 @@ final class Names {
         }
     }
 
-    /** The table of Spark's own catalog; null where there is none, or a view. */
+    /** The table in Spark's own catalog; null if it does not exist or is a view. */
     Table ofSpark(Seq parts) {
         CatalogManager manager = state.catalogManager();
         boolean isOwn = parts.size() < 3 ? manager.currentCatalog() == manager.v2SessionCatalog() : parts.head().equals("spark_catalog");
@@ -83,7 +83,7 @@ final class Names {
         try {
             return ((TableCatalog) manager.v2SessionCatalog()).loadTable(Identifier.of(namespace, (String) parts.last()));
         } catch (Exception error) {
-            return null; // which Spark says itself
+            return null; // Spark itself reports this
         }
     }
 }

@@ -14,9 +14,9 @@ import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
-/** ALTER TABLE ... DROP PARTITION by the first partition keys alone, for which Spark itself wants all of them. */
+/** ALTER TABLE ... DROP PARTITION by the first partition keys only; Spark itself requires all of them. */
 final class PartitionPrefix {
-    private static final int PARTS = 1; // of DropPartitions: table, partitions, and two words
+    private static final int PARTS = 1; // children of DropPartitions: table, partitions, and two words
     private final SessionState state;
     private final Names names;
 
@@ -25,7 +25,7 @@ final class PartitionPrefix {
         this.names = names;
     }
 
-    /** The statement with all partitions in the place of a prefix; what is none is left to Spark, which refuses it. */
+    /** The statement with all partitions instead of a prefix; without a prefix it is left to Spark, which refuses it. */
     TreeNode dropped(TreeNode plan) {
         Object[] parts = Plans.parts(plan);
         Target table = parts[0] instanceof UnresolvedTable ? target(((UnresolvedTable) parts[0]).multipartIdentifier()) : null;
@@ -55,7 +55,7 @@ final class PartitionPrefix {
         return found instanceof Target ? (Target) found : null;
     }
 
-    /** The keys that are named, where they are the first and not all. */
+    /** The named keys, if they are the first keys and not all. */
     private StructType prefix(Target table, UnresolvedPartitionSpec given) {
         StructType keys = table.partitionSchema(), prefix = new StructType();
         for (int i = 0; i < given.spec().size(); i++) {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Product;
 
-/** Parts of plans, and options as Java and Scala have them. */
+/** Helpers for parts of plans, and for options as Java and Scala maps. */
 final class Plans {
     private Plans() {}
 
@@ -60,12 +60,12 @@ final class Plans {
         return left;
     }
 
-    /** A condition as SQL has it; throws what Spark's parser throws. */
+    /** Parses a condition in SQL; throws the errors of Spark's parser. */
     static Expression condition(SessionState state, Object text) {
         try {
             return state.sqlParser().parseExpression((String) text);
         } catch (Exception error) {
-            return (Expression) new scala.util.Failure(error).get(); // throws it as it is
+            return (Expression) new scala.util.Failure(error).get(); // throws the error unchanged
         }
     }
 }

@@ -5,15 +5,15 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiFunction;
 
-/** The Python process of the driver: what a catalog knows and does is asked there, as JSON and, where rows are due, Datasets. */
+/** The driver's Python process: it answers the questions of catalogs, as JSON or, for rows, as Datasets. */
 public final class Python {
-    /** The functions that answer the questions of catalogs, by their ids: (question as JSON, Dataset or null) to answer. */
+    /** The functions that answer the questions of catalogs, by id: (question as JSON, Dataset or null) to answer. */
     public static final Map ANSWERING = new ConcurrentHashMap();
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private Python() {}
 
-    /** Asks, and returns the answer: null, text, a list or a map. Raises Refused with the error that Python had. */
+    /** Asks, and returns the answer: null, text, a list or a map. Throws Refused with the error raised in Python. */
     static Object ask(String catalog, Map question, Object rows) {
         Map answer = parsed((String) send(catalog, question, rows));
         if (answer.containsKey("error")) {
@@ -26,7 +26,7 @@ public final class Python {
         return ask(catalog, question, null);
     }
 
-    /** Asks for rows: the answer is a Dataset. */
+    /** Asks for rows; the answer is a Dataset. */
     static org.apache.spark.sql.classic.Dataset rows(String catalog, Map question) {
         org.apache.spark.sql.classic.Dataset found = rowsIfAny(catalog, question);
         if (found == null) {
@@ -35,7 +35,7 @@ public final class Python {
         return found;
     }
 
-    /** Asks for rows where there are any: null stands for none. */
+    /** Asks for rows, if there are any; null represents none. */
     static org.apache.spark.sql.classic.Dataset rowsIfAny(String catalog, Map question) {
         Object answer = send(catalog, question, null);
         if (answer instanceof org.apache.spark.sql.classic.Dataset) {
@@ -55,7 +55,7 @@ public final class Python {
         }
         Object answer = function.apply(text(question), rows);
         if (answer instanceof Throwable) {
-            new scala.util.Failure((Throwable) answer).get(); // throws it as it is, whatever is declared
+            new scala.util.Failure((Throwable) answer).get(); // throws the error unchanged, without declaring it
         }
         return answer;
     }

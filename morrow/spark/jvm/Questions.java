@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** What Spark says about tables, as maps and lists that JSON can hold. */
+/** Spark's descriptions of tables and changes as maps and lists for JSON. */
 final class Questions {
     private static final String SETTING = "spark.paimon.";
 
@@ -76,7 +76,7 @@ final class Questions {
         return question;
     }
 
-    /** Changes of a database: name and value of a property, null where it is removed. */
+    /** Changes of a database: the name and value of a property, null if it is removed. */
     static List changes(NamespaceChange[] changes) {
         List all = new ArrayList();
         for (int i = 0; i < changes.length; i++) {

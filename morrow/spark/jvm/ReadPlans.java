@@ -24,13 +24,13 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Product;
 import scala.collection.mutable.ArrayBuffer;
 
-/** The rule that puts the plan of a table's rows where a query scans the table, with the names and ids that the query has. */
+/** The rule that replaces the scan of a table in a query by the plan of its rows, with the names and ids of the query. */
 public class ReadPlans extends Rule {
-    /** What Spark's own catalog does by itself, or what only reads it. */
+    /** Commands that Spark's own catalog executes completely, or that only read it. */
     private static final List OF_CATALOG = Arrays.asList((Object[]) new String[] {
         "DropTable", "RenameTable", "RefreshTable", "DescribeRelation", "DescribeColumn", "DescribeTablePartition",
         "ShowTableProperties", "ShowColumns", "ShowCreateTable", "CacheTable", "UncacheTable"});
-    /** What is done to the rows of a table, which Spark's own catalog keeps nothing of. */
+    /** Commands that change a table's rows, but nothing in Spark's own catalog. */
     private static final List OF_ROWS = Arrays.asList((Object[]) new String[] {
         "ShowPartitions", "TruncateTable", "TruncatePartition", "DropPartitions"});
 
@@ -39,7 +39,7 @@ public class ReadPlans extends Rule {
             refuseOfLocated((LogicalPlan) plan);
         }
         if (Commands.changesRows(plan)) {
-            return plan; // whose target has to stay the table; Commands has the rows read
+            return plan; // The target has to remain the table; Commands plans the read.
         }
         MaxPartition.refuseOfColumns((LogicalPlan) plan);
         if (plan instanceof V2WriteCommand) {
@@ -50,7 +50,7 @@ public class ReadPlans extends Rule {
         return isWrite ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
     }
 
-    /** Refuses commands that would change what Spark's own catalog keeps of a table, and leave the table as it is. */
+    /** Refuses commands that would change what Spark's own catalog stores about a table, but not the table. */
     private static void refuseOfLocated(LogicalPlan command) {
         scala.collection.Iterator parts = command.children().iterator();
         while (parts.hasNext()) {
@@ -65,7 +65,7 @@ public class ReadPlans extends Rule {
         }
     }
 
-    /** The write, of columns that are NOT NULL where those of the query were: rows that are read say nothing of it. */
+    /** The write, with columns NOT NULL if the columns of the query were: rows that are read do not have this information. */
     private static LogicalPlan writable(V2WriteCommand command, LogicalPlan before) {
         ArrayBuffer columns = new ArrayBuffer(8);
         scala.collection.immutable.Seq none = (scala.collection.immutable.Seq) new ArrayBuffer(0).toSeq();
@@ -86,13 +86,13 @@ public class ReadPlans extends Rule {
             : (LogicalPlan) command;
     }
 
-    /** Of MERGE that only inserts Spark makes an INSERT of source rows that match none: it reads the very relation that it writes. */
+    /** Notes the scan behind a MERGE that only inserts: Spark plans it as an INSERT, which reads the same relation that it writes. */
     private static void noteDerivation(V2WriteCommand command) {
         MorrowWrite write = write((Product) command);
         if (write == null) {
             return;
         }
-        Set written = ids((LogicalPlan) ((Product) command).productElement(0)); // Janino does not know which table() is meant
+        Set written = ids((LogicalPlan) ((Product) command).productElement(0)); // Janino cannot resolve table() here
         scala.collection.Iterator leaves = command.query().collectLeaves().iterator();
         while (leaves.hasNext()) {
             LogicalPlan leaf = (LogicalPlan) leaves.next();
@@ -108,7 +108,7 @@ public class ReadPlans extends Rule {
         }
     }
 
-    /** The write of INSERT and the like, whose nodes differ between versions of Spark; null where it is not Morrow's. */
+    /** The write of INSERT and similar commands, whose nodes differ between versions of Spark; null if it is not Morrow's. */
     private static MorrowWrite write(Product command) {
         scala.collection.Iterator parts = command.productIterator();
         while (parts.hasNext()) {

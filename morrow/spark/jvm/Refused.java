@@ -1,17 +1,17 @@
 package morrow.spark.jvm;
 
-/** An error of Morrow's, in a class that PySpark shows as one line. */
+/** An error of Morrow in a class that PySpark prints as one line. */
 public final class Refused {
     private Refused() {}
 
-    /** What Morrow does not handle. */
+    /** A feature that Morrow does not support. */
     public static class Unsupported extends UnsupportedOperationException {
         public Unsupported(String message) {
             super(message);
         }
     }
 
-    /** Everything else; kind is the name of Morrow's error. */
+    /** Any other error; kind is the name of Morrow's error class. */
     public static class Failed extends IllegalArgumentException {
         final String kind;
 
@@ -25,7 +25,7 @@ public final class Refused {
         return kind.equals("Unsupported") ? (RuntimeException) new Unsupported(message) : new Failed(kind, message);
     }
 
-    /** The same error of ALTER TABLE, where Spark would wrap the other class in one that PySpark shows with its trace. */
+    /** The same error for ALTER TABLE, where Spark would wrap the other class in an error that PySpark prints with its stack trace. */
     static RuntimeException ofAlter(RuntimeException error) {
         return error instanceof Failed ? new Unsupported(error.getMessage()) : error;
     }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** A table that is filled before others see it under its name. */
+/** A table that is filled before it becomes visible under its name. */
 public final class StagedTarget extends Target implements StagedTable {
     StagedTarget(String catalogName, String catalog, Identifier identifier, Map described) {
         super(catalogName, catalog, identifier, described);
@@ -19,7 +19,7 @@ public final class StagedTarget extends Target implements StagedTable {
         Python.ask(catalog, staged("discard table"));
     }
 
-    /** Two interfaces of Spark 4.3 have it, each with a default. */
+    /** Two interfaces of Spark 4.3 have this method, each with a default. */
     public CustomTaskMetric[] reportDriverMetrics() {
         return new CustomTaskMetric[0];
     }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
-/** The parser of a session as it was, but that Python may put a statement of Spark's in the place of one of Paimon's. */
+/** The session's own parser, except that Python may replace a statement of Paimon by a statement of Spark. */
 public final class Statements implements InvocationHandler {
     private static final Pattern MAYBE_PAIMONS = Pattern.compile("/\\*\\+|\\bWITH\\s*\\(|\\bTAGS?\\b|\\bANALYZE\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
@@ -23,7 +23,7 @@ public final class Statements implements InvocationHandler {
         this.id = id;
     }
 
-    /** Makes it the parser of a session, unless it is that already; returns the id under which it asks. */
+    /** Makes this the parser of a session, unless it already is; returns the id that it sends with its questions. */
     public static String install(SessionState state) throws Exception {
         Object there = state.sqlParser();
         if (Proxy.isProxyClass(there.getClass()) && Proxy.getInvocationHandler(there) instanceof Statements) {
@@ -56,7 +56,7 @@ public final class Statements implements InvocationHandler {
         }
     }
 
-    /** The statement that Spark parses: the same text, or another one where it is Paimon's. */
+    /** The statement that Spark parses: the same text, or its replacement if it is a Paimon statement. */
     private String spoken(String text) {
         Object found = Python.ask(id, Questions.of("rewrite", "text", new VariableSubstitution().substitute(text)));
         return found == null ? text : (String) found;

@@ -27,7 +27,7 @@ public final class StreamWrite extends SparkPlan {
         question.put("batch", Long.valueOf(session().sparkContext().getLocalProperty(BATCH)));
         Object written = Python.ask(write.catalog, question, session().internalCreateDataFrame(batch, rows.schema(), false));
         if (!Boolean.TRUE.equals(written)) {
-            batch.count(); // was committed before; what the query keeps of the batch is computed by its tasks
+            batch.count(); // was committed before, but tasks still have to compute the query's state of the batch
         }
         return session().sparkContext().emptyRDD(scala.reflect.ClassTag$.MODULE$.apply(InternalRow.class));
     }
@@ -66,7 +66,7 @@ public final class StreamWrite extends SparkPlan {
         return System.identityHashCode(this);
     }
 
-    /** The write as Spark plans it, before Commands takes it over. */
+    /** The write as Spark plans it, before Commands replaces it. */
     static final class Planned implements StreamingWrite {
         final String catalog;
         final Map question;

@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table that takes rows: the newest state of a branch. */
+/** A table that accepts writes: the newest state of a branch. */
 public class Target extends MorrowTable
         implements SupportsWrite, SupportsRowLevelOperations, SupportsDeleteV2, SupportsAtomicPartitionManagement {
     private static final String DEFAULT = "CURRENT_DEFAULT";
@@ -37,7 +37,7 @@ public class Target extends MorrowTable
         super(catalogName, catalog, identifier, described);
     }
 
-    /** How the columns of a write are found, which may be others than the table's: "name" or "position"; null: the table's. */
+    /** How a write with columns other than the table's finds its columns: "name" or "position"; null: the columns are the table's. */
     private String takes;
 
     Target taking(String columns) {
@@ -59,14 +59,14 @@ public class Target extends MorrowTable
         return false;
     }
 
-    /** A question of a write, which settings concern. */
+    /** A question about a write, to which session settings apply. */
     Map writing(String verb) {
         Map question = question(verb);
         question.put("settings", Questions.settings());
         return question;
     }
 
-    /** Reads of this plan that are no part of a change: subqueries, sources, what an INSERT is derived from. */
+    /** The number of reads in this plan that are not part of a change: subqueries, sources, the query of an INSERT. */
     private int reads;
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -84,7 +84,7 @@ public class Target extends MorrowTable
     }
 
     public Set capabilities() {
-        // BATCH_WRITE for overwrites of the partitions of the rows alone, which Spark plans only with it; see Commands.
+        // BATCH_WRITE is for overwrites of the partitions of the rows, which Spark plans only with it; see Commands.
         Set all = new HashSet(EnumSet.of(
                 TableCapability.BATCH_READ,
                 TableCapability.MICRO_BATCH_READ,
@@ -95,7 +95,7 @@ public class Target extends MorrowTable
                 TableCapability.OVERWRITE_BY_FILTER,
                 TableCapability.OVERWRITE_DYNAMIC));
         if (Commands.EVOLVES) {
-            all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // which Spark 4.0 lacks
+            all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // missing in Spark 4.0
         }
         if (takes != null) {
             all.add(TableCapability.ACCEPT_ANY_SCHEMA);
@@ -119,12 +119,12 @@ public class Target extends MorrowTable
         return !((List) described("keys")).isEmpty();
     }
 
-    /** Whether it is a format table, whose rows lie in no place that stays. */
+    /** Whether it is a format table, whose rows do not have a stable position. */
     boolean isOfFiles() {
         return ((List) described("places")).isEmpty();
     }
 
-    /** The columns that tell a row from all others: the primary key, or where it lies; none where they cannot be read. */
+    /** The columns that identify a row: the primary key, or the row's position; empty if they cannot be read. */
     List rowId() {
         if (isKeyed()) {
             return (List) described("keys");
@@ -138,7 +138,7 @@ public class Target extends MorrowTable
         return places;
     }
 
-    /** Refuses changes of rows while settings of the session choose the state that is read. */
+    /** Refuses changes of rows while session settings choose the state to read. */
     void refuseWhereSet() {
         List set = (List) described("set");
         if (set != null && !set.isEmpty()) {
@@ -150,10 +150,10 @@ public class Target extends MorrowTable
         return new MorrowChange(this, info.command());
     }
 
-    /** Notes by which name Spark knows the table, where it is not that of the catalog. */
+    /** Notes the name under which Spark knows the table, if it differs from the catalog's. */
     void called(DataSourceV2Relation relation) {}
 
-    /** Has Spark read the table anew where it holds its rows, after a write that Spark has not planned itself. */
+    /** Invalidates the table's rows in Spark's cache, after a write that Spark has not planned itself. */
     void refreshCaches(Dataset written) {
         org.apache.spark.sql.classic.SparkSession session = ((org.apache.spark.sql.classic.Dataset) written).sparkSession();
         if (!session.sharedState().cacheManager().isEmpty()) {
@@ -161,7 +161,7 @@ public class Target extends MorrowTable
         }
     }
 
-    /** Whether Morrow deletes by these predicates alone, without rows that Spark reads. */
+    /** Whether Morrow can delete by these predicates, without rows read by Spark. */
     public boolean canDeleteWhere(Predicate[] predicates) {
         List filters = told(predicates);
         return filters != null && Boolean.TRUE.equals(Python.ask(catalog, deletion("can delete", filters)));
@@ -177,7 +177,7 @@ public class Target extends MorrowTable
         return question;
     }
 
-    /** All of these predicates as filters, of which none stands for all rows; null where one cannot be told. */
+    /** The predicates as filters (an empty array: all rows); null if one cannot be expressed as a filter. */
     private static List told(Predicate[] predicates) {
         List told = new ArrayList();
         for (int i = 0; i < predicates.length; i++) {

@@ -18,7 +18,7 @@ import org.apache.spark.sql.sources.LessThanOrEqual;
 import org.apache.spark.sql.sources.Not;
 import org.apache.spark.sql.sources.StringStartsWith;
 
-/** Values and filters of Spark as JSON can hold them: [kind, text]; a null is ["null"]. */
+/** Values and filters of Spark for JSON: [kind, text]; a null is ["null"]. */
 final class Values {
     private static final int GREGORIAN = 1600;
 
@@ -69,7 +69,7 @@ final class Values {
         return value instanceof String ? "string" : "other";
     }
 
-    /** A predicate as a filter, also those on BOOLEAN columns that Spark tells in words of its own; null where there is none. */
+    /** A predicate as a filter, including Spark's special predicates on BOOLEAN columns; null if it cannot be expressed. */
     static Filter filter(Predicate predicate) {
         scala.Option known = PredicateUtils.toV1(predicate);
         if (known.isDefined()) {
@@ -97,7 +97,7 @@ final class Values {
         return name.equals("<=>") ? (Filter) new EqualNullSafe(column, wanted) : name.equals("=") ? (Filter) new EqualTo(column, wanted) : null;
     }
 
-    /** A filter as [operator, column, value...], not as ["not", filter]; null where it is of another form. */
+    /** A filter as [operator, column, value...], not as ["not", filter]; null if it has another form. */
     static List filter(Filter filter) {
         if (filter instanceof Not) {
             List inner = filter(((Not) filter).child());
@@ -156,7 +156,7 @@ final class Values {
         return made;
     }
 
-    /** Days of the Julian calendar, which these classes count otherwise than Paimon, Spark and SQL. */
+    /** Days of the Julian calendar, which these classes count differently from Paimon, Spark and SQL. */
     private static boolean isOld(Object value) {
         return value instanceof java.util.Date && ((java.util.Date) value).getTime() < (GREGORIAN - 1970) * 365L * 86400000L;
     }

@@ -23,7 +23,7 @@ import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.mutable.ArrayBuffer;
 
-/** The rule that prepares writes by name before Spark compares their columns, where options or settings ask for it. */
+/** The rule that prepares writes by name before Spark compares their columns, if options or settings require it. */
 public class Writes extends Rule {
     private static final String RULES = "hintResolutionRules";
     static final String WHERE = "replacewhere";
@@ -41,7 +41,7 @@ public class Writes extends Rule {
         this.partitions = new PartitionPrefix(state, names);
     }
 
-    /** Puts the rule in front of those that a session analyses statements by, unless it is there already. */
+    /** Puts the rule before the other analysis rules of a session, unless it is already there. */
     static void install(SessionState state, String id) throws Exception {
         Analyzer analyzer = state.analyzer();
         ArrayBuffer all = new ArrayBuffer(4);
@@ -66,7 +66,7 @@ public class Writes extends Rule {
         if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
             checks.refuseView((UnresolvedRelation) plan);
         }
-        Object read = plan.children().size() == 1 ? plan.children().head() : plan; // a stream has a node with its name above it
+        Object read = plan.children().size() == 1 ? plan.children().head() : plan; // in a stream, a node with the name is above
         if (read instanceof UnresolvedRelation && ((UnresolvedRelation) read).isStreaming()) {
             checks.checkStream((UnresolvedRelation) read);
         }
@@ -85,7 +85,7 @@ public class Writes extends Rule {
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? tables.made(plan) : plan;
     }
 
-    /** Makes a MERGE one WITH SCHEMA EVOLUTION if a setting of the session asks for it, before Spark looks for columns. */
+    /** Makes a MERGE one WITH SCHEMA EVOLUTION if a session setting requires it, before Spark resolves columns. */
     private TreeNode merged(MergeIntoTable plan) {
         boolean isSaid = plan.withSchemaEvolution();
         Map settings = Questions.settings();
@@ -102,13 +102,13 @@ public class Writes extends Rule {
         return plan.makeCopy(parts);
     }
 
-    // Rows for a table that is there
+    // Rows for an existing table
 
     private TreeNode written(TreeNode plan) {
         Object[] parts = Plans.parts(plan);
         int at = plan instanceof InsertIntoStatement ? -1 : Plans.options(parts);
         Map given = at < 0 ? new HashMap() : Plans.javaMap(parts[at]);
-        Map beside = new HashMap(); // which Spark takes together with those of the write
+        Map beside = new HashMap(); // Spark combines these with the options of the write
         if (parts[0] instanceof UnresolvedRelation) {
             beside.putAll(((UnresolvedRelation) parts[0]).clearWritePrivileges().options().asCaseSensitiveMap());
         } else if (parts[0] instanceof DataSourceV2Relation) {
@@ -117,7 +117,7 @@ public class Writes extends Rule {
         given.putAll(beside);
         Map settings = Questions.settings();
         boolean isAsked = !given.isEmpty() || !settings.isEmpty();
-        // Spark 4.0 does not put the defaults of columns in the place of those that a statement leaves out.
+        // Spark 4.0 does not fill in the defaults of columns that a statement leaves out.
         boolean mayLack = !Commands.EVOLVES && plan instanceof InsertIntoStatement && isByName(plan);
         DataSourceV2Relation relation = isAsked || mayLack ? names.relation(parts[0]) : null;
         if (relation == null || ((Target) relation.table()).takes() != null) {

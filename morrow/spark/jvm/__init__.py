@@ -1,1 +1,1 @@
-"""What runs in Spark's JVM: Java text, compiled there once per session by the compiler that Spark itself ships."""
+"""Java code for Spark's JVM, compiled there once per session by the compiler that Spark itself ships."""

@@ -1,8 +1,8 @@
 """The Java classes of this package: compiled in the driver's JVM, and loaded into a session.
 
 Spark compiles the code of its queries with Janino, so every driver has this compiler. All sources form one
-compilation unit. Classes stay loaded as long as the JVM runs, so the name of their package has the hash of their
-text: another version of Morrow has other classes. Executors get a jar with the classes.
+compilation unit. Classes stay loaded as long as the JVM runs, so the package's name contains the hash of the
+sources: each version of Morrow has its own classes. Executors get a jar with the classes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ALIAS = "paimon"
 RULES = {"extraOptimizations": "ReadPlans", "extraStrategies": "Commands"}
-"""Where Spark takes rules of others in a running session, and the class of ours."""
+"""The field in which Spark accepts extra rules in a running session, and Morrow's class of such rules."""
 
 
 def get_class_name(name: str) -> str:
@@ -38,10 +38,10 @@ def get_class_name(name: str) -> str:
 
 
 def load(spark: SparkSession) -> None:
-    """Make the classes known to the session and its rules part of it. Repeating it changes nothing.
+    """Load the classes in a session and add their rules to it. Repeating it changes nothing.
 
     Raises:
-        Unsupported: there is no JVM to reach (Spark Connect), or its Spark does not take the classes.
+        Unsupported: the JVM cannot be reached (Spark Connect), or its Spark rejects the classes.
     """
     if not hasattr(spark, "_jsparkSession"):
         raise Unsupported(
@@ -57,7 +57,7 @@ def load(spark: SparkSession) -> None:
 
 
 def load_alias(spark: SparkSession) -> None:
-    """Make the format known by Paimon's name as well, after `load`, unless a jar has that name."""
+    """Register the format under Paimon's name too, after `load`, unless a jar has registered that name."""
     from py4j.protocol import Py4JJavaError
 
     sources = cast("Any", spark)._jvm.org.apache.spark.sql.execution.datasources.DataSource
@@ -69,18 +69,21 @@ def load_alias(spark: SparkSession) -> None:
 
 
 def _is_sent(spark: SparkSession, jar: Path) -> bool:
-    """Return whether executors get a jar; a session that was stopped leaves its classes in the JVM, not to these."""
+    """Return whether executors get a jar.
+
+    The classes of a stopped session stay in the JVM, but its executors are gone.
+    """
     sent = to_list(spark, cast("Any", spark)._jsparkSession.sparkContext().listJars())
     return any(str(url).endswith(f"/{jar.name}") for url in sent)
 
 
 def _is_extensible(loader: Any) -> bool:
-    """Return whether a class loader, or None, takes further jars; of one in Java `hasattr` finds every name."""
+    """Return whether a class loader (or None) accepts further jars. `hasattr` is always true for Java objects."""
     return loader is not None and any(method.getName() == "addURL" for method in loader.getClass().getMethods())
 
 
 def _add(spark: SparkSession, jar: Path) -> None:
-    """Add a jar for executors, for this thread, and for threads to come, whose class loader is another one."""
+    """Add a jar for executors, for this thread, and for later threads, which have another class loader."""
     loader = cast("Any", spark)._jsparkSession.sharedState().jarClassLoader().getParent()
     if _is_extensible(loader):
         loader.addURL(cast("Any", spark)._jvm.java.io.File(str(jar)).toURI().toURL())
@@ -89,9 +92,9 @@ def _add(spark: SparkSession, jar: Path) -> None:
 
 
 def take_statements(spark: SparkSession) -> str | None:
-    """Have the session's parser ask for statements of Paimon's; return the id under which it asks.
+    """Make the session's parser ask about Paimon statements; return the id that it sends.
 
-    Returns None, with a warning, where this Spark keeps its parser: such statements stay unknown to it.
+    If this version of Spark does not allow it, such statements fail to parse: warn, and return None.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -115,7 +118,7 @@ def find_class(spark: SparkSession, name: str) -> Any:
     """Return a compiled class, as Java's Class.
 
     Raises:
-        Unsupported: it is not there: `load` was not called, or failed.
+        Unsupported: the class is missing: `load` was not called, or failed.
     """
     found = _look_up_class(spark, name)
     if found is None:
@@ -135,7 +138,7 @@ def _look_up_class(spark: SparkSession, name: str) -> Any:
 
 
 def _add_rule(spark: SparkSession, place: str, name: str) -> None:
-    """Add a rule to those that the session has from others, in front; not twice."""
+    """Add a rule before the rules that the session already has, unless it has been added."""
     session, jvm = cast("Any", spark)._jsparkSession, cast("Any", spark)._jvm
     experimental = session.experimental()
     rules = to_list(spark, getattr(experimental, place)())
@@ -154,23 +157,23 @@ def _make_empty_array(spark: SparkSession) -> Any:
 
 
 PACKAGE = "morrow.spark.jvm"
-"""The folder of the catalog's text."""
+"""The folder of the catalog's Java sources."""
 SCANS = f"{PACKAGE}.scans"
-"""The folder of the text that reads need, which is small and compiled apart."""
+"""The folder of the Java sources that reads need: few, and compiled separately."""
 SHARED = {SCANS: ("Values.java",)}
-"""Texts of the catalog that another folder has as well."""
+"""Sources of the catalog that another folder needs too."""
 JAVA_VERSION = 8
-"""The language that Janino knows."""
+"""The Java language level that Janino supports."""
 
 SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
-"""Where Spark finds the formats of a jar."""
+"""The path in a jar by which Spark finds its formats."""
 FORMAT = "MorrowFormat"
 
 IMPORT = re.compile(r"^import [^;]+;\n", re.MULTILINE)
 
 
 def read_sources(folder: str = PACKAGE) -> dict[str, str]:
-    """Return the text of every class of a folder by its file's name."""
+    """Read the source of every class in a folder, by file name."""
     files = [file for file in resources.files(folder).iterdir() if file.name.endswith(".java")]
     shared = [resources.files(PACKAGE) / name for name in SHARED.get(folder, ())]
     texts = {file.name: file.read_text("utf-8") for file in (*files, *shared)}
@@ -179,14 +182,14 @@ def read_sources(folder: str = PACKAGE) -> dict[str, str]:
 
 @cache
 def get_package(folder: str = PACKAGE) -> str:
-    """Return the name of the package of the compiled classes."""
+    """Return the package name of the compiled classes."""
     text = "\0".join(read_sources(folder).values())
     return f"{folder}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 @cache
 def build_compilation_unit(folder: str = PACKAGE) -> str:
-    """Return all classes as one text, as Janino compiles it: classes of several texts could not name each other."""
+    """Return all classes as one text for Janino: classes in separate texts could not refer to each other."""
     texts = list(read_sources(folder).values())
     imports = sorted({found for text in texts for found in IMPORT.findall(text)})
     bodies = [IMPORT.sub("", text).replace(f"package {folder};\n", "") for text in texts]
@@ -211,9 +214,9 @@ def compile_classes(spark: SparkSession) -> dict[str, bytes]:
 def compile_folder(
     spark: SparkSession, folder: str, what: str, hint: str | None = None, *, edit: tuple[str, str] | None = None
 ) -> Any:
-    """Compile the classes of a folder in the driver's JVM, and return Janino's compiler, which holds them.
+    """Compile the classes of a folder in the driver's JVM, and return Janino's compiler, which contains them.
 
-    `edit`: words of the text, and those that this version of Spark wants in their place.
+    `edit`: words of the sources, and their replacements for this version of Spark.
 
     Raises:
         Unsupported: the text does not compile against this version of Spark; the message begins with `what`.
@@ -233,14 +236,14 @@ def compile_folder(
 
 
 def find_root_message(error: Any) -> str:
-    """Return what the innermost cause says: those around it tell where in the text."""
+    """Return the message of the innermost cause. The outer ones only give the position in the text."""
     while error.getCause() is not None:
         error = error.getCause()
     return str(error.getMessage())
 
 
 _JARS: dict[tuple[str, str], Path] = {}
-"""The jars that this process has made, by package and Spark's version."""
+"""The jars that this process has made, by package and version of Spark."""
 
 
 def make_jar(spark: SparkSession) -> Path:
@@ -259,7 +262,7 @@ def make_jar(spark: SparkSession) -> Path:
 
 
 def make_alias_jar(spark: SparkSession) -> Path:
-    """Return a jar that makes the format known by Paimon's name, beside `make_jar`. Raises as `compile_classes`."""
+    """Return a jar that registers the format under Paimon's name, next to `make_jar`'s. Raises as `compile_classes`."""
     made = make_jar(spark).with_name(f"{get_package()}-alias.jar")
     if not made.exists():
         with zipfile.ZipFile(made, "w") as archive:

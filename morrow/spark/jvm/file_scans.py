@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CALLS = "Calls"
-"""The class of the object that is called."""
+"""The name of the Java class with the entry points."""
 
 NO_JVM = "a client of Spark Connect reaches no JVM"
 
@@ -31,18 +31,18 @@ TRIAL = (
     '{"stored":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","constants":"{\\"type\\":\\"struct\\",\\"fields\\":[]}",'
     '"partitions":[],"paths":[],"folder":"file:/","first":"first","unmasked":true,"columns":["first"],"options":{}}'
 )
-"""A scan of no files, which is planned to see whether this version of Spark takes the classes."""
+"""A scan without files, planned to test whether this version of Spark accepts the classes."""
 
 
 Rows: TypeAlias = "Callable[[tuple[int, ...], list[Any]], DataFrame]"
-"""From the numbers of columns, and filters as `Values.java` tells them, to rows; they may keep what a filter drops."""
+"""A function from column numbers, and filters as `Values.java` sends them, to rows. It may ignore filters."""
 
 MAX_ANSWERS = 16
-"""Answers that are kept of one DataFrame: Spark asks again where it plans a query in stages."""
+"""The maximum answers to keep for a DataFrame: Spark asks again when it plans a query in stages."""
 
 
 class _RowsFunction:
-    """A ``java.util.function.Function`` for `TaskRows`: what is asked for, as JSON, to a Dataset."""
+    """A ``java.util.function.Function`` for `TaskRows`: from a request (JSON) to a Dataset."""
 
     class Java:
         implements = ("java.util.function.Function",)
@@ -64,20 +64,20 @@ class _RowsFunction:
 
 @dataclass(frozen=True)
 class Scanning:
-    """What a session can do: scan files that Morrow lists, or, for the reason in `obstacle`, those that Spark finds."""
+    """The abilities of a session: to scan files that Morrow lists or, because of `obstacle`, files that Spark finds."""
 
     calls: Any = None
     obstacle: str | None = None
 
     def frame(self, spark: SparkSession, described: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
-        """Return the live rows of the files that `described` names, as the Java text has it.
+        """Return the live rows of the files that `described` names in the format of the Java classes.
 
         Args:
             spark: the session.
             described: the scan as JSON.
             numbers: three 64-bit numbers a file: its size, the row of its partition, and its first bit (-1: no mask).
-            masks: the bits of all masks, in words of 64; empty where no file has a mask.
-            spread: have the masks broadcast, or sent with each task.
+            masks: the bits of all masks, in words of 64; empty if no file has a mask.
+            spread: broadcast the masks instead of sending them with each task.
         """
         given = described, bytearray(numbers), bytearray(masks), spread
         return _make_frame(self.calls.scan(_get_session(spark), *given), spark)
@@ -87,14 +87,14 @@ class Scanning:
         return cast("str | None", self.calls.obstacle(_get_session(spark), url, size))
 
     def rows(self, spark: SparkSession, schema: str, size: int, title: str, rows: Rows) -> DataFrame:
-        """Return rows that are asked for when Spark plans a query, of the columns and rows that it needs.
+        """Return a DataFrame that requests its rows when Spark plans a query, limited to the columns and rows needed.
 
         Args:
             spark: the session.
             schema: the schema of all columns, as JSON.
-            size: an estimate of all rows in bytes, by which Spark plans joins.
+            size: the estimated size of all rows in bytes, for planning joins.
             title: the name of the rows in plans.
-            rows: columns, by their numbers, and filters to the rows of these.
+            rows: the function from column numbers and filters to rows.
         """
         from pyspark import java_gateway
 
@@ -102,15 +102,15 @@ class Scanning:
         return _make_frame(self.calls.rows(_get_session(spark), schema, size, title, _RowsFunction(rows)), spark)
 
     def given(self, spark: SparkSession, file: str, schema: str) -> DataFrame | None:
-        """Return the rows of a file in Arrow's stream format, which are in the driver's JVM from then on.
+        """Return the rows of a file in Arrow's stream format. The driver's JVM holds them from then on.
 
-        `schema` is that of Spark as JSON. None where the session is set to have wider types than `to_travel_schema`.
+        `schema`: Spark's schema as JSON. Returns None if session settings make types wider than in `to_travel_schema`.
         """
         made = self.calls.given(_get_session(spark), file, schema)
         return None if made is None else _make_frame(made, spark)
 
     def named(self, frame: DataFrame, name: str) -> DataFrame:
-        """Return the same rows, projected, under a name."""
+        """Return the same rows in a projection with an alias."""
         spark = frame.sparkSession
         return _make_frame(self.calls.named(_get_session(spark), cast("Any", frame)._jdf, name), spark)
 
@@ -126,12 +126,12 @@ def _make_frame(made: Any, spark: SparkSession) -> DataFrame:
 
 
 _SCANNINGS: WeakKeyDictionary[Any, Scanning] = WeakKeyDictionary()
-"""What has been found out, by the way to a JVM."""
+"""The abilities of sessions, by the gateway to their JVM."""
 _LOCK = Lock()
 
 
 def get_scanning(spark: SparkSession) -> Scanning:
-    """Return what the session can do; the first call in a JVM compiles the classes and try them."""
+    """Return the abilities of a session. The first call in a JVM compiles the classes and tries them."""
     if not hasattr(spark, "_jsparkSession"):
         return Scanning(obstacle=NO_JVM)
     gateway = cast("Any", spark).sparkContext._gateway
@@ -160,27 +160,27 @@ def _try_scanning(spark: SparkSession) -> Scanning:
 
 
 def _make_calls(compiler: Any, spark: SparkSession) -> Any:
-    """Return the object that is called."""
+    """Create the Java object with the entry points."""
     found = compiler.getClassLoader().loadClass(f"{get_package(SCANS)}.{CALLS}")
     nothing = cast("Any", spark).sparkContext._gateway.new_array(cast("Any", spark)._jvm.java.lang.Object, 0)
     return found.getConstructors()[0].newInstance(nothing)
 
 
 INDEX_FOLDER = f"{PACKAGE}.kept"
-"""The folder of the text."""
+"""The folder of the Java sources."""
 INDEX = "KeptFiles"
 SEQUENCE = "scala.collection.{}Seq"
-"""The sequence of Scala's in Spark's interfaces; in Scala 2.12 not only the immutable one."""
+"""Scala's sequence class in Spark's interfaces; in Scala 2.12 it is not only the immutable one."""
 
 _CONSTRUCTORS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The constructor of the index, or None, by the way to a JVM."""
+"""The constructor of the file index, or None, by the gateway to a JVM."""
 _CONSTRUCTORS_LOCK = Lock()
 
 
 def keep_files(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """Return the same scan of files with a list that no refresh changes.
+    """Return the same scan of files with a file list that no refresh changes.
 
-    Returns `frame` where there is no JVM to reach, or its Spark does not take the class.
+    Returns `frame` if the JVM cannot be reached, or its Spark rejects the class.
     """
     from py4j.protocol import Py4JError
     from pyspark.sql import DataFrame as Classic

@@ -59,21 +59,21 @@ def compact(
     A full compaction also rewrites the files with deletion vectors.
 
     Args:
-        spark: its executors reach the table by the same path.
+        spark: the session; its executors reach the table by the same path.
         path: the table's folder or URL.
         full, where, order_by, strategy: as for `Table.compact`.
-        partition: only partitions with these values of partition columns; of several mappings, with any of them.
+        partition: only partitions with these values of partition columns; for several mappings, with any of them.
         idle: only partitions without a new file for this long.
         buckets: only the buckets with these numbers, in a table with a fixed number of them.
         options: table options overridden for this call, such as ``{"target-file-size": "512 mb"}``.
-        distributed: whether executors compact; None: from 128 MB of files on. Below that the driver is faster.
+        distributed: whether executors compact; None: only from 128 MB of files on, since the driver is faster below.
         branch, storage_options, allowed_roots: as for `morrow.open`.
 
-    Returns: the snapshot, None when nothing was worth compacting.
+    Returns: the snapshot, or None if nothing was worth compacting.
 
     Raises:
         TableNotFound, BranchNotFound. InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`.
-        CommitConflict: another commit compacted the same files; nothing was changed. Spark's own errors, when a task
+        CommitConflict: another commit compacted the same files; nothing was changed. Spark's own errors, if a task
             failed too often; nothing was changed.
     """
     metadata = TableMetadata(*resolve(os.fspath(path), storage_options), allowed_roots=resolve_roots(allowed_roots))
@@ -102,19 +102,19 @@ def remove_orphan_files(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> OrphanFiles:
-    """Find and removes orphan files, as `Table.remove_orphan_files`; tasks list the folders.
+    """Find and remove orphan files, as `Table.remove_orphan_files`; tasks list the folders.
 
     The driver decides which files are orphans; it holds 8 bytes for each file of the table.
 
     Args:
-        spark: its executors reach the table by the same path.
+        spark: the session; its executors reach the table by the same path.
         path: the table's folder or URL.
         older_than, dry_run: as for `Table.remove_orphan_files`.
-        parallelism: tasks that list at most.
+        parallelism: the maximum number of listing tasks.
         distributed: whether tasks list; None: from 256 folders of partitions and buckets on.
         storage_options, allowed_roots: as for `morrow.open`.
 
-    Raises: as `Table.remove_orphan_files`. Spark's own errors, when a task failed too often; nothing was removed.
+    Raises: as `Table.remove_orphan_files`. Spark's own errors, if a task failed too often; nothing was removed.
     """
     if not isinstance(dry_run, bool):
         raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
@@ -138,7 +138,7 @@ def _format_option(value: object) -> str:
 
 
 def analyze_by_job(target: WriteTarget, columns: Sequence[str], spark: SparkSession) -> Snapshot | None:
-    """Measure the newest snapshot in one job of Spark's, and commit the result; otherwise as `Table.analyze`."""
+    """Measure the newest snapshot in one Spark job, and commit the statistics; otherwise as `Table.analyze`."""
 
     def measure(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[int, Mapping[str, ColumnFacts]]:
         names = tuple(field.name for field in fields) or tuple(plan.columns[:1])
@@ -147,7 +147,7 @@ def analyze_by_job(target: WriteTarget, columns: Sequence[str], spark: SparkSess
             return rows.count(), {}
         asked = [each for i, field in enumerate(fields) for each in _build_aggregates(field, i)]
         found = pl.DataFrame(to_arrow(rows.agg(*asked)))
-        # All instants are text in UTC, whatever the zone of the session.
+        # All instants are text in UTC, whatever the session's zone.
         found = found.with_columns(cs.datetime(time_zone="*").dt.convert_time_zone("UTC"))
         count = int(found["rows"].item())
         return count, {field.name: to_column_facts(field, i, count, found) for i, field in enumerate(fields)}

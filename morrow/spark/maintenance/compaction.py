@@ -2,10 +2,10 @@
 
 Each unit is one step of the local compaction and runs the same code, so the results are the same. The driver does
 small compactions itself, which costs less than a job.
-A partition too large for one task is sorted by several. It is `append.sort_compaction` with Spark's shuffle in
-place of temporary files: some tasks split the rows of files by range, others sort groups of neighbouring ranges and
+Several tasks sort a partition that is too large for one. This is `append.sort_compaction` with Spark's shuffle
+instead of temporary files: some tasks split the rows of files by range, others sort groups of adjacent ranges and
 write files of the target size. The driver samples the rows to find the bounds of ranges. Rows are shuffled as Arrow
-IPC, so that Spark's types are not involved.
+IPC, which avoids conversions to Spark's types.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MIN_DISTRIBUTED_BYTES = 128 << 20
-"""The total size of files from which a job pays off: below, most time goes into starting it and its Python workers."""
+"""The minimum total size of files for a job. Below, starting the job and its Python workers takes most of the time."""
 
 MAX_TASK_BYTES = 4 << 30
-"""The most bytes of a task: a failed attempt wastes no more work than this."""
+"""The maximum bytes of one task, which limits the work that a failed attempt wastes."""
 
 
 def compact(
@@ -87,14 +87,14 @@ def compact(
     """Compact a table in one commit.
 
     Args:
-        distributed: whether executors do the work; None: if there are `MIN_DISTRIBUTED_BYTES` and more than one unit.
+        distributed: whether executors do the work; None: for `MIN_DISTRIBUTED_BYTES` and more than one unit.
 
-    Returns: the snapshot, None when there was nothing worth compacting.
+    Returns: the snapshot, or None if nothing was worth compacting.
 
     Raises:
-        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where possible.
+        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job if possible.
         CommitConflict: other writers compacted the same files on every attempt; nothing was changed.
-        Spark's own errors, when a task failed too often; nothing was changed.
+        Spark's own errors, if a task failed too often; nothing was changed.
     """
     target = override_options(target, how.options)
     sorter = Sorter.of(target, how.order_by, how.strategy) if how.order_by else None
@@ -153,7 +153,7 @@ def _compact_by_tasks(
     how: Compaction,
     commits: TableCommit,
 ) -> list[CommitMessage]:
-    """Return the messages of the tasks; after an error none of their files stays."""
+    """Return the messages of the tasks. After an error, all of their files are removed."""
     messages = _compact_units(spark, target, units, how) if units else []
     try:
         return messages + (sort_in_ranges(spark, target, parts, how) if parts else [])
@@ -173,7 +173,7 @@ def _compact_units(
     return collect_results(attempt_log, lambda: run_tasks(spark, Work.COMPACT, job, work, RESULT))
 
 
-# --- which files ---
+# --- selection of files ---
 
 
 def _list_held(
@@ -202,7 +202,7 @@ def _plan_units(
 
 
 def _plan_postponed(held: Iterable[Held]) -> Iterator[Unit]:
-    """Yield one unit for all buckets of a partition with postponed rows, which may go to any; else one per bucket."""
+    """Yield one unit for each partition with postponed rows, which may go to any bucket, else one for each bucket."""
     partitions: dict[bytes, list[Held]] = {}
     for one in held:
         partitions.setdefault(one.partition, []).append(one)
@@ -219,7 +219,7 @@ def _plan_packs(target: WriteTarget, held: Held, full: bool) -> Iterator[Unit]:
 
 
 MAX_PIECES_PER_BATCH = 16
-"""Rows of `PIECES` that Spark passes to a task in one batch; its default of 10,000 would be all there are."""
+"""The rows of `PIECES` that Spark passes to a task in one batch; with Spark's default of 10,000 it would pass all."""
 
 
 @dataclass(frozen=True)
@@ -234,13 +234,13 @@ class Divided:
         return self.bounds.height + 1
 
     def groups(self, target: WriteTarget) -> int:
-        """Return the number of tasks that sort it: each writes about one file of the target size."""
+        """Return the number of tasks that sort the partition: each writes about one file of the target size."""
         size = sum(file.file_size for file in self.held.files)
         return min(max(size // target.write.target_file_size, 1), self.ranges)
 
 
 def divide_partition(target: WriteTarget, held: Held, sorter: Sorter) -> Divided | None:
-    """Return the division of a partition into ranges; None when one task can sort it."""
+    """Divide a partition into ranges; return None if one task can sort it."""
     if sum(file.file_size for file in held.files) <= target.write.write_buffer // RANGES_PER_WRITE_BUFFER:
         return None
     bounds = choose_range_bounds(open_partition_rows(target, held.place, held.state), sorter)
@@ -250,7 +250,7 @@ def divide_partition(target: WriteTarget, held: Held, sorter: Sorter) -> Divided
 def sort_in_ranges(
     spark: SparkSession, target: WriteTarget, partitions: Sequence[Divided], how: Compaction
 ) -> list[CommitMessage]:
-    """Sort these partitions in one job. After an error none of its files stays. Raises as `collect_results`."""
+    """Sort these partitions in one job. After an error, all of its files are removed. Raises as `collect_results`."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     parts: list[SortedPart] = []
     groups = 0
@@ -287,7 +287,7 @@ def _merge_messages(
 
 
 def _make_session(spark: SparkSession) -> SparkSession:
-    """Return a session of the same application that passes small batches to tasks; the caller's stays unchanged."""
+    """Return a session of the same application that passes small batches to tasks; leave the caller's unchanged."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,6 +1,6 @@
-"""The tasks of a compaction: units of work in, files written, commit messages out; splits and sorts of ranges.
+"""The tasks of a compaction: they compact units of work, or split and sort ranges, and return commit messages.
 
-Units are plain data, each independent of the others:
+Units are plain data and independent of each other:
 =============  =================================================================================================
 bucket         one bucket of a table with a primary key
 postponed      buckets of one partition with postponed rows (``bucket`` = -2), or with rows that were postponed
@@ -56,7 +56,7 @@ from morrow.writers.target import WriteTarget, override_options
 
 
 class Step(StrEnum):
-    """The step of the local compaction that a unit is."""
+    """The step of the local compaction that a unit performs."""
 
     BUCKET = "bucket"
     POSTPONED = "postponed"
@@ -82,7 +82,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def only(self, files: tuple[DataFileMeta, ...]) -> Held:
-        """Return some of the files, with the index files of their deletion vectors."""
+        """Select some of the files, with the index files of their deletion vectors."""
         names = {file.file_name for file in files}
         return msgspec.structs.replace(
             self, files=files, index_files=tuple(index for index in self.index_files if _has_one(index, names))
@@ -113,7 +113,7 @@ class Unit(msgspec.Struct, frozen=True, array_like=True):
         return {one.place: one.state for one in self.held}
 
     def weight(self) -> int:
-        """Return the total size of its files in bytes."""
+        """Return the total size of the unit's files in bytes."""
         return sum(file.file_size for one in self.held for file in one.files)
 
 
@@ -123,8 +123,8 @@ class Compaction:
 
     Args:
         full: as for `Table.compact`.
-        order_by, strategy: the order of rows; no columns: they are not sorted.
-        options: options of the table that are overridden this time.
+        order_by, strategy: the order of rows; without columns, rows are not sorted.
+        options: overrides of table options for this compaction.
     """
 
     full: bool = False
@@ -135,7 +135,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """What all tasks of a compaction share: the table, and the settings."""
+    """The data shared by all tasks of a compaction: the table and the settings."""
 
     table: TableAccess
     how: Compaction
@@ -145,7 +145,7 @@ class CompactionJob:
         return override_options(self.table.target(), self.how.options)
 
     def attempt(self, name: str) -> WriteTarget:
-        """Return as `target`, for what an attempt of a task writes."""
+        """Return the table as `target`, for the writes of one attempt of a task."""
         return override_options(self.table.attempt(name), self.how.options)
 
 
@@ -155,17 +155,17 @@ PIECES = f"{GROUP} int, {RANGE} int, {PIECE} bigint, {ROWS} binary"
 files, and the rows themselves as Arrow IPC, which keeps every type unchanged.
 """
 Piece: TypeAlias = tuple[int, int, bytes]
-"""The group, the range, and the rows."""
+"""The group, the range, and the rows of a piece."""
 
 _SCHEMA = pa.schema([(GROUP, pa.int32()), (RANGE, pa.int32()), (PIECE, pa.int64()), (ROWS, pa.binary())])
 FAILED = -1
-"""The range, sorted before all others of a group, whose rows are the error (pickled) of the task that read a file."""
+"""The range of an error, sorted before all others of a group: its rows are the pickled error of the splitting task."""
 FILE_BITS = 32
-"""The bits of a piece's number below its file, for the batch of rows in it: the order of equal rows."""
+"""The low bits of a piece's number, for the batch in its file; the high bits are the file. They order equal rows."""
 
 
 class SortedFile(msgspec.Struct, frozen=True, array_like=True):
-    """A unit of work: a file to be sorted, the number of its part, and its own number in the order of that."""
+    """A unit of work: a file to sort, the number of its part, and its own number in the order of the part's files."""
 
     part: int
     number: int
@@ -174,7 +174,7 @@ class SortedFile(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class SortedPart:
-    """A `Divided` as sent to tasks: its place, the keys at which ranges end, and the group of each range."""
+    """A `Divided` in the form for tasks: its place, the keys at which ranges end, and the group of each range."""
 
     place: Placement
     bounds: pl.DataFrame = field(repr=False)
@@ -183,14 +183,14 @@ class SortedPart:
 
 @dataclass(frozen=True)
 class SortJob:
-    """What all tasks of a sort share."""
+    """The data shared by all tasks of a sort."""
 
     compaction: CompactionJob
     parts: tuple[SortedPart, ...]
 
 
 def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files, split by range, or the error of one. Spark retries after errors of the store."""
+    """Yield the rows of files, split by range, or the error of a file. Spark retries after errors of the store."""
     for unit in extract_units(units):
         file = decode_value(unit, SortedFile)
         groups = job.parts[file.part].groups
@@ -204,7 +204,7 @@ def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _split_ranges(job: SortJob, file: SortedFile) -> Iterator[tuple[int, int, pl.DataFrame]]:
-    """Yield the number of a range, the number of a batch of the file, and the rows of both."""
+    """Yield the number of a range, the number of a batch in the file, and the batch's rows in the range."""
     target, how = job.compaction.target(), job.compaction.how
     sorter, bounds = Sorter.of(target, how.order_by, how.strategy), job.parts[file.part].bounds
     for batch, rows in enumerate(open_partition_rows(target, file.held.place, file.held.state).frames()):
@@ -217,7 +217,7 @@ def _make_piece(group: int, chosen: int, place: int, rows: bytes) -> pa.RecordBa
 
 
 def sort(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Sort and write the groups that arrive, one after another, and yield one row of `RESULT` for each."""
+    """Sort and write the arriving groups, one after another, and yield one row of `RESULT` for each."""
     attempt = get_attempt_name()
     target, how = job.compaction.attempt(attempt), job.compaction.how
     sorter = Sorter.of(target, how.order_by, how.strategy)
@@ -257,7 +257,7 @@ Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
 
 
 def compact(job: CompactionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Compact the units of a task and yield the result as one row of `RESULT`. Errors of the table are results."""
+    """Compact the units of a task and yield one row of `RESULT`. Errors of the table are returned as results."""
     attempt = get_attempt_name()
     units = [decode_value(unit, Unit) for unit in extract_units(batches)]
     yield build_result(attempt, partial(_run_units, job, job.attempt(attempt), units))

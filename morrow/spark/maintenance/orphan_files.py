@@ -1,7 +1,7 @@
 """Removal of orphan files of large tables: Spark tasks list folders, the driver decides which files are orphans.
 
 The driver lists folder by folder from the top until there are enough for all tasks. Tasks return hashes of names,
-8 bytes a file, and the few entries that may have to be removed, so the driver needs as much memory as the local
+8 bytes a file, and the few entries that may be orphans, so the driver needs as much memory as the local
 cleaning.
 """
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_FOLDERS = 256
-"""The least number of partition and bucket folders that tasks list; fewer are listed faster than a job starts."""
+"""The minimum number of partition and bucket folders for a job: fewer are listed before a job would start."""
 LEAF = re.compile(r"bucket-.*|manifest|index|statistics|snapshot|changelog|schema|tag|consumer|branch|\..*")
-"""Names of folders that the driver does not list; others are of partitions, or lead to them."""
+"""Names of folders that the driver does not list. Other folders are partitions, or contain them."""
 FOLDERS_PER_TASK = 4
 
 
@@ -62,14 +62,14 @@ def remove_orphan_files(
     parallelism: int | None = None,
     distributed: bool | None = None,
 ) -> OrphanFiles:
-    """Find files that nothing names, and remove them.
+    """Find files without a reference, and remove them.
 
     Args:
-        parallelism: the most tasks that list; None: a few for each core.
-        distributed: whether tasks list; None: if there are `MIN_FOLDERS`.
+        parallelism: the maximum number of listing tasks; None: a few for each core.
+        distributed: whether tasks list; None: from `MIN_FOLDERS` on.
         Others: as for `cleaning.orphans.remove_orphan_files`.
 
-    Raises: as that function. Spark's own errors, when a task failed too often; nothing was removed then.
+    Raises: as that function. Spark's own errors, if a task failed too often; nothing was removed then.
     """
 
     def listing(store: FileStore, places: Sequence[Place], before_millis: int) -> Listing:
@@ -85,7 +85,7 @@ def remove_orphan_files(
 
 @dataclass(frozen=True)
 class Top:
-    """The driver's listing: pieces by the number of their place, and the folders that it has not listed."""
+    """The driver's listing: its pieces by the number of their place, and the folders left to tasks."""
 
     pieces: tuple[tuple[int, pl.DataFrame], ...]
     folders: tuple[Folder, ...]
@@ -103,7 +103,7 @@ class SparkListing:
 
     @cached_property
     def top(self) -> Top:
-        """The driver's listing: lists folders of partitions, level by level, until there are enough of them."""
+        """The driver's listing: it lists partition folders, level by level, until there are enough for the tasks."""
         pieces: list[tuple[int, pl.DataFrame]] = []
         wanted = max(self.tasks * FOLDERS_PER_TASK, MIN_FOLDERS)
         known: list[Folder] = []
@@ -136,29 +136,29 @@ class SparkListing:
         rows = self._run(Work.FIND, PATHS, hashes.to_numpy().tobytes())
         here = [find_listed_files(self.places[place], piece, hashes) for place, piece in self.top.pieces]
         found = pl.concat([pl.DataFrame(schema=COLUMNS), *here, *(decode_frame(bytes(row.files)) for row in rows)])
-        # Only files that match this process's own hashes are removed, whatever tasks return.
+        # Whatever tasks return, only files that match this process's own hashes are removed.
         return found.filter(pl.col(NAME).hash().is_in(hashes.implode()))
 
     def _of_top(self, place: int) -> ListedFiles:
-        """Return the driver's own listing; tasks report whether the folders that they list are empty."""
+        """Return the driver's own listing of a place. For other folders, tasks report whether they are empty."""
         found = list_old_files(self.places[place], (p for at, p in self.top.pieces if at == place), self.before_millis)
         theirs = {folder.path for folder in self.top.folders}
         return ListedFiles(found.hashes, found.strays, [path for path in found.empty if path not in theirs])
 
     def _list(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
-        """Yield the contents of a folder, without symbolic links, as walks do."""
+        """Yield the contents of a folder, without symbolic links, as `walk` does."""
         for status in self.store.list(folder):
             path = f"{folder.rstrip('/')}/{status.name}"
             if not (self.store.is_local and Path(path).is_symlink()):
                 yield path, status
 
     def _piece(self, found: Sequence[tuple[str, FileStatus]]) -> pl.DataFrame:
-        # Object stores have no folders, so none is empty.
+        # Object stores do not have empty folders.
         kept = [(path, status) for path, status in found if self.store.is_local or not status.is_dir]
         return to_piece(kept, self.before_millis)
 
     def _run(self, work: Work, columns: str, hashes: bytes = b"") -> list[Any]:
-        """Return the rows of tasks to which the folders are dealt, in turn."""
+        """Run tasks to which the folders are distributed in turn; return their rows."""
         job = ListingJob(StoreAccess.of(self.store), self.places, self.before_millis, hashes)
         groups = spread_units(self.top.folders, lambda _: 0, self.tasks)
         units = [[encode_value(folder) for folder in group] for group in groups]
@@ -166,10 +166,10 @@ class SparkListing:
 
 
 PROBE = "data-00000000-0000-0000-0000-000000000000-0.parquet"
-"""A name whose hash is compared with the driver's: results of processes that hash differently are refused."""
+"""A name whose hash tasks send with their results. If it differs from the driver's hash, the results are refused."""
 
 LISTED = "hashes binary, strays binary, empty array<string>, check bigint"
-"""The hashes of a task, 8 bytes each; strays as Arrow IPC; and the hash of `PROBE`."""
+"""The row of a task: hashes of 8 bytes each, strays as Arrow IPC, empty folders, and the hash of `PROBE`."""
 PATHS = "files binary"
 
 _LISTED = pa.schema(
@@ -179,7 +179,7 @@ _PATHS = pa.schema([("files", pa.binary())])
 
 
 class Folder(msgspec.Struct, frozen=True, array_like=True):
-    """A folder that is listed with its whole subtree: the number of its place, its path, and its own status."""
+    """A folder to list with its whole subtree: the number of its place, its path, and its own status."""
 
     place: int
     path: str
@@ -188,7 +188,7 @@ class Folder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class ListingJob:
-    """What all tasks share that list folders; `hashes` (8 bytes each) of the names that are sought, if any."""
+    """The data shared by all tasks that list folders; `hashes` (8 bytes each) of the names to find, if any."""
 
     store: StoreAccess
     places: tuple[Place, ...]
@@ -196,15 +196,15 @@ class ListingJob:
     hashes: bytes = field(default=b"", repr=False)
 
     def pieces(self, folder: Folder, store: FileStore) -> Iterator[pl.DataFrame]:
-        """Yield the subtree of a folder, then the folder itself, in the order of walks."""
-        # Object stores have no folders, so none is empty.
+        """Yield the subtree of a folder, then the folder itself, in the order of `walk`."""
+        # Object stores do not have empty folders.
         own = [(folder.path, folder.status)] if store.is_local else []
         walk = self.places[folder.place].walk(store, self.before_millis, folder.path)
         yield from chain(walk, [to_piece(own, self.before_millis)])
 
 
 def list_folders(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the contents of the folders of one task, in one row of `LISTED`."""
+    """List the folders of one task, and yield one row of `LISTED`."""
     store = job.store.store()
     found = combine_listings(
         list_old_files(job.places[folder.place], job.pieces(folder, store), job.before_millis)
@@ -234,19 +234,19 @@ def _decode_folders(units: Iterable[pa.RecordBatch]) -> list[Folder]:
 
 
 def combine_task_listings(rows: Sequence[tuple[bytes, bytes, Sequence[str]]]) -> ListedFiles:
-    """Return the listing by tasks, from the first three columns of their rows."""
+    """Combine the first three columns of task results to a listing."""
     return combine_listings(
         ListedFiles(decode_hashes(hashes), decode_frame(strays), list(empty)) for hashes, strays, empty in rows
     )
 
 
 def probe() -> int:
-    """Return the hash of `PROBE` in this process, as a number that Spark has a type for."""
+    """Return the hash of `PROBE` in this process, as a signed number, which Spark supports."""
     return int(pl.Series([PROBE]).hash().reinterpret(signed=True)[0])
 
 
 def decode_hashes(data: bytes) -> pl.Series:
-    """Return hashes, 8 bytes each, as UInt64."""
+    """Decode hashes, 8 bytes each, as UInt64."""
     return pl.Series(np.frombuffer(data, np.uint64), dtype=pl.UInt64)
 
 

@@ -1,1 +1,1 @@
-"""Plans run by Spark: its own Parquet scan with Morrow's masks where that gives the same rows, tasks elsewhere."""
+"""Plans run by Spark: by its own file scan with Morrow's masks if that gives the same rows, else by tasks."""

@@ -2,10 +2,10 @@
 
 Spark reads a section if its rows are in Parquet files (or ORC files, if Morrow can list them) that every executor
 can open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and
-Spark can evaluate the filter. Tasks merge keys whose versions are combined; all other rows of such a section are
-read by Spark.
+Spark can evaluate the filter. Tasks merge keys whose versions are combined; Spark reads all other rows of such a
+section.
 If Spark finds the files itself, it also discovers partitions from paths like ``dt=2024-05-14/hour=7/bucket-0``.
-One scan then reads any number of partitions, and skips those that a later filter rules out. Paimon names folders
+One scan then reads any number of partitions, and skips partitions that a later filter excludes. Paimon names folders
 as Hive does, except for nulls and values whose text Spark reads differently, so each folder is compared with the
 value in the metadata.
 """
@@ -47,48 +47,47 @@ NOT_OF_ORC: Mapping[type[DataType], str] = {
     t.TimestampType: "which Spark reads in the time zone of each executor",
     t.LocalZonedTimestampType: "which Spark reads in the time zone of each executor where no instants are stored",
 }
-"""Types that Spark reads in another way in ORC, and why. It has other dates before the Gregorian calendar."""
+"""Types that Spark's ORC reader decodes differently, and how. Dates before the Gregorian calendar differ, too."""
 
 SPELLED_IN_ORC = re.compile(r"[A-Za-z0-9_]+")
-"""Names that ORC's text of a schema has as they are."""
+"""A pattern of names that need no quotes in ORC's text form of a schema."""
 
 NUMBERED = "_col"
-"""Where all columns of an ORC file are named so, Spark takes them by their places."""
+"""A prefix of column names. If all columns of an ORC file have it, Spark matches columns by position."""
 
 MAX_SCANS = 32
-"""Partitions that are scanned one by one where Spark cannot find their values itself."""
+"""The maximum partitions to scan separately when Spark cannot find the partition values itself."""
 
 MAX_MASKED_ROWS = 1 << 30
-"""Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
+"""The maximum rows of files whose masks the driver holds, 128 MiB of masks; tasks read sections beyond."""
 
 MAX_FILES = 100_000
-"""Files that the file index of a scan lists; sections beyond are read by tasks. Spark makes of each file a path, a
-status, a directory and a piece of a task: the JVM of a driver takes 0.7 GiB to plan 100,000 files and 1.1 GiB to plan
-300,000, where Spark gives it a heap of 1 GiB unless the user says otherwise. Of the same files as units of tasks it
-takes 0.5 GiB to plan a million."""
+"""The maximum files in the file index of a scan; tasks read sections beyond. Spark keeps a path, a status, a directory
+and a piece of a task for each file: a driver's JVM needs 0.7 GiB to plan 100,000 files and 1.1 GiB to plan 300,000, and
+Spark's default heap is 1 GiB. As units of tasks, a million files need 0.5 GiB."""
 
 MAX_UNLISTED_FILES = 10_000
-"""The same where Spark lists files itself."""
+"""The maximum files of a scan if Spark lists files itself."""
 
 METADATA = "_metadata"
-"""Spark's hidden column of a file scan, where the row index is."""
+"""Spark's hidden column of a file scan, which contains the row index."""
 
 ROW_INDEX = "_tmp_metadata_row_index"
 """The column that Spark's readers of Parquet fill with the row index."""
 
 BY_TASKS, BY_DRIVER = "by tasks", "by the driver or, if they are many, by tasks"
-"""Who merges keys of several versions, where all other rows of a section are Spark's."""
+"""The reader in `explain` that merges keys of several versions, if Spark reads all other rows of a section."""
 
 HIDDEN = ("_", ".")
-"""Spark ignores files whose names begin so."""
+"""Prefixes of names that Spark ignores when it lists files."""
 
 SPELLED_ALIKE = re.compile(r"[A-Za-z0-9._=,+~-]+")
-"""File names that are the same in a URL, as Spark has them: masks may be matched by file name."""
+"""A pattern of file names that are unchanged in Spark's URLs, so that masks can be matched by file name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The reader of a section of a plan: Spark's scan, or tasks for the reason in `obstacle`."""
+    """The reader of a section of a plan: Spark's scan or, because of `obstacle`, tasks."""
 
     section: Section
     obstacle: str | None
@@ -99,10 +98,10 @@ class Choice:
 
 
 def choose_readers(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> list[Choice]:
-    """Return one choice for each section of one part of a plan, in their order.
+    """Return one choice for each section of a plan part, in the order of the sections.
 
-    `far` says why Spark does not reach the files, if it does not. Unless they are `listed` for it, it finds them by
-    their names, and values of partitions in those; masks are joined.
+    `far`: the reason why Spark cannot reach the files, or None. `listed`: whether Morrow lists the files for Spark. If
+    not, Spark finds them by name and takes partition values from folder names, and masks are joined.
     """
     obstacle = far or _find_plan_obstacle(plan) or (None if listed else _find_skipping_obstacle(plan))
     read = read_fields(plan)
@@ -116,7 +115,7 @@ def choose_readers(plan: ScanPlan, *, far: str | None = None, listed: bool = Tru
 
 
 def _find_partition_obstacle(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
-    """Return the obstacle to scanning the partitions of these sections."""
+    """Return the reason why Spark cannot scan the partitions of these sections."""
     partitions = {section.partition_row for section in sections}
     if len(partitions) <= MAX_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
         return None
@@ -126,7 +125,7 @@ def _find_partition_obstacle(plan: ScanPlan, sections: Sequence[Section]) -> str
 
 
 def _limit_choices(chosen: Iterable[Choice], most_files: int) -> Iterator[Choice]:
-    """Yield the choices, Spark's only as long as the driver can hold the masks and name the files."""
+    """Yield the choices. Replace Spark by tasks beyond the limits for masks and files."""
     rows = files = 0
     for choice in chosen:
         if choice.is_native:
@@ -145,9 +144,9 @@ def _is_masked(section: Section) -> bool:
 
 
 def explain(plan: ScanPlan, far: str | None = None, join: str | None = None, *, here: bool = False) -> str:
-    """Return the choices as text, those of a kind together.
+    """Return the choices as text, grouped by kind.
 
-    `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so. `here`: the
+    `far`: the reason why Spark cannot reach the files, or None. `join`: the reason to join masks, or None. `here`: the
     driver's process runs the tasks.
     """
     merging = BY_DRIVER if here and join is None else BY_TASKS
@@ -174,7 +173,7 @@ def _name_scan(section: Section) -> str:
 
 
 def _find_plan_obstacle(plan: ScanPlan) -> str | None:
-    """Return the obstacle to Spark's scan for all sections."""
+    """Return the reason why Spark cannot scan any section."""
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
     for field in list_virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
@@ -186,8 +185,10 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
-    """Return the obstacle to a scan that skips what statistics rule out: those of Parquet leave out NaN, which SQL has
-    above all numbers, and its dictionaries tell -0.0 from 0.0, which SQL has as equal.
+    """Return the reason why Spark may not skip data by statistics.
+
+    Parquet statistics ignore NaN, which SQL sorts above all numbers, and Parquet dictionaries distinguish -0.0 from
+    0.0, which are equal in SQL.
     """
     for name in plan.read_columns:
         if _has_type(kind := plan.schema.by_name[name].type, (t.FloatType, t.DoubleType)):
@@ -216,7 +217,7 @@ def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[Data
 def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
     written = list_written_fields(plan, file)
     by_id = {field.id: field for field in written}
-    # Columns added later are selected as well, by names of their own.
+    # Columns added later are also selected, by their own names.
     stored = [field.name.casefold() for field in written]
     later = [f.name.casefold() for f in fields if f.id not in by_id and f.name.casefold() not in stored]
     if len({*stored, *later}) < len(stored) + len(later):
@@ -235,7 +236,7 @@ def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataFie
 
 
 def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
-    """Return the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
+    """Return the reason why Spark cannot read columns of an ORC file. It parses the types in `written` from text."""
     if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
     for field in (*fields, *written):
@@ -259,7 +260,7 @@ def _describe_orc_obstacle(field: DataField, kind: type[DataType]) -> str:
 
 
 def _list_members(kind: DataType) -> Iterator[str]:
-    """Yield the names of all members of rows in a type."""
+    """Yield the names of all struct members in a type."""
     if isinstance(kind, t.RowType):
         yield from (field.name for field in kind.fields)
     for part in _list_parts(kind):
@@ -267,7 +268,7 @@ def _list_members(kind: DataType) -> Iterator[str]:
 
 
 def _list_parts(kind: DataType) -> tuple[DataType, ...]:
-    """Return the types that a nested type is made of."""
+    """Return the element types of a nested type."""
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return (kind.element,)
     if isinstance(kind, t.MapType):
@@ -276,21 +277,21 @@ def _list_parts(kind: DataType) -> tuple[DataType, ...]:
 
 
 def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
-    """Return the columns that are read from files: partition columns are constants."""
+    """Return the columns to read from files. Partition columns are constants."""
     return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
 
 
 @lru_cache(maxsize=512)
 def _has_type(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
-    """Return whether a type, or one that it is made of, is one of `wanted`."""
+    """Return whether a type, or a type nested in it, is one of `wanted`."""
     return isinstance(kind, wanted) or any(_has_type(part, wanted) for part in _list_parts(kind))
 
 
 @lru_cache(maxsize=512)
 def is_plain(kind: DataType) -> bool:
-    """Return whether Spark reads a type, and those that it is made of, from Parquet as Morrow does."""
+    """Return whether Spark reads a type, and the types nested in it, from Parquet as Morrow does."""
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
-        # Finer ones are stored in a form whose meaning depends on settings of the session.
+        # Timestamps with nanoseconds are stored in a form whose meaning depends on session settings.
         return kind.precision <= MICROSECONDS
     if isinstance(kind, (t.ArrayType, t.MultisetType, t.MapType, t.RowType)):
         return all(map(is_plain, _list_parts(kind)))
@@ -299,19 +300,19 @@ def is_plain(kind: DataType) -> bool:
 
 SPARKS_NULL = "__HIVE_DEFAULT_PARTITION__"
 BUCKET_AND_FILE = 2
-"""Segments of a path after those of the partition."""
+"""The number of path segments after the partition folders."""
 
 EPOCH = dt.date(1970, 1, 1)
 
 FOLDER_TYPES = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.VarCharType, t.CharType)
-"""Types whose values Spark reads from the names that Paimon gives to folders."""
+"""Types whose values Spark parses from Paimon's folder names."""
 
 
 @dataclass(frozen=True)
 class Folders:
-    """The folder above the partitions, and the columns that Spark takes from the folder names in it.
+    """The folder above the partitions, and the columns that Spark derives from the folder names below.
 
-    Those in `days` are dates that Paimon writes as days since 1970 (unless ``partition.legacy-name`` is false).
+    Columns in `days` are dates that Paimon writes as days since 1970 (unless ``partition.legacy-name`` is false).
     """
 
     base: str
@@ -320,9 +321,9 @@ class Folders:
 
 
 def find_base(plan: ScanPlan, files: Iterable[tuple[str, tuple[object, ...]]]) -> Folders | None:
-    """Return the folder where Spark has to start to find the partitions of these files, given by path and partition.
+    """Return the folder from which Spark finds the partitions of these files, given by path and partition.
 
-    None when it would find other values than these, or would have to start in several folders.
+    Returns None if Spark would find other values, or would have to start in several folders.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.schema.partition_keys)
     partitions = {(path.rsplit("/", BUCKET_AND_FILE)[0], partition) for path, partition in files}
@@ -345,7 +346,7 @@ def _is_in_days(segment: str, field: DataField) -> bool:
 
 
 def _is_value_of(segment: str, field: DataField, value: object) -> bool:
-    """Return whether Spark reads this value from a folder of this name."""
+    """Return whether Spark parses this value from a folder of this name."""
     name, _, written = segment.partition("=")
     if name != field.name or value is None:
         return False
@@ -354,6 +355,6 @@ def _is_value_of(segment: str, field: DataField, value: object) -> bool:
     if not isinstance(field.type, FOLDER_TYPES):
         return False
     text = str(value)
-    # Spark unescapes byte by byte, so it gets ASCII right.
+    # Spark unescapes byte by byte, which is right for ASCII only.
     found = unquote(written) if text.isascii() else written
     return found == text and text not in ("", SPARKS_NULL)

@@ -1,6 +1,6 @@
-"""A plan as a Spark DataFrame: Spark's own scan or Morrow's tasks read each section; and hidden columns.
+"""A plan as a Spark DataFrame, whose sections are read by Spark's own scan or Morrow's tasks; and hidden columns.
 
-The driver makes the plan and, up to a size, the masks. `choice` assigns the reader of each section.
+The driver makes the plan and the masks of small sections. `choice` selects the reader of each section.
 Hidden columns are the partition and the bucket of a row, its file, its position there, and its row id. They have
 the names of Java Paimon's metadata columns in Spark. Partitions are structs of columns that are read anyway, tasks
 add buckets, files and positions, and row ids are columns of the read itself.
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 BY_CHOICE = "the caller chose it"
 
 MAX_BRANCHES = 32
-"""Partitions, or groups of them, that get separate tasks, so that later filters on them skip tasks."""
+"""The maximum partitions, or groups of them, with separate tasks, so that later filters on partitions skip tasks."""
 
 MIN_BRANCHED_ROWS = 1 << 20
-"""Stored rows from which separate tasks pay off: each branch costs the planner some milliseconds."""
+"""The minimum stored rows for separate tasks: each branch costs the planner some milliseconds."""
 
 
 def to_dataframe(
@@ -59,20 +59,20 @@ def to_dataframe(
     joins: bool = False,
     limits: bool = True,
 ) -> DataFrame:
-    """Return the rows of a plan. Every column is nullable, as Spark has those of files.
+    """Return the rows of a plan. All columns are nullable, as in Spark's own scans.
 
     Args:
         plan: the plan to read.
         store: the store of its files.
         spark: a session whose executors reach the files.
         tasks_only: leave all sections to tasks, even those that Spark could scan itself.
-        joins: have masks joined, even where they could be a filter.
-        limits: keep to the plan's limit; else it only says how many rows are enough, and Spark cuts them off.
+        joins: join masks, even if they could be a filter.
+        limits: apply the plan's limit exactly; otherwise it is a hint, and Spark has to apply it.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
-        CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
-        SnapshotExpired: the files are gone because the snapshot has been removed meanwhile.
+        CorruptFile, FileMissing, StorageError: files needed for masks cannot be read.
+        SnapshotExpired: the files are gone because the snapshot has since expired.
     """
     way = Scanning(obstacle=BY_CHOICE) if joins or tasks_only else get_scanning(spark)
     with guard_read(plan, store):
@@ -84,10 +84,10 @@ def to_dataframe(
 
 
 def make_read_only(frame: DataFrame, way: Scanning) -> DataFrame:
-    """Return the same rows under the name `VIEW`, to which Spark refuses to write.
+    """Return the same rows under the alias `VIEW`, to which Spark refuses to write.
 
-    INSERT into a view whose plan is a scan of one folder or file, and nothing else, writes there: an overwrite would
-    replace the table's data file. A projection of all columns is refused; the optimiser takes it out of queries.
+    INSERT into a view whose plan is just a scan of a folder or file writes to that folder or file: an overwrite would
+    replace the table's data file. Spark refuses to write to a projection, and its optimiser removes it from queries.
     """
     return frame.select("*").alias(VIEW) if way.obstacle else way.named(frame, VIEW)
 
@@ -103,7 +103,7 @@ def _read_part(
     native = [each.section for each in chosen if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
-            # The file index has their sizes, or identifies masked files by them; they have to match the metadata.
+            # File sizes are in the file index, or identify masked files, so they have to match the metadata.
             make_source(file, plan, store)
         masks = make_masks(plan, native, store, spark)
         files = [
@@ -125,7 +125,7 @@ def _read_part(
 
 
 def _group_branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
-    """Group the sections by as many leading partition keys as give few enough groups."""
+    """Group the sections by the longest prefix of partition keys that gives few enough groups."""
     rows = sum(section.row_count for section in sections)
     keys = 0 if rows < MIN_BRANCHED_ROWS else len(plan.schema.partition_keys)
     types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
@@ -137,7 +137,7 @@ def _group_branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tup
 def _group_by_keys(
     sections: Sequence[Section], types: Sequence[DataType], *, whole: bool
 ) -> Collection[list[Section]] | None:
-    """Group the sections by the first partition keys, or by the `whole` of them; None where that gives too many."""
+    """Group the sections by the first partition keys, all of them if `whole`; None if there are too many groups."""
     if not types:
         return [list(sections)] if sections else []
     branches: dict[bytes, list[Section]] = {}
@@ -152,21 +152,21 @@ def _group_by_keys(
 NAMES = frozenset((FILE_PATH, ROW_INDEX, ROW_PARTITION, ROW_BUCKET, ROW_ID_FIELD.name, SEQUENCE_NUMBER_FIELD.name))
 
 PLACES = (FILE_PATH, ROW_INDEX)
-"""Those that tell a row from all others, of tables whose rows lie in one place each."""
+"""Columns that identify a row, in tables where each row comes from a single file."""
 
 
 def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
-    """Return the columns by which Spark changes rows of a keyed table: the key, and the partition if it tells rows
-    of one key apart. Spark takes no columns that may be null, which the struct of the partition never is.
+    """Return the columns that identify rows of a keyed table in changes by Spark: the key, and the partition if rows
+    of several partitions may have the same key. Spark requires columns that are not null, as the partition struct is.
     """
     is_apart = schema.cross_partition and options.bucket != DYNAMIC_BUCKET
     return (*schema.primary_keys, *((ROW_PARTITION,) if is_apart else ()))
 
 
 def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
-    """Return the hidden columns of a table: a name that is one of its own columns, in whatever case, stands for that.
+    """Return the hidden columns of a table. A column of the table hides a hidden column of the same name, in any case.
 
-    All are nullable but those by which Spark changes rows: row ids are null in files older than the tracking.
+    All are nullable except the columns that identify rows in changes: row ids are null in files without row tracking.
     """
     is_nullable = bool(schema.primary_keys)
     is_id = ROW_PARTITION in list_row_id(schema, options)
@@ -187,7 +187,7 @@ def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[Data
 
 
 def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> DataFrame:
-    """Return columns of a scan's rows, hidden ones among them, in this order.
+    """Return columns of a scan's rows, including hidden columns, in this order.
 
     Raises:
         Unsupported: places of rows that are merged from several files. Others: as `distributed.to_dataframe`.
@@ -197,7 +197,7 @@ def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Data
     tracked = tuple(field for field in (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD) if field.name in hidden)
     keys = request.schema.partition_keys if ROW_PARTITION in hidden else ()
     stored = dict.fromkeys([*(name for name in columns if name not in hidden), *keys, *(f.name for f in tracked)])
-    some = tuple(stored) or tuple(request.schema.by_name)[:1]  # rows without columns are still rows
+    some = tuple(stored) or tuple(request.schema.by_name)[:1]  # a DataFrame without columns still has rows
     wide = scan.adapted(lambda each: replace(each, columns=some, extra=(*each.extra, *tracked)))
     wide = plan_with_outlines(wide, ManifestTasks(spark))
     if hidden.keys() <= {ROW_PARTITION, *(field.name for field in tracked)}:
@@ -212,10 +212,10 @@ def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Data
 def _select_columns(
     rows: DataFrame, names: Sequence[str], columns: Sequence[str], keys: Sequence[str] | None
 ) -> DataFrame:
-    """Return columns of rows with these names, and the partition of its keys, if there are any."""
+    """Select columns of rows with these names, and add the partition made of its keys, if there are any."""
     from pyspark.sql.functions import col, struct
 
-    # By number: Spark takes names that differ in case for one.
+    # By number: Spark considers names equal if they differ only in case.
     numbers = {name: str(number) for number, name in enumerate(names)}
     found = {name: col(number).alias(name) for name, number in numbers.items()}
     if keys is not None:
@@ -224,7 +224,7 @@ def _select_columns(
 
 
 def _read_with_places(plan: ScanPlan, store: FileStore, spark: SparkSession, *, placed: bool) -> DataFrame:
-    """Return rows with `FILE_PATH`, `ROW_INDEX` and `ROW_BUCKET`; `placed`: the first two have to be known."""
+    """Return rows with `FILE_PATH`, `ROW_INDEX` and `ROW_BUCKET`; `placed` requires that the first two are known."""
     from pyspark.sql.types import IntegerType, LongType, StringType
 
     columns = to_spark_schema(drop_not_null(plan.fields)).add(FILE_PATH, StringType()).add(ROW_INDEX, LongType())

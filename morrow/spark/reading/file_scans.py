@@ -1,8 +1,8 @@
 """The files of one Spark scan, and the URLs under which Spark finds them.
 
-Files of a scan have columns of the same names. If masks are joined, the size or name of a file identifies it.
+The files of a scan have the same column names. If masks are joined, the size or name of a file identifies it.
 Morrow's store reads metadata and masks with the options that it was given. Spark reads data files with its own file
-systems, as its session is configured, from the disk of every executor or from a store. It gets a URL, no options.
+systems, as configured in its session, from every executor's disk or from a store. It gets a URL without options.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Words: TypeAlias = npt.NDArray[np.int64]
 Names: TypeAlias = tuple[str | None, ...]
 
 MAX_JOINED_ROWS = 1 << 20
-"""Rows without a mask that are read with masked files: so many look-ups cost less than one more scan."""
+"""The maximum rows of files without a mask that join a scan of masked files: their look-ups cost less than a scan."""
 
 MAX_REPETITIONS = 2
-"""Masked files of one size up to which scans of their own separate them. Beyond, all are matched by name."""
+"""The maximum masked files of equal size that get separate scans. Beyond, all files are matched by name."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class MaskedFile:
 class FileScan:
     """The files of one Spark scan.
 
-    `folders` where it takes the partitions' values from their paths, `listed` where its file index has them.
+    `folders`: if Spark takes the partition values from paths. `listed`: whether the file index has the values.
     """
 
     plan: ScanPlan
@@ -73,9 +73,9 @@ class FileScan:
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
-        """The schema that Spark is given: columns under the names that they have in files, and those of partitions.
+        """The schema for Spark: columns under their names in the files, and partition columns.
 
-        Told columns are in the order in which they are read, those of folders at the end.
+        Stored columns are in the order of the read; columns from folder names come last.
         """
         names = {field.name: name for field, name in zip(read_fields(self.plan), self.names)}
         if self.listed:
@@ -87,7 +87,7 @@ class FileScan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the scan that need no conversion, in their order."""
+        """The columns of the scan that need no conversion, in the order of the scan."""
         days = self.folders.days if self.folders else ()
         return tuple(field.name for field in self.fields if field.name not in days)
 
@@ -98,13 +98,13 @@ class FileScan:
 
     @property
     def constants(self) -> Mapping[str, object]:
-        """The partition's values, where Spark does not know them."""
+        """The partition's values, if Spark does not know them."""
         keys = self.plan.schema.partition_keys if self.folders is None and not self.listed else ()
         return dict(zip(keys, self.files[0].section.partition))
 
 
 def group_alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool, str], list[MaskedFile]]:
-    """Group files by names of columns, whether retractions are dropped, and format; leaves out those of dead rows."""
+    """Group files with live rows by column names, by whether retractions are dropped, and by format."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
     groups: dict[tuple[Names, bool, str], list[MaskedFile]] = {}
@@ -118,7 +118,7 @@ def group_alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Na
 
 
 def group_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
-    """Group the files into as few scans as possible; those without a live row are left out."""
+    """Group the files into as few scans as possible; leave out files without a live row."""
     partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
     return [
         FileScan(plan, tuple(group), names, drops, folders)
@@ -140,12 +140,12 @@ def _list_names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Na
 
 
 def _is_dropping(plan: ScanPlan, each: MaskedFile) -> bool:
-    """Return whether the scan drops retractions by their kind: masks of a merge have left them out already."""
+    """Return whether the scan drops retractions by their kind. The masks of a merge already exclude them."""
     return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
 def group_by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
-    """Separates files without a mask from those with one; a few of the former are read with the latter."""
+    """Separate files without a mask from those with a mask; a few of the former are read with the latter."""
     plain = [each for each in files if each.mask is None]
     masked = [each for each in files if each.mask is not None]
     if masked and sum(each.file.row_count for each in plain) <= MAX_JOINED_ROWS:
@@ -163,7 +163,7 @@ def _group_identifiable(files: list[MaskedFile]) -> list[list[MaskedFile]]:
 
 
 def _group_repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
-    """Return the first file of each key, then the second ones, and so on."""
+    """Return the first files of all keys, then the second files, and so on."""
     seen: Counter[object] = Counter()
     groups: list[list[MaskedFile]] = []
     for each in files:
@@ -188,7 +188,7 @@ def name_of(each: MaskedFile) -> str:
 
 
 def _group_by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
-    """Return one scan where paths give the partitions as Spark parses them, else one for each partition."""
+    """Return one scan if Spark can parse the partitions from paths, else one scan for each partition."""
     by_value: dict[bytes, list[MaskedFile]] = {}
     for each in files:
         by_value.setdefault(each.section.partition_row, []).append(each)
@@ -202,7 +202,7 @@ def _group_by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[l
 IN_OBJECT_STORE = "the files lie in an object store"
 
 NO_FILE_SYSTEM = "no file system"
-"""What all schemes but one come to, and the least that there is to tell."""
+"""Part of the obstacle if Hadoop lacks a file system for a URL. It says the least, so other obstacles are preferred."""
 
 ACCOUNTS = ("azure_storage_account_name", "account_name")
 ACCOUNT_VARIABLE = "AZURE_STORAGE_ACCOUNT_NAME"
@@ -210,7 +210,7 @@ ACCOUNT_VARIABLE = "AZURE_STORAGE_ACCOUNT_NAME"
 
 @dataclass(frozen=True)
 class Place:
-    """The URL that Spark has for the store's paths to begin with; or why it does not reach the files."""
+    """The URL that Spark uses as prefix of the store's paths, or the reason why it cannot reach the files."""
 
     url: str = ""
     obstacle: str | None = None
@@ -230,7 +230,7 @@ class Located(Protocol):
 
 
 def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: SparkSession) -> Place:
-    """Return where Spark finds the files of a store; `file` is one of them, which it has to find."""
+    """Return the place where Spark finds the files of a store; `file` is one of the files, to test it."""
     if store.is_local:
         return DISK
     if scanning.obstacle is not None or file is None:
@@ -246,7 +246,7 @@ def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: 
 
 
 def _list_urls(store: FileStore) -> Iterator[str]:
-    """Yield what Spark may call the store, that which Morrow calls it first."""
+    """Yield the URLs that Spark may use for the store, Morrow's own first."""
     url = store.url("")
     scheme, _, rest = url.partition("://")
     yield url
@@ -259,7 +259,7 @@ def _use_schemes(*schemes: str) -> Callable[[str, FileStore], Iterator[str]]:
 
 
 def _locate_azure(rest: str, store: FileStore) -> Iterator[str]:
-    """Return the URL of a container in Azure, with the account in it as Hadoop wants it."""
+    """Yield the URL of an Azure container in Hadoop's form, which includes the account."""
     container, _, path = rest.partition("/")
     given = {name.lower(): value for name, value in store.storage_options.items()}
     account = next((given[name] for name in ACCOUNTS if name in given), os.environ.get(ACCOUNT_VARIABLE))
@@ -277,4 +277,4 @@ OTHER_URLS: Mapping[str, Callable[[str, FileStore], Iterator[str]]] = {
     "abfs": _locate_azure,
     "abfss": _locate_azure,
 }
-"""Scheme of Morrow's URL -> the URLs that Hadoop's file systems may have for the same store."""
+"""By the scheme of Morrow's URL, functions that yield possible Hadoop URLs of the same store."""

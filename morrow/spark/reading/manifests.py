@@ -1,10 +1,10 @@
-"""Manifests of large tables, decoded by tasks: each sends back the entries of some, without their statistics.
+"""Manifests of large tables, decoded by tasks: each task returns the entries of some manifests, without statistics.
 
     the manifest list ──groups of manifests──▶ tasks (`engine.plan.planner`) ──entries──▶ the driver's plan
 
-The plan is the one that the driver would make alone: it sees the same entries, and checks them as ever. What tasks
-cannot read, the driver reads by itself: it may be the only one that reaches the store, and where the table is damaged
-it finds out what is wrong.
+The plan is the same as without tasks: the driver gets the same entries and applies the same checks. If tasks cannot
+read a manifest, the driver reads it: maybe only the driver can reach the store, and if the table is damaged, the
+driver finds the cause.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_ENTRIES = MAX_CACHED_ENTRIES
-"""Entries of manifests from which tasks decode them. Fewer take the driver about the second in which a job begins, and
-it keeps them; of more it keeps none, so that every query would decode all of them."""
+"""The minimum manifest entries for tasks. The driver decodes fewer in about a second, the time that a job needs to
+start, and caches them. It does not cache more, so every query would decode all entries again."""
 
 MIN_TASK_BYTES = 1 << 20
-"""Bytes of manifests of a task, at least: it decodes them in less time than it takes to begin."""
+"""The minimum bytes of manifests for a task: decoding fewer takes less time than starting the task."""
 
 LISTED = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
-"""What a task has to know of a manifest."""
+"""The fields of a manifest that a task needs."""
 
 COLUMNS = "number INT, total BIGINT, entries BINARY, error BINARY"
 _SCHEMA = pa.schema([("number", pa.int32()), ("total", pa.int64()), ("entries", pa.binary()), ("error", pa.binary())])
-"""One row of a task: the number of its group, the rows of `Decoded`, its entries; or the error (pickled)."""
+"""The row that a task returns: the number of its group, the rows of `Decoded`, its entries; or the error (pickled)."""
 
 CONNECTED = "a client of Spark Connect plans by itself"
 LOCAL = "tasks would run on its own cores"
-"""In local mode a job costs more than it saves: its tasks run on the driver's own cores, and each entry is written and
-read once more on its way."""
+"""The obstacle in local mode: a job costs more than it saves, since its tasks run on the driver's own cores, and each
+entry is written and read an additional time."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class ManifestJob:
-    """A table, and what is asked of its entries."""
+    """A table, and the request for its entries."""
 
     store: StoreAccess
     branch: str
@@ -78,7 +78,7 @@ class ManifestJob:
 
 
 class ManifestTasks:
-    """Has manifests decoded by tasks of a session where they are large; `told` are lines about who decoded them."""
+    """A decoder that lets tasks of a session decode large manifests; `told` are lines that say who decoded them."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -101,7 +101,7 @@ class ManifestTasks:
 
 
 def _find_obstacle(spark: SparkSession) -> str | None:
-    """Return why the driver decodes all manifests by itself, if it does."""
+    """Return why the driver decodes all manifests itself, or None."""
     if is_connect(spark):
         return CONNECTED
     return LOCAL if is_local(spark) else None
@@ -110,7 +110,7 @@ def _find_obstacle(spark: SparkSession) -> str | None:
 def _decode_by_tasks(
     metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame, spark: SparkSession
 ) -> tuple[Decoded, int]:
-    """Return the entries of manifests, and how many tasks decoded them. Raises the first error that a task met."""
+    """Return the entries of manifests, and how many tasks decoded them. Raises the first error of a task."""
     listed = list(manifests.select(LISTED).iter_rows())
     limit = max(sum(size for _, size, *_ in listed) // (count_cores(spark) * TASKS_PER_CORE), MIN_TASK_BYTES)
     groups = [[encode_value(group)] for group in enumerate(pack_units(listed, lambda each: each[1], limit))]

@@ -1,12 +1,12 @@
 """Sections that Spark reads itself: its vectorised scan of files, with Morrow's masks.
 
 If Morrow lists the files, masks are a filter: the values of partitions and the first bits of masks are constants of
-the files, so that one scan takes all files whose columns have the same names. Conditions on partition columns drop
-files before they are opened, also those that a join finds at run time. Otherwise masks are a small local relation
-that is broadcast, 64 rows to a BIGINT, and joined on the file and the row index.
-Spark's ORC reader gives no row index: each ORC file with a mask is read whole, and rows are counted
-(`WholeFiles.java`). Conditions cannot be pushed below the count, so if partitions may be skipped, Spark asks for
-the scan when it plans a query, and gets one with the remaining partitions.
+the files, so that one scan reads all files with the same column names. Conditions on partition columns skip
+files before they are opened, including conditions found by a join at run time. Otherwise masks are a small relation
+that is broadcast, with 64 rows per BIGINT, and joined on the file and the row index.
+Spark's ORC reader does not return the row index: each ORC file with a mask is read whole, and rows are counted
+(`WholeFiles.java`). Conditions cannot be pushed below the count, so if partitions may be skipped, Spark requests
+the scan when it plans a query, and gets a scan of the remaining partitions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ WORD_BITS = 64
 
 ROW = "_metadata.row_index"
 SIZE, NAME = "_metadata.file_size", "_metadata.file_name"
-"""The columns that identify files; a join by the size costs half of one by the name."""
+"""The columns that identify files. A join by size takes half the time of a join by name."""
 
 READ_OPTIONS = {
     # A missing or damaged file is an error, whatever the session's settings.
@@ -73,13 +73,13 @@ READ_OPTIONS = {
 }
 
 CHECKS_PAGES = "parquet.page.verify-checksum.enabled"
-"""An option of Parquet's own library, which by default verifies no checksums."""
+"""An option of the Parquet library, which by default does not verify checksums."""
 
 
 def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pages: bool = False) -> DataFrame:
-    """Return the live rows of a scan that the filter keeps, columns `plan.columns`; masks are joined.
+    """Return the live rows of a scan that the filter keeps, columns `plan.columns`, by joining masks.
 
-    With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
+    With `checks_pages`, Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
     frame = keep_files(
         _make_reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark
@@ -88,7 +88,7 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pa
 
 
 def finish_scan(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
-    """Return the rows that the filter keeps of the live rows of a scan, columns `plan.columns`."""
+    """Apply the filter to the live rows of a scan, and select the columns `plan.columns`."""
     from pyspark.sql.functions import expr
 
     if plan.filter.predicate != ALWAYS:
@@ -98,8 +98,8 @@ def finish_scan(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
         )
     if scan.drops:
         frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
-    # Often they are so already, and every call into the JVM costs time. Where a column is missing, another one, which
-    # the filter reads, may be stored under its name.
+    # Often the columns already match, and every call into the JVM costs time. If a column is missing, another column
+    # that the filter reads may be stored under its name.
     if scan.columns == plan.columns and None not in scan.names:
         return frame
     columns = _find_columns(plan, scan, plan.columns)
@@ -112,7 +112,7 @@ def _make_reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
 
 
 def _find_columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
-    """Return the source of columns in the scan: columns of the files, or constants."""
+    """Return the sources of columns in the scan: columns of the files, or constants."""
     from pyspark.sql.functions import col, date_from_unix_date
 
     names = {field.name: name for field, name in zip(read_fields(plan), scan.names)}
@@ -142,13 +142,13 @@ def _join_masks(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFr
 
 
 def _is_live(key: str, row: str) -> str:
-    """Return the SQL condition that the bit of a row is set in the mask of its file."""
+    """Return the SQL condition that a row's bit is set in the mask of its file."""
     word, bit = f"get({MASK}, CAST(shiftright({row}, 6) AS INT))", f"CAST({row} & {WORD_BITS - 1} AS INT)"
     return f"{key} = {FILE} AND (shiftright({word}, {bit}) & 1) = 1"
 
 
 def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:
-    """Return a relation of the keys that identify files, and their masks."""
+    """Return a relation of the keys that identify files, and the masks of these files."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     kind = LongType() if isinstance(keys[0], int) else StringType()
@@ -158,7 +158,7 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
 
 
 def mask_words(each: MaskedFile) -> Words:
-    """Return a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
+    """Convert a file's mask to BIGINTs of 64 rows each, the first row in the lowest bit."""
     bits = pack_mask(each.mask)
     if bits is None:
         return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
@@ -166,12 +166,12 @@ def mask_words(each: MaskedFile) -> Words:
 
 
 MIN_SPREAD_BYTES = 1 << 20
-"""Bytes of masks from which they are broadcast. Smaller ones travel with the tasks, of which Spark expects no more."""
+"""The minimum bytes of masks to broadcast. Smaller masks are sent with each task."""
 
 NO_MASK = -1
 
 CACHED = "where Spark caches the table, REFRESH TABLE plans it anew"
-"""What to do where it is no DataFrame of the user's that is old."""
+"""The hint for queries whose outdated plan is Spark's cached plan, not a DataFrame of the user."""
 
 
 def scan_listed(
@@ -200,7 +200,7 @@ def scan_listed(
 
 def _plan_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[FileScan]:
     for (names, drops, format), some in group_alike(plan, files).items():
-        # Of ORC files with masks Spark skips nothing: others are read apart, unless they are small.
+        # Spark reads ORC files with masks without skipping, so ORC files without masks get their own scan unless small.
         for group in group_by_mask(some) if format == ORC else [some]:
             yield FileScan(plan, tuple(group), names, drops, listed=True)
 
@@ -240,14 +240,14 @@ def _scan_files(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSe
 
 
 def _describe_anchor(plan: ScanPlan, snapshot: Snapshot, place: Place) -> Mapping[str, str]:
-    """Return the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
+    """Return a file that exists as long as the snapshot does, and the error for queries that miss data afterwards."""
     gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
     anchor = place.url + TablePaths(plan.root, plan.branch).snapshot(snapshot.id)
     return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}; {CACHED}"}
 
 
 def _concat_masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
-    """Return the first bit of each file, and the words of all masks one after another."""
+    """Return the first bit of each file, and the concatenated words of all masks."""
     firsts, masks, words = [], [], 0
     for each in files:
         if each.mask is None:
@@ -260,8 +260,8 @@ def _concat_masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
 
 
 def find_folder(paths: Sequence[str]) -> str:
-    """Return the beginning that all paths share, with the slash at its end."""
-    shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
+    """Return the longest common folder of the paths, with a slash at its end."""
+    shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # the file name is cut off below
     return shared[: shared.rfind("/") + 1]
 
 
@@ -270,7 +270,7 @@ def _to_json(fields: Sequence[DataField]) -> str:
 
 
 def is_skipping_partitions(plan: ScanPlan, scan: FileScan) -> bool:
-    """Return whether rows of a scan are counted, and of partitions of which later conditions may skip some."""
+    """Return whether the scan counts rows although later conditions may skip some of its partitions."""
     partitions = {each.section.partition_row for each in scan.files}
     return (
         scan.format == ORC
@@ -287,7 +287,7 @@ def make_lazy_frame(
     scanning: Scanning,
     spark: SparkSession,
 ) -> DataFrame:
-    """Return the rows of files, columns `plan.columns`, which `frames` yields for a plan of some of the columns."""
+    """Return the rows of files, columns `plan.columns`, read lazily: `frames` yields those that a query needs."""
 
     def rows(numbers: tuple[int, ...], told: Sequence[Any]) -> DataFrame:
         chosen = tuple(plan.columns[number] for number in numbers)

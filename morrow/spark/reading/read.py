@@ -38,7 +38,7 @@ def read(
     spark: SparkSession,
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
-    filter: FilterLike | None = None,  # the name that `Table.scan` has
+    filter: FilterLike | None = None,  # the same name as in `Table.scan`
     *,
     limit: int | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -46,37 +46,37 @@ def read(
     verify: Verify | None = None,
     **at: Unpack[TravelArguments],
 ) -> DataFrame:
-    """Return the table at `path` as a Spark DataFrame, read by the executors, which the driver plans.
+    """Return the table at `path` as a Spark DataFrame. The driver plans the read, executors read the files.
 
-    It holds no rows, but in local mode about 64 MiB of merged ones. The snapshot is fixed now. Columns that a query
-    needs are all that is read, and conditions that Spark chooses later reach the files (over Spark Connect: those that
-    Spark's own scan reads, see `explain`); `filter` prunes by metadata, too. Conditions on partition columns skip whole
-    partitions either way.
+    The DataFrame holds no rows (in local mode, up to 64 MiB of merged rows). The snapshot is fixed now. A query reads
+    only the columns that it needs, and Spark pushes its conditions down to files (over Spark Connect: only to files
+    that Spark's own scan reads, see `explain`); `filter` prunes by metadata, too. Conditions on partition columns skip
+    whole partitions either way.
 
     Args:
-        spark: the session, such as `morrow.spark.session` makes.
-        path: the table's folder or URL, as every executor sees it, optionally followed by the name of a system table or
+        spark: the session, such as one from `morrow.spark.session`.
+        path: the table's folder or URL, valid on every executor, optionally followed by the name of a system table or
             branch: ``warehouse/db.db/orders$snapshots``, ``...$branch_dev``. Rows of system tables of metadata pass
-            through the driver; those with the table's rows (``$audit_log``, ``$ro``, ...) are read as the table is
+            through the driver; system tables of the table's rows (``$audit_log``, ``$ro``, ...) are read like the table
             (except ``$binlog`` with a filter on its arrays).
-        columns, filter, limit: as for `Table.scan`. Columns may be hidden ones, by the names that Java Paimon has in
+        columns, filter, limit: as for `Table.scan`. Columns may be hidden columns, under Java Paimon's names in
             Spark: ``__paimon_partition``, ``__paimon_bucket``, ``__paimon_file_path``, ``__paimon_row_index``.
         as_of, snapshot, tag, timestamp, watermark, version, branch: the state to read, as for `Table.scan`.
-        storage_options: as for `morrow.open`; they go to the executors, not into plans.
+        storage_options: as for `morrow.open`; they are sent to the executors, but not in plans.
         allowed_roots: as for `morrow.open`.
-        verify: as for `morrow.open`. Files of Spark's own scan are checked by Spark, whose jobs then fail.
+        verify: as for `morrow.open`. Spark checks the files that it scans itself; a mismatch fails the job.
 
-    Returns: the columns in the types that `morrow.spark.types` lists, all nullable.
+    Returns: a DataFrame with the types that `morrow.spark.types` lists, all columns nullable.
 
     Raises:
-        ColumnNotFound, InvalidArgument: the call is wrong; or a system table's metadata take more than 1 GiB.
+        ColumnNotFound, InvalidArgument: wrong arguments; or the metadata of a system table take more than 1 GiB.
         TableNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such table or state.
-        Unsupported: a column of a type that this version of Spark lacks; leave it out by `columns`.
-        CorruptFile, FileMissing, StorageError: metadata, or files that masks come from, cannot be read. Files that
+        Unsupported: a column of a type that this version of Spark does not have; exclude it with `columns`.
+        CorruptFile, FileMissing, StorageError: metadata, or files needed for masks, cannot be read. Files that
             executors cannot read are an error of the Spark job.
     """
     name = parse_object_name(os.fspath(path))
-    name.branch_or(parse_travel(**at).branch)  # the latter is opened by the scan
+    name.branch_or(parse_travel(**at).branch)  # the scan opens this branch
     table = open_table(
         name.table,
         branch=name.branch,
@@ -120,7 +120,7 @@ def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> 
     """Return the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
     rows = _find_row_scan(scan)
     if rows is None:
-        assert isinstance(scan, SystemScan)  # others are scans of rows themselves
+        assert isinstance(scan, SystemScan)  # other scans return rows themselves
         return dataframes.to_spark(
             scan.to_batches(), drop_not_null(scan.fields), spark, where=scan.title, advice=dataframes.CHOOSE_LESS
         )
@@ -129,9 +129,9 @@ def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> 
 
 
 def explain(scan: AnyScan) -> str:
-    """Explain the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why.
+    """Explain the read, as `Scan.explain`, and the readers: Spark's own scan, or tasks and why.
 
-    How masks reach Spark's scan depends on the session: that of this thread, if there is one.
+    The way in which masks reach Spark's scan depends on the session. This uses the thread's session, if it has one.
     """
     from pyspark.sql import SparkSession
 
@@ -154,7 +154,7 @@ def explain(scan: AnyScan) -> str:
 
 
 def _find_row_scan(scan: AnyScan) -> Scan | None:
-    """Return the scan of the table's files that yields the rows; None where there is none."""
+    """Return the scan of the table's files that yields the rows; None if there is none."""
     if isinstance(scan, RowScan):
         return scan.scan
     if isinstance(scan, PackedScan):
@@ -166,13 +166,13 @@ def _read_distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFram
     scan = plan_with_outlines(scan, ManifestTasks(spark))
     if scan.plan.columns:
         return distributed.to_dataframe(scan.plan, scan.store, spark, limits=limits)
-    # A DataFrame without columns still has rows: those of any column.
+    # A DataFrame without columns still has rows, so read some column.
     some = next(iter(scan.plan.schema.by_name))
     return distributed.to_dataframe(scan.plan.with_columns((some,)), scan.store, spark, limits=limits).select()
 
 
 def _pack_values(frame: DataFrame, scan: PackedScan) -> DataFrame:
-    """Put the values in arrays, as in ``$binlog``."""
+    """Wrap the values in arrays, as in ``$binlog``."""
     from pyspark.sql.functions import array, col
 
     from morrow.readers.system.audit_log import PLAIN

@@ -1,10 +1,10 @@
-"""Rows that Morrow's tasks make for a query, or the driver, if they are few and it runs the tasks anyway.
+"""Rows that Morrow's tasks produce for a query, or the driver, for a few rows in local mode.
 
-With a JVM, Spark asks for the columns and filters of a query when it plans it, and tasks make only these. Over
-Spark Connect tasks make all columns, since Spark does not look into functions of Python. Filters that Morrow tests
-as Spark does leave out partitions, row groups and rows; Spark tests the rows once more.
-For the masks of other rows the driver has already read the keys. Tasks would read them again, each in a process
-with its own caches, so the driver merges a few rows of keys with several versions itself.
+If the JVM can be reached, Spark passes the columns and filters when it plans a query, and tasks read only these. Over
+Spark Connect, tasks read all columns, since Spark cannot look into Python functions. Filters that Morrow tests
+as Spark does skip partitions, row groups and rows; Spark tests the rows again.
+To make the masks of other rows, the driver has already read the keys. Tasks would read them again, in processes
+with their own caches, so the driver itself merges keys with several versions if they have few rows.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def make_task_frame(
     Args:
         work: what tasks do with the sections, `Work.SCAN` or `Work.MERGE`.
         plan: the plan of the sections.
-        sections: which of its sections.
+        sections: the sections to read.
         constants: the values of the first partition keys, which all these sections share.
         store: the store of their files.
-        scanning: what the session can do.
+        scanning: the abilities of the session.
         spark: the session.
     """
     from pyspark.sql.functions import col
@@ -74,7 +74,7 @@ def make_task_frame(
 
     def rows(numbers: tuple[int, ...], told: Sequence[Any]) -> DataFrame:
         chosen = tuple(plan.columns[number] for number in numbers)
-        some = chosen or (plan.schema.primary_keys or plan.columns)[:1]  # rows without columns are still rows
+        some = chosen or (plan.schema.primary_keys or plan.columns)[:1]  # a DataFrame without columns still has rows
         narrow = apply_filters(plan.with_columns(some), told)
         wanted = to_spark_schema(drop_not_null(narrow.fields))
         left = select_sections(narrow, sections)
@@ -93,7 +93,7 @@ def make_task_frame(
     known = dict(zip(plan.schema.partition_keys, constants))
     if not known.keys() & set(plan.columns):
         return frame
-    # As constants, which the planner checks against later filters; it knows nothing of the rows that tasks return.
+    # Partition keys are added as constants, which the planner checks against later filters; it cannot see tasks' rows.
     return frame.select(
         [
             make_literal(known[f.name], f.type, f.name).alias(f.name) if f.name in known else col(quote_name(f.name))
@@ -103,7 +103,7 @@ def make_task_frame(
 
 
 def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
-    """Return the plan of the rows that pass filters, as far as Morrow tests them as Spark does."""
+    """Return the plan with filters added, as far as Morrow tests them as Spark does."""
     made = {field.name for field in list_virtual_columns(plan, plan.schema.fields)}
     found = parse_predicates(told, {field.name: field for field in plan.schema.fields if field.name not in made})
     if not found:
@@ -115,7 +115,7 @@ def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
 
 
 def select_sections(plan: ScanPlan, sections: Sequence[Section]) -> list[Section]:
-    """Return the sections in whose partitions the filter may keep rows."""
+    """Return the sections whose partitions may contain rows that the filter keeps."""
     predicate = project_predicate(plan.filter.predicate, frozenset(plan.schema.partition_keys))
     if predicate == ALWAYS or not sections:
         return list(sections)
@@ -125,22 +125,21 @@ def select_sections(plan: ScanPlan, sections: Sequence[Section]) -> list[Section
 
 
 MAX_MERGED_BYTES = 64 << 20
-"""Of merged rows, which the driver's JVM holds as long as the query is there; tasks merge more."""
+"""The maximum bytes of merged rows that the driver merges: its JVM holds them for the lifetime of the DataFrame."""
 
 NUMBER_BYTES, DECIMAL_BYTES, TEXT_BYTES, NESTED_BYTES = 8, 16, 32, 128
-"""What a value is expected to take."""
+"""The estimated bytes of a value, by kind of type."""
 
 MIN_PARTITION_ROWS = 1 << 14
-"""Of a task that only hands rows on."""
+"""The minimum rows of a partition whose task only passes rows on."""
 
 
 def merge_on_driver(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, scanning: Scanning, spark: SparkSession
 ) -> DataFrame | None:
-    """Return the merged rows of sections, columns `plan.columns`; None where tasks have to merge them.
+    """Return the merged rows of sections, columns `plan.columns`; None if tasks have to merge them.
 
-    They have to where other processes than the driver's run them, where rows are many, and where files are damaged: a
-    task says what is wrong.
+    Tasks merge outside of local mode, for many rows, and for damaged files: the task reports the error.
     """
     if not is_local(spark) or not is_for_driver(sum(section.row_count for section in sections), spark):
         return None
@@ -158,7 +157,7 @@ def merge_on_driver(
 
 
 def _count_keys(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> int:
-    """Count the keys of several versions, or in place of them their rows."""
+    """Count the keys with several versions, or their rows if the keys are not counted."""
     most = 0
     for section in sections:
         masks = compute_version_masks(plan, section, store)
@@ -179,7 +178,7 @@ def _estimate_value_bytes(dtype: pl.DataType) -> int:
 
 def _merge_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pa.Table:
     """Return the merged rows that the filter keeps, in the Arrow types that Spark takes."""
-    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
 
     read = [plan.schema.by_name[name] for name in plan.read_columns]
@@ -195,7 +194,7 @@ def _merge_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
 
 
 def _make_dataframe(rows: pa.Table, schema: str, scanning: Scanning, spark: SparkSession) -> DataFrame | None:
-    """Return rows as a DataFrame, in about as many partitions as tasks run at once; None where Spark wants others."""
+    """Return rows as a DataFrame with about one partition per core; None if the session's types are wider."""
     each = max(-(-len(rows) // count_cores(spark)), MIN_PARTITION_ROWS)
     number, path = tempfile.mkstemp(prefix="morrow-rows-")
     try:

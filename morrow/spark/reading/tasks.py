@@ -1,6 +1,6 @@
-"""The tasks of a read: sections in; rows, merged rows or masks out, in the Arrow types that Spark takes.
+"""The tasks of a read: they read sections, and return rows, merged rows or masks in the Arrow types for Spark.
 
-The driver makes the masks of small sections. Tasks make those of large ones, and return only masks, as bits.
+The driver makes the masks of small sections. Tasks make the masks of large sections, and return them as bits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of keys whose versions are combined."""
-    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
 
     schema, store = _make_schema(job.plan), job.store.store()
@@ -72,7 +72,7 @@ def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def compute_masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the live rows of each file; of a section that is cut, those of its keys."""
+    """Yield the live rows of each file; for a piece of a section, only the live rows with its keys."""
     store = job.store.store()
     for plan, section in _decode_sections(job, units):
         with guard_read(plan, store):
@@ -82,7 +82,7 @@ def compute_masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def read_places(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows, then the path of the file of each, its position there (both null where files merge), its bucket."""
+    """Yield rows with file path, position in the file (both null if several files are merged), and bucket."""
     store, rows_schema = job.store.store(), _make_schema(job.plan)
     schema = pa.schema([*rows_schema, *PLACE_FIELDS])
     for plan, section in _decode_sections(job, units):
@@ -101,7 +101,7 @@ def read_places(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _read_placed(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Placed]:
-    """Yield rows of files that are read one by one."""
+    """Yield rows of files that are read separately."""
     read = [plan.schema.by_name[name] for name in plan.read_columns]
     with guard_read(plan, store):
         found = compute_live_masks(plan, section, store)
@@ -135,18 +135,18 @@ def _make_schema(plan: ScanPlan) -> pa.Schema:
 WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.PLACES: read_places, Work.MASKS: compute_masks}
 
 DRIVER_ROWS = 1 << 23
-"""Stored rows, all sections together, whose keys the driver reads for one DataFrame; tasks read those beyond."""
+"""The maximum stored rows, over all sections, whose keys the driver reads for one DataFrame; tasks read the others."""
 
 ALONE_ROWS, ALONE_CORES = 1 << 26, 4
-"""The same where the driver's process runs the tasks, and has so few cores that it keeps them busy itself."""
+"""The same maximum in local mode, with at most this number of cores, which the driver itself keeps busy."""
 
 MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
-"""Path of a file and its mask as bits, the first row in the lowest one; null where every row is live."""
+"""The path of a file, and its mask as bits, the first row in the lowest bit; null if every row is live."""
 MASK_COLUMNS = "file STRING, mask BINARY"
 
 
 def _join_masks(one: bytes | None, other: bytes | None) -> bytes | None:
-    """Return the rows that are in either of two masks."""
+    """Return the union of two masks."""
     if one is None or other is None:
         return None
     return (np.frombuffer(one, np.uint8) | np.frombuffer(other, np.uint8)).tobytes()
@@ -158,7 +158,7 @@ def make_masks(
     """Return the result of `scan_masks` for each section.
 
     Raises:
-        CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
+        CorruptFile, FileMissing, StorageError: files needed for masks cannot be read.
     """
     far = _select_distributed(plan, sections, store, spark)
     made = _make_by_tasks(plan, far, store, spark) if far else {}
@@ -171,7 +171,7 @@ def make_masks(
 
 
 def is_for_driver(rows: int, spark: SparkSession) -> bool:
-    """Return whether the driver reads the keys of so many stored rows."""
+    """Return whether the driver reads the keys of this number of stored rows."""
     if rows <= DRIVER_ROWS:
         return True
     return rows <= ALONE_ROWS and not is_connect(spark) and is_local(spark) and count_cores(spark) <= ALONE_CORES
@@ -180,7 +180,7 @@ def is_for_driver(rows: int, spark: SparkSession) -> bool:
 def _select_distributed(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> list[Section]:
-    """Return the sections whose masks are left to tasks."""
+    """Return the sections whose masks are made by tasks."""
     far, rows = [], 0
     for section in sections:
         if section.kind is SectionKind.MERGE and not _is_cached(plan, section, store):
@@ -199,7 +199,7 @@ def _is_cached(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 
 
 def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Return masks that tasks made for an earlier read."""
+    """Return cached masks that tasks made for an earlier read."""
     return MASK_CACHE.get(_make_key(plan, section, store))
 
 
@@ -213,11 +213,11 @@ def _make_by_tasks(
     table = to_arrow(run_sections(Work.MASKS, plan, sections, store, MASK_COLUMNS, spark))
     found: dict[str, bytes | None] = {}
     for path, bits in zip(table["file"].to_pylist(), table["mask"].to_pylist()):
-        # Sections that are cut give one mask for each of their pieces.
+        # A cut section gives one mask for each of its pieces.
         found[path] = _join_masks(found[path], bits) if path in found else bits
     made = {}
     for section in sections:
-        # Files without rows are in none of the pieces.
+        # Files without rows are in no piece.
         masks = tuple(unpack_mask(found.get(file.path), file.row_count) for file in section.files)
         MASK_CACHE.put(_make_key(plan, section, store), masks, mask_bytes(masks))
         made[section] = masks

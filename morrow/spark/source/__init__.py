@@ -1,4 +1,4 @@
-"""The format ``morrow``: its options, streams, and what it is where no JVM can be reached: a data source in Python.
+"""The format ``morrow``: its options and streams, and a Python data source for sessions without a reachable JVM.
 
     morrow.spark.register(spark)
     spark.read.format("morrow").load("warehouse/db.db/orders")
@@ -6,10 +6,10 @@
     spark.readStream.format("morrow").option("read.changelog", "true").load("warehouse/db.db/orders")
     frame.writeStream.format("morrow").option("checkpointLocation", "...").start("warehouse/db.db/copy")
 
-From Spark 4.0 on the session's JVM has the format (`morrow.spark.catalogs.by_path`), and asks the data source here for
-streams alone. Over Spark Connect, and before, methods of PySpark's classes are replaced, so that the first two do what
-`morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`); there the last one writes the rows that a task happens
-to get. `sinks.sink` shuffles the rows of a stream, and takes tables of every kind:
+From Spark 4.0 on, a Java class is the format (`morrow.spark.catalogs.by_path`), and uses this data source for
+streams only. Over Spark Connect, and before, methods of PySpark's classes are replaced, so that the first two do what
+`morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`). There, the last one writes rows without a
+shuffle. `sinks.sink` shuffles the rows of a stream, and supports tables of every kind:
 
     copy = morrow.spark.sink("warehouse/db.db/copy")
     frame.writeStream.foreachBatch(copy).option("checkpointLocation", "...").start()
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""The setting without which Spark refuses readers that take filters, as with the option ``push-filters``."""
+"""The setting that Spark requires for readers that accept filters, as with the option ``push-filters``."""
 EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register_replacing(spark: SparkSession) -> None:
-    """Register the format in a session without a JVM to reach, or before Spark 4.0; as ``paimon``, too.
+    """Register the format, also as ``paimon``, in a session without a reachable JVM or before Spark 4.0.
 
-    Methods of PySpark's classes are replaced where a data source in Python would do less. Repeating it changes nothing.
+    Replaces methods of PySpark's classes where a Python data source is limited. Repeating it changes nothing.
     """
     from morrow.spark.source import dataframe_io, refusals, replaced_methods
     from morrow.spark.source.replaced_methods import take_over
@@ -49,14 +49,14 @@ def register_replacing(spark: SparkSession) -> None:
             *dataframe_io.REPLACEMENTS,
             *refusals.TABLE_REPLACEMENTS,
             *refusals.SQL_REPLACEMENTS,
-            *replaced_methods.list_replacements(),  # before those that would refuse less
+            *replaced_methods.list_replacements(),  # before replacements that refuse less
             *(replaced_methods.STREAM_REPLACEMENTS if HAS_SOURCES else ()),
         ),
     )
 
 
 def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register the format by its other name, unless a jar has that name."""
+    """Register the format under its other name, unless a jar has registered that name."""
     from pyspark.errors import AnalysisException
 
     from morrow.spark.source.replaced_methods import HAS_ALIAS
@@ -71,7 +71,7 @@ def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source under its name, in place of one that has it."""
+    """Register a data source under its name, replacing another of that name."""
     from pyspark.errors import AnalysisException
 
     from morrow.spark.job.execution import check_workers
@@ -83,6 +83,6 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     except AnalysisException as error:
         if error.getCondition() != EXISTS:
             raise
-        # Spark looks for the name in the active session, which may be another one.
+        # Spark looks up the name in the active session, which may be a different session.
         with use_session(spark):
             spark.dataSource.register(source)

@@ -1,16 +1,16 @@
-"""``load`` and ``save`` of ``format("morrow")``, done by `morrow.spark.read` and `morrow.spark.write`.
+"""``load`` and ``save`` of ``format("morrow")``, implemented by `morrow.spark.read` and `morrow.spark.write`.
 
 A Python data source passes Spark rows from Python, gets no column selection, and cannot request a shuffle before a
 write. So in a registered session these two methods of PySpark's reader and writer build the DataFrame, or run the job,
 that `read` and `write` would: Spark's own scan with the columns and filters of the query, rows shuffled by partition
 and bucket, compaction in the same job. The data source remains for all else: SQL (``USING morrow``), streams, and
-writers with settings that `write` has no name for.
+writers with settings that `write` does not support.
 
-Both ways take the same options. Two things are better here: a table may be written in the modes ``error`` and
-``ignore``, and the errors are Morrow's own, where Spark wraps those of a data source.
+Both ways accept the same options. This way has two advantages: a table can be written in the modes ``error`` and
+``ignore``, and errors are Morrow's own, while Spark wraps the errors of a data source.
 
-The settings of readers and writers are read from the objects behind them; those of a classic session are in the JVM, in
-fields that are protected in Scala, which means public in Java; in Spark 3.5 private, which py4j calls all the same.
+The settings of readers and writers are read from the objects behind them. In a classic session they are in the JVM, in
+fields that are protected in Scala, which means public in Java. In Spark 3.5 they are private, but py4j can read them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 OURS = f"format({NAME!r})"
 ERROR, IGNORE, OVERWRITE = "errorifexists", "ignore", "overwrite"
-"""Names of Spark's modes, in lower case; ``error`` and ``default`` are other names of the first."""
+"""Names of Spark's write modes, in lower case; ``error`` and ``default`` are synonyms of the first."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Writing:
-    """The settings of a writer. `others`: further settings, which `write` has no name for."""
+    """The settings of a writer. `others`: whether there are further settings, which `write` does not support."""
 
     options: Mapping[str, str]
     mode: str
@@ -70,7 +70,7 @@ def _load(load: Method) -> Method:
         spark = asks.session_of_reader(self)
         if not is_ours(format or asks.reader_source(self), spark):
             return cast("DataFrame", load(self, path, format, schema, **options))
-        # As `load` itself begins, so that the reader is in the expected state if this falls through.
+        # As at the beginning of `load`, so that the reader is in the expected state if `load` is called after all.
         if format is not None:
             self.format(format)
         if schema is not None:
@@ -122,7 +122,10 @@ REPLACEMENTS: tuple[Replacement, ...] = (("DataFrameReader", "load", _load), ("D
 
 
 def _add_path(options: Mapping[str, str], path: str | list[str] | None) -> dict[str, str] | None:
-    """Return the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
+    """Return the options with the path.
+
+    None if they already have a path: Spark has an error (and a setting) for that.
+    """
     if path is None:
         return dict(options)
     if any(name.lower() in (PATH, "paths") for name in options):
@@ -157,17 +160,17 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
 def save_rows(
     rows: DataFrame, options: dict[str, str], given: Writing, settings: Mapping[str, str] | None = None
 ) -> None:
-    """Write rows in the mode of a writer, to the table of the options, which is made where it is not there.
+    """Write rows in the mode of a writer to the table of the options; create the table if it does not exist.
 
-    `settings`: further options of this write, which a new table does not have.
+    `settings`: further options for this write only, which a new table does not get.
 
     Raises:
-        AlreadyExists: the table is there, in a mode that makes it. Others: as `write`.
+        AlreadyExists: the table exists, in a mode that requires a new table. Others: as `write`.
     """
     if given.partition_by:
         if any(name.lower() == PARTITION.key for name in options):
             raise InvalidArgument("partitionBy(...) and the option 'partition' say the same; give one of them")
-        # The partition keys of a new table; those of an existing one have to be the same.
+        # The partition keys of a new table. An existing table has to have the same keys.
         options = {**options, PARTITION.key: ",".join(given.partition_by)}
     place = Options(options).place()
     sink = Options({**(settings or {}), **options}).sink(overwrite=given.mode == OVERWRITE)
@@ -196,11 +199,11 @@ def save_rows(
 
 
 def _is_dynamic(said: bool | None, spark: SparkSession) -> bool:
-    """Return whether an overwrite replaces only partitions with new rows: by its option, else by the session."""
+    """Return whether an overwrite replaces only the partitions of its rows, by its option or the session's."""
     return bool(is_overwriting_dynamically(spark) if said is None else said)
 
 
-# --- The settings of readers and writers ---
+# --- Settings of readers and writers ---
 
 
 class _Classic:
@@ -235,7 +238,7 @@ class _Classic:
         return writer._df
 
     def _mapping(self, face: Any, options: Any) -> dict[str, str]:
-        # The map ignores case; the original keeps it, which matters where columns are named.
+        # The map ignores case; the original map keeps it, which matters for column names.
         return to_mapping(face._spark, options.originalMap())
 
 

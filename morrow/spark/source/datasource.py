@@ -1,7 +1,7 @@
-"""The data source ``morrow`` in Spark's interface: thin classes over the modules beside this one.
+"""The data source ``morrow`` in Spark's interface: thin classes over the other modules of this package.
 
-Spark creates them anew for each step, in separate processes: the schema, the plan, each task, the commit. Their state
-is the options; steps pass each other the values of `plain`. Methods import the modules, since an executor's process has
+Spark creates new instances for each step, in separate processes: schema, plan, each task, commit. Their state
+is the options; steps exchange the values of `messages`. Methods import the modules, since an executor's process has
 to be set up before Polars starts in it.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from morrow.spark.source.planning import BatchPlanner, StreamPlanner
 
 RUN_BYTES = 8
-"""The random bytes in the name of a run."""
+"""The number of random bytes in the name of a run."""
 
 
 class MorrowDataSource(DataSource):
@@ -73,7 +73,7 @@ class MorrowDataSource(DataSource):
 
 
 class PaimonDataSource(MorrowDataSource):
-    """The same by Paimon's name."""
+    """The data source under Paimon's name."""
 
     @classmethod
     def name(cls) -> str:
@@ -81,7 +81,7 @@ class PaimonDataSource(MorrowDataSource):
 
 
 class StreamsByName(MorrowDataSource):
-    """What ``readStream.table`` reads of tables of a catalog, in whose name the JVM asks for it."""
+    """The data source for ``readStream.table`` on a catalog's tables; the JVM requests it by name."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class StreamsByName(MorrowDataSource):
 
 
 class BatchReader(DataSourceReader):
-    """Reads one snapshot, chosen when the read is planned."""
+    """A reader of one snapshot, which is chosen when the read is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         from morrow.spark.source.planning import BatchPlanner
@@ -113,7 +113,7 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """A `BatchReader` that takes Spark's filters too, for a DataFrame that is used by one query.
+    """A `BatchReader` that accepts Spark's filters, for a DataFrame that is used by a single query.
 
     Spark 4.3 reuses a reader with the filters of one query in later queries of the same DataFrame: after
     ``frame.filter("id = 1").collect()`` this reader gives ``frame.count()`` one row. So filters are left to Spark
@@ -125,7 +125,7 @@ class PushingReader(BatchReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the table's snapshots; see `stream` for its offsets."""
+    """A reader that follows the table's snapshots; see `planning` for its offsets."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         from morrow.spark.source.planning import StreamPlanner
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class UnlimitedStreamReader(StreamReader):
-    """A `StreamReader` for Spark before 4.2, which asks for the newest offset without the query's progress."""
+    """A `StreamReader` for Spark before 4.2, which requests the newest offset without passing the query's progress."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
@@ -182,7 +182,7 @@ class UnlimitedStreamReader(StreamReader):
 
     def latestOffset(  # noqa: N802 - Spark's name
         self,
-        start: dict[str, Any] | None = None,  # noqa: ARG002 - neither is given
+        start: dict[str, Any] | None = None,  # noqa: ARG002 - neither is passed
         limit: ReadLimit | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
         self._known.refuse_limits()
@@ -195,7 +195,7 @@ class UnlimitedStreamReader(StreamReader):
 
 
 class _Writer:
-    """The base of both writers. Its construction creates the table if it does not exist."""
+    """The base of both writers. Its constructor creates the table if it does not exist."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         from morrow.spark.source.schemas import ensure_table, follow_columns
@@ -214,7 +214,7 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Appends or overwrites in one commit."""
+    """A writer that appends or overwrites in one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         from morrow.spark.source.sinks import commit_tasks
@@ -228,7 +228,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Commits each micro-batch once: the commit user is the query, the identifier the batch's number."""
+    """A writer that commits each micro-batch once: the commit user is the query, the identifier the batch number."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         from morrow.spark.source.options import check_stream_sink
@@ -248,7 +248,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def _hide_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without secrets, since Spark pickles them with the objects that hold them."""
+    """Return the options without secrets, since Spark pickles them with the objects that contain them."""
     from morrow.engine.io.secrets import StorageOptions
     from morrow.spark.source.settings import PATH, STORAGE_PREFIX
 

@@ -1,6 +1,6 @@
-"""Values that Spark carries between its processes: partitions to executors, messages back to the driver; names.
+"""Values that Spark sends between processes: partitions to executors, and messages back to the driver. Also names.
 
-This module imports next to nothing: an executor's process unpickles these before its number of threads is set.
+This module imports almost nothing: an executor's process unpickles the values before its thread count is set.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 NAME = "morrow"
 ALIAS = "paimon"
-"""The names of the format; the second unless a jar has it."""
+"""The second name of the format, unless a jar has registered it."""
 STREAMS_BY_NAME = "morrow-streams-by-name"
-"""The name of the format of streams of a catalog's tables, which nobody else needs."""
+"""The internal format name for streams of a catalog's tables."""
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Spark's properties of the streaming query and the batch number, for tasks and for the thread that runs a batch."""
+"""Spark's properties of the streaming query and the batch number, in tasks and in the thread that runs a batch."""
 
 
 @dataclass(frozen=True, init=False)
 class Piece(InputPartition):
-    """A partition of a read: the units of one task, plain data that does not show where Spark prints partitions."""
+    """A partition of a read: the units of one task. It holds plain data, which Spark does not print with partitions."""
 
     tasks: Tasks
     units: tuple[bytes, ...] = field(repr=False)
@@ -50,9 +50,9 @@ class Piece(InputPartition):
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The message of a task that wrote.
+    """The message of a writing task.
 
-    `run` is in the names of all files that tasks of this job wrote, `messages` is a MessagePack array of
+    `run` is part of the names of all files written by tasks of this job, `messages` is a MessagePack array of
     `CommitMessage`s, `query` the streaming query's id (None in batches).
     """
 

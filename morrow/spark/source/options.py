@@ -11,7 +11,7 @@ Only the data source takes ``push-filters`` (`datasource.PushingReader`): in a r
 has the filters anyway. Names ignore case, as in Spark. Other tools' names of the same options are accepted too
 (`settings.ALIASES`). A parser of text raises ValueError for text that it does not take.
 Spark plans a stream in another process. If the catalog decides what is in a table (a REST server), the folder alone
-does not suffice to read it, so the options of the stream carry the catalog (`ByCatalog`).
+does not suffice to read it, so the options of the stream include the catalog (`ByCatalog`).
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class ReadOptions:
     filter: str | None
     travel: TravelArguments
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Options that ask for the changes between two states."""
+    """Options that request the changes between two states."""
 
 
 @dataclass(frozen=True)
 class LeastRows:
-    """The rows that a micro-batch waits for, and for how long at most after the previous one."""
+    """The minimum rows of a micro-batch, and the maximum time to wait for them after the previous one."""
 
     rows: int
     within_seconds: float
@@ -100,37 +100,37 @@ class StreamOptions:
     starting_snapshot: int | None
     starting_timestamp: int | str | None
     start: str
-    """`FULL`: all rows, of the starting snapshot if there is one, before changes; otherwise `CHANGES`."""
+    """`FULL`: all rows (of the starting snapshot, if one is given), then changes. `CHANGES`: only changes."""
     begins: bool
-    """Whether the query says where the stream begins; otherwise the table's options do."""
+    """Whether the query sets the start of the stream. Otherwise the table's options do."""
     kinds: bool
     consumer_id: str | None
     most_snapshots: int | None
     limit: Limit | None
     least_rows: LeastRows | None
     raw: bool = False
-    """Whether rows as they were written are asked for, where they are no whole rows."""
+    """Whether the query requests rows as they were written, even if these are partial rows."""
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """The options of a write; `table` are options that the table has or is created with."""
+    """The options of a write; `table` are options that the table has or gets when it is created."""
 
     kinds: str | None
     commit_user: str | None
     commit_identifier: int | None
     dynamic_overwrite: bool | None
-    """None where it is not given."""
+    """None if the option is not given."""
     table: Mapping[str, str]
     evolution: Evolution | None = None
-    """How the table's columns follow those of the rows; None: not at all."""
+    """The schema evolution of the table to fit the rows; None: no evolution."""
     replace_where: str | None = None
     """The condition of an overwrite."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The table's path and branch, and the options of its store; `branch` None is main. `by_catalog`: as packed."""
+    """The table's path, branch and store options; `branch` None is main. `by_catalog`: a packed `ByCatalog`."""
 
     path: str
     branch: str | None
@@ -186,10 +186,10 @@ TRAVEL: Mapping[str, Callable[[str], int | str]] = {
     "watermark": int,
     "version": str,
 }
-"""Options that choose the state of a read, and how their text is parsed."""
+"""Options that choose the state of a read, and the parsers of their text."""
 OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL)
 OF_ALL = ("branch", "verify", *OF_SPARK)
-"""Options of reads and writes alike, besides those of stores."""
+"""Options of both reads and writes, besides store options."""
 
 
 class Options:
@@ -224,18 +224,18 @@ class Options:
 
     @property
     def pushes_filters(self) -> bool:
-        """Whether Spark passes its filters; see `datasource.PushingReader`."""
+        """Whether Spark pushes filters down; see `datasource.PushingReader`."""
         return self._get(PUSH_FILTERS, parse_boolean) or False
 
     @property
     def is_stream(self) -> bool:
-        """Whether an option is given that only streams have."""
+        """Whether the options include one for streams only."""
         return any(name in OF_STREAMS for name in self._given)
 
     def read(self, *, changes: bool = False) -> ReadOptions:
-        """Parse the options of a batch read, with `changes` those too that ask for what has changed between states.
+        """Parse the options of a batch read; with `changes`, also the options that request changes between states.
 
-        Refuses those of a stream and unknown ones.
+        Refuses options of streams and unknown options.
         """
         self._only(*OF_READS, *(OF_CHANGES if changes else ()))
         parsers = {**TRAVEL, TIMESTAMPS[1]: self._clock} if self._is_of_spark(TIMESTAMPS[1]) else TRAVEL
@@ -253,7 +253,10 @@ class Options:
         )
 
     def stream(self) -> StreamOptions:
-        """Parse the options of a stream read. Refuses those of a state, after which a stream would go on."""
+        """Parse the options of a stream read.
+
+        Refuses options that choose a state: the stream would continue past it.
+        """
         self._refuse_states()
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
@@ -277,7 +280,7 @@ class Options:
         )
 
     def _is_of_spark(self, name: str) -> bool:
-        """Return whether an option is given by Spark's own name of a state."""
+        """Return whether an option is given under Spark's own name for a state."""
         return self._called.get(name, "").lower() in OF_STATES
 
     def _refuse_states(self) -> None:
@@ -308,7 +311,7 @@ class Options:
         return LeastRows(rows, delay / 1000)
 
     def sink(self, *, overwrite: bool = True) -> SinkOptions:
-        """Parse the options of a write; all that do not concern the write itself are the table's."""
+        """Parse the options of a write; all options that do not concern the write itself are the table's."""
         own = {
             "kinds",
             "commit-user",
@@ -380,21 +383,21 @@ class Options:
 
 
 def select_read_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that a batch read takes; the others are a table's."""
+    """Return the options of a batch read; the other options belong to the table."""
     known = {*OF_READS, *OF_ALL}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given}
     return {key: given[key] for key, name in names.items() if name in known or name.startswith(STORAGE_PREFIX)}
 
 
 def select_stream_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with those that say where a stream begins by names that no batch has."""
+    """Return the options; options for the start of a stream get names that batches do not use."""
     own = {SNAPSHOTS[1]: SNAPSHOTS[0], TIMESTAMPS[1]: TIMESTAMPS[0]}
     names = {key: ALIASES.get(key.lower(), key.lower()) for key in given if key.lower() not in OF_STATES}
     return {own.get(names.get(key, key), key): value for key, value in given.items()}
 
 
 def check_stream_sink(given: Mapping[str, str]) -> None:
-    """Raise `InvalidArgument` for options that only a batch has."""
+    """Raise `InvalidArgument` for options that only batch writes support."""
     if Options(given).sink().commit_identifier is not None:
         raise InvalidArgument("the commits of a stream are numbered by its batches; leave 'commit-identifier' out")
 
@@ -416,12 +419,12 @@ SIZES: Mapping[str, Callable[[DataFile], int]] = {
     "bytes": lambda file: file.size,
     "rows": lambda file: file.row_count,
 }
-"""The size of a file, by kind of limit."""
+"""Functions for the size of a file, by kind of limit."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A maximum number of ``files``, ``bytes`` or ``rows``; None in place of a `Limit` means no limit."""
+    """A maximum number of ``files``, ``bytes`` or ``rows``; no limit is represented by None."""
 
     what: str
     most: int
@@ -432,7 +435,7 @@ class Limit:
 
 
 NO_END = Limit("files", UNBOUNDED)
-"""Tells Spark that there is a limit, of a kind that it does not have."""
+"""A limit of a kind that Spark does not have, so that it assumes some limit."""
 
 
 def to_spark(limit: Limit | None) -> ReadLimit:
@@ -446,7 +449,7 @@ def to_spark(limit: Limit | None) -> ReadLimit:
 
 
 def from_spark(limit: ReadLimit) -> Limit | None:
-    """Convert a limit of Spark. Raises `Unsupported` for another kind."""
+    """Convert a limit from Spark. Raises `Unsupported` for other kinds of limits."""
     from pyspark.sql.streaming import datasource
 
     if isinstance(limit, datasource.ReadAllAvailable):
@@ -462,21 +465,27 @@ def from_spark(limit: ReadLimit) -> Limit | None:
 
 @dataclass(frozen=True)
 class ByCatalog:
-    """A table of a catalog, which is opened anew by its settings. Secrets travel as loans (`engine/io/secrets.py`)."""
+    """A catalog's table, which another process opens by the catalog's settings.
+
+    Secrets are loaned (`engine/io/secrets.py`).
+    """
 
     settings: Settings
     name: str
 
     @classmethod
     def of(cls, catalog: Catalog, name: str) -> ByCatalog:
-        """Raise `Unsupported` for a catalog that another process cannot open, such as one of a caller's own."""
+        """Describe a table.
+
+        Raises `Unsupported` for a catalog that another process cannot open, such as a custom one.
+        """
         settings = getattr(catalog, "settings", None)
         if not isinstance(settings, Settings):
             raise Unsupported("a stream of a table whose catalog commits", where=name, hint="read it in batches")
         return cls(replace(settings, raw=settings.raw.lent(), extra=settings.extra.lent()), name)
 
     def packed(self) -> Mapping[str, str]:
-        """Return the options that say it."""
+        """Return the options that contain the packed table."""
         return {BY_CATALOG: base64.b64encode(pickle.dumps(self)).decode("ascii")}
 
     def metadata(self) -> TableMetadata:
@@ -485,11 +494,11 @@ class ByCatalog:
 
 
 BY_CATALOG = "by-catalog"
-"""The option, which only Morrow sets."""
+"""The option with a packed table. Only Morrow sets it."""
 
 
 def unpack_table(text: str) -> ByCatalog:
-    """Return what `packed` has packed, in another process of the session."""
+    """Unpack a table that `packed` has packed, in another process of the session."""
     found = pickle.loads(base64.b64decode(text))
     assert isinstance(found, ByCatalog)
     return found

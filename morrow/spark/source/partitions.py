@@ -32,7 +32,7 @@ from morrow.spark.source.messages import Piece
 from morrow.spark.types import drop_not_null, to_spark_rows, to_travel_schema
 
 MIN_TASK_BYTES = 8 * OPENING_BYTES
-"""The least bytes that are worth a task of their own."""
+"""The minimum bytes for a separate task."""
 
 
 def divide_plan(plan: ScanPlan, store: FileStore) -> list[Piece]:
@@ -48,9 +48,9 @@ def divide_plan(plan: ScanPlan, store: FileStore) -> list[Piece]:
 def make_change_pieces(
     parts: Sequence[Changes], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool
 ) -> list[Piece]:
-    """Divide changes, given in order, into partitions that read these columns.
+    """Divide ordered changes into partitions that read these columns.
 
-    Changes of a key keep their order: one task reads those of a bucket, snapshot after snapshot.
+    Changes of a key keep their order: one task reads all changes of a bucket, snapshot after snapshot.
     """
     tasks = Tasks.of(Work.CHANGES, ChangesJob(fields, StoreAccess.of(store), with_kinds))
     return [Piece(tasks, [encode_changes(group)]) for group in divide_changes(parts)]
@@ -59,7 +59,7 @@ def make_change_pieces(
 def divide_changes(parts: Sequence[Changes]) -> Iterator[Sequence[Changes]]:
     """Yield the changes for each task."""
     if any(isinstance(part, Difference) for part in parts):
-        # A difference is computed as a whole, in order with the changes before and after it.
+        # A difference is computed as a whole, in order with the preceding and following changes.
         yield parts
         return
     for plan in (plan for part in parts if isinstance(part, FullRows) for plan in part.plan.parts):
@@ -72,7 +72,7 @@ def _group_sections(sections: Sequence[Section]) -> Iterator[list[Section]]:
 
 
 def _group_by_bucket(parts: Sequence[FileChanges]) -> Iterator[list[FileChanges]]:
-    """Yield the files of changes for each task; buckets of tables with a key stay whole."""
+    """Yield the changed files for each task; in tables with a key, one task gets all files of a bucket."""
     limit = _limit([section for part in parts for section in part.plan.sections])
     units: dict[Hashable, list[FileChanges]] = {}
     for part in parts:
@@ -103,9 +103,9 @@ RETRACTIONS = pa.array(["-U", "-D"])
 
 @dataclass(frozen=True)
 class ChangesJob:
-    """What all tasks share that read changes: the columns, and the store.
+    """The data shared by all tasks that read changes: the columns and the store.
 
-    `with_kinds`: rows are led by their kinds; otherwise retractions are left out.
+    `with_kinds`: rows have their kinds as first column; otherwise retractions are left out.
     """
 
     fields: tuple[DataField, ...]
@@ -114,7 +114,7 @@ class ChangesJob:
 
 
 def encode_changes(parts: Sequence[Changes]) -> bytes:
-    """Return changes, which one task reads in this order, as a unit of work."""
+    """Encode changes that one task reads in this order as a unit of work."""
     return pickle.dumps(tuple(parts))
 
 

@@ -3,13 +3,13 @@
 An offset of a stream records what has been read, and the start of its batch:
 {"snapshot": 7, "since": 4, "full": false} has the changes of the snapshots 5, 6 and 7;
 {"snapshot": 4, "since": 4, "full": true} has all rows of snapshot 4, as insertions;
-{"snapshot": 4, "begin": "full"} is the start of a new query: nothing has been read.
-Ends have the member ``at``, too: the time when their snapshot was committed, in epoch milliseconds. By this time
-another snapshot of the same number is recognised, if the table was rolled back or created again.
+{"snapshot": 4, "begin": "full"} is the start of a new query, before any read.
+The end of a batch also has the member ``at``: the commit time of its snapshot, in epoch milliseconds. By this time
+a different snapshot with the same number is recognised, after the table was rolled back or recreated.
 `AHEAD` marks the offset of a query that starts with a snapshot which does not exist yet. In any other offset a
-snapshot above the newest one has been read, and is gone.
-A batch is planned from its end alone. Spark keeps ends in the checkpoint, but asks again for the start of the query
-when the very first batch is repeated, and by then it may have moved. For the same reason the first batch is run
+snapshot above the newest one has been read and then removed.
+A batch is planned from its end only. Spark keeps ends in the checkpoint, but requests the start of the query again
+when it repeats the first batch, and by then the start may have moved. For the same reason the first batch is run
 even if there is nothing to read: from then on the checkpoint holds the start of the query.
 """
 
@@ -55,13 +55,13 @@ AT = "at"
 
 
 class StreamPlanner:
-    """The planner of a stream of one table. Raises as `find_schema`."""
+    """A planner of a stream of one table. Raises as `find_schema`."""
 
     def __init__(self, options: Options) -> None:
         asked = options.stream()
         self._metadata = open_metadata(options.place())
         self._request = make_request(self._metadata, asked.columns, asked.filter, raw=asked.raw)
-        _ = self._request.followed_mode  # what cannot be followed is said at once
+        _ = self._request.followed_mode  # raises for a table that cannot be followed
         said = parse_stream_options(self._request.options.given, begins=not asked.begins)
         _refuse_ends(said, self._metadata.where)
         self._begins_anew = said.begins_anew and asked.consumer_id is None
@@ -81,7 +81,7 @@ class StreamPlanner:
         except InvalidArgument as error:
             if options.is_stream:
                 raise
-            # `find_schema` could not know that this is a stream, and took the columns of the snapshot.
+            # `find_schema` could not know that this is a stream, and returned the columns of the snapshot.
             raise InvalidArgument(f"{error}; if you gave none, add .option('scan.mode', 'from-snapshot')") from error
         return planner
 
@@ -110,7 +110,7 @@ class StreamPlanner:
         return {"snapshot": self._newest(), "begin": "changes"}
 
     def _all_rows(self, snapshot: int | None) -> Offset:
-        """Return the offset that begins with the rows of a snapshot, by default the newest."""
+        """Return the offset that starts with all rows of a snapshot, by default the newest."""
         newest = self._newest() if snapshot is None else self._metadata.snapshot(snapshot).id
         return {"snapshot": newest, "begin": "changes" if newest == NOTHING else FULL}
 
@@ -119,19 +119,19 @@ class StreamPlanner:
         asked = self._asked
         if asked.limit is not None:
             return asked.limit
-        # Spark has no limit of snapshots, and does not return a minimum of rows: `latest` applies both, as long as
-        # there is a limit at all.
+        # Spark does not support limits of snapshots, nor a minimum of rows: `latest` applies both, provided that
+        # some limit is set.
         return None if asked.most_snapshots is None and asked.least_rows is None else NO_END
 
     def refuse_limits(self) -> None:
-        """Raise `Unsupported` when the options set a limit."""
+        """Raise `Unsupported` if the options set a limit."""
         if self.read_limit() is not None:
             raise Unsupported("limits of what a batch of a stream takes, before Spark 4.2", hint="leave them out")
 
     def latest(self, start: Offset, limit: Limit | None) -> Offset:
-        """Return the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet.
+        """Return the end of the batch after `start`, or `start` itself if there is nothing new, or not enough yet.
 
-        Records that `start` was reached: the last batch of a query is followed by no other that says so.
+        Records that `start` was reached: after the last batch of a query, no later call would do so.
         """
         since = int(start["snapshot"])
         if start.get("begin") == FULL:
@@ -155,11 +155,11 @@ class StreamPlanner:
         return {"snapshot": self._newest()}
 
     def stop_at_newest(self) -> None:
-        """Make the stream end at the snapshot that is the newest now."""
+        """Make the stream end at the current newest snapshot."""
         self._last = self._newest()
 
     def processed(self, end: Offset) -> None:
-        """Record the progress of the consumer, if there is one: expiry keeps the snapshots from there on.
+        """Record the progress of the consumer, if there is one: expiry keeps the snapshots from that point on.
 
         Raises:
             StorageError: the record cannot be written.
@@ -176,7 +176,7 @@ class StreamPlanner:
         return end if at is None else {**end, AT: at}
 
     def _committed_at(self, snapshot: int) -> int | None:
-        """Return when a snapshot was committed, in epoch milliseconds; None for one that is not there."""
+        """Return the commit time of a snapshot in epoch milliseconds; None if it does not exist."""
         commit = self._commit_of(snapshot)
         return None if commit is None else commit.time_millis
 
@@ -187,7 +187,7 @@ class StreamPlanner:
             return None
 
     def _check_same(self, read: int, at: int | None) -> None:
-        """Raise `SnapshotNotFound` where the snapshot of a number is another than the one that was read."""
+        """Raise `SnapshotNotFound` if the snapshot with a number is not the one that was read."""
         now = None if at is None else self._committed_at(read)
         if now not in (None, at):
             raise self._made_anew(f"snapshot {read} is another than the one that the stream has read")
@@ -207,7 +207,7 @@ class StreamPlanner:
         return sum(self._size(snapshot, counted) for snapshot in range(since + 1, newest + 1)) < least.rows
 
     def _end(self, since: int, newest: int, limit: Limit | None) -> int:
-        """Return the last snapshot of a batch: the first one always fits, others as long as the limit allows."""
+        """Return the last snapshot of a batch: the first always fits, others as long as they are within the limit."""
         if limit is None:
             return newest
         if self._asked.most_snapshots is not None:
@@ -232,11 +232,11 @@ class StreamPlanner:
         """Return the partitions of the batch that ends at `end`.
 
         Raises:
-            SnapshotExpired: changes that were not read yet are gone.
+            SnapshotExpired: changes have been removed before they were read.
         """
         if start == end:
             return []
-        if "since" not in end:  # by a Spark that does not pass the query's progress; see UnlimitedStreamReader
+        if "since" not in end:  # from a Spark that does not pass the query's progress; see UnlimitedStreamReader
             end = end | {"since": start["snapshot"], "full": start.get("begin") == FULL}
         since, last = int(end["since"]), int(end["snapshot"])
         parts: Sequence[Changes | None]
@@ -270,7 +270,7 @@ class StreamPlanner:
 
 
 def _refuse_ends(said: StoredOptions, where: str) -> None:
-    """Refuse stored options of a stream that queries of Spark do not have."""
+    """Refuse stored stream options that Spark queries do not support."""
     for option, value in (
         (scans.SCAN_BOUNDED_WATERMARK, said.bound),
         (scans.STREAMING_READ_SNAPSHOT_DELAY, said.delay),
@@ -281,7 +281,7 @@ def _refuse_ends(said: StoredOptions, where: str) -> None:
 
 
 def _complete_options(asked: StreamOptions, said: StoredOptions) -> StreamOptions:
-    """Return the options of a query, completed by those that are stored with the table."""
+    """Return the options of a query, completed by the options stored with the table."""
     completed = replace(asked, consumer_id=asked.consumer_id or said.consumer_id)
     if asked.begins:
         return completed
@@ -298,7 +298,7 @@ def _list_files(part: Changes | None) -> Iterator[DataFile]:
 
 
 def find_schema(given: Mapping[str, str]) -> StructType:
-    """Return the schema of a read by these options. Without options of a stream it is that of a batch.
+    """Return the schema of a read with these options. Without stream options, it is the schema of a batch.
 
     Raises:
         TableNotFound, SnapshotNotFound, TagNotFound, BranchNotFound: no such table or state.
@@ -310,7 +310,7 @@ def find_schema(given: Mapping[str, str]) -> StructType:
 
 @dataclass
 class BatchPlanner:
-    """The plan of one read, to which Spark adds filters."""
+    """The plan of a single read, to which Spark adds filters."""
 
     scan: Scan
     pushed: list[Predicate] = field(default_factory=list)
@@ -325,7 +325,7 @@ class BatchPlanner:
         return cls(scan)
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Take the filters that can be translated exactly; return the others for Spark to test."""
+        """Accept the filters that can be translated exactly; return the others for Spark to test."""
         from morrow.spark.expressions import translate_filter
 
         fields = {field.name: field for field in self.scan.fields}
@@ -339,6 +339,6 @@ class BatchPlanner:
         return left
 
     def partitions(self) -> list[Piece]:
-        """Return the plan's sections in groups."""
+        """Return the plan's sections, grouped into partitions."""
         scan = self.scan.narrowed(filter=And(tuple(self.pushed))) if self.pushed else self.scan
         return divide_plan(scan.plan, scan.store)

@@ -1,4 +1,4 @@
-"""SQL statements and calls that Spark would execute wrongly or in part, refused before Spark sees them.
+"""Refusals of SQL statements and calls that Spark would execute wrongly or in part.
 
 Parsed statements exist only in the JVM, which Spark Connect clients cannot reach. So statements are checked as
 text, without literals and comments:
@@ -8,9 +8,9 @@ CREATE TEMPORARY VIEW ... USING morrow OPTIONS (...)   the view of what ``load``
 SELECT /*+ OPTIONS(...) */                             refused: Spark ignores hints that it does not know
 view WITH (...)                                        refused for views of tables: Spark ignores their options
 =====================================================  ==========================================================
-Spark's own catalog would keep the path of a table of the format and not pass it to a Python data source. Tables of
-any format with the name of a view of a Morrow table are refused, too: Spark would make one hidden behind the view,
-and leave the table that the view shows unchanged.
+Spark's own catalog would store the path of a table of the format but not pass it to a Python data source. Tables of
+any format with the name of a view of a Morrow table are refused, too: Spark would create the table behind the view,
+and leave the table shown by the view unchanged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SKIPPED = re.compile(
 """A pattern of names in backticks, which are kept, and of literals and comments, which are removed."""
 
 ODD_NAME = re.compile(r"`(?!\w+`)(?:[^`]|``)*`")
-"""A pattern of names, which may contain anything, also SQL keywords."""
+"""A pattern of names in backticks that are not plain words. Such names may even contain SQL keywords."""
 
 MAKES_TABLE = re.compile(r"\b(?:create|replace)\s+(?:external\s+)?table\b([^;]*)", re.IGNORECASE)
 TABLE_NAME = re.compile(rf"\s*(?:if\s+not\s+exists\s+)?({NAMED}(?:\s*\.\s*{NAMED})*)", re.IGNORECASE)
@@ -61,12 +61,12 @@ PATH = re.compile(r"\bpath\b['`]?\s*=?\s*'([^']*)'", re.IGNORECASE)
 HINT = re.compile(r"/\*\+(?:(?!\*/).)*\boptions\s*\(", re.IGNORECASE | re.DOTALL)
 WITH_OPTIONS = re.compile(rf"({NAMED}(?:\s*\.\s*{NAMED})*)\s+with\s*\(", re.IGNORECASE)
 IN_TEXT = re.compile(r"\s*execute\s+immediate\b", re.IGNORECASE)
-"""A pattern of statements whose literals are statements."""
+"""A pattern of statements that contain other statements as literals."""
 
 TRAVEL = "give it to what makes the view: morrow.spark.read(spark, path, snapshot=...)"
 
 OURS = re.compile(rf"\bSubqueryAlias {VIEW}\b|\bRelationV2\[[^\n]*\] (?:{NAME}|{ALIAS})\b")
-"""A pattern of plans made by `morrow.spark.reading`, or with a relation of the data source."""
+"""A pattern of plans from `morrow.spark.reading`, or with a relation of the data source."""
 
 
 def _check_sql(sql: Method) -> Method:
@@ -124,9 +124,10 @@ def strip_literals(text: str) -> str:
 def is_table_creation(
     text: str, default: str, formats: Sequence[str] = (NAME,), elsewhere: Callable[[str], bool] = lambda _: False
 ) -> bool:
-    """Return whether a statement, stripped by `strip_literals`, makes a table of the format; `default`: the session's.
+    """Return whether a statement, stripped by `strip_literals`, creates a table of the format.
 
     Args:
+        default: the session's default format.
         formats: the names of the format.
         elsewhere: whether a table of this name is in another catalog than Spark's own.
     """
@@ -147,7 +148,7 @@ def _is_of_concern(text: str) -> bool:
 
 
 def _check(text: str, spark: SparkSession) -> None:
-    """Raise `Unsupported` for a statement that Spark would only claim to have executed."""
+    """Raise `Unsupported` for a statement that Spark would accept without executing it."""
     default = str(spark.conf.get(DEFAULT_SOURCE, ""))
     if is_table_creation(text, default, list_names(spark), lambda name: is_of_other_catalog(name, spark)):
         raise make_refusal("CREATE TABLE")
@@ -157,7 +158,7 @@ def _check(text: str, spark: SparkSession) -> None:
 def check_ignored(text: str, is_view: Callable[[str], bool]) -> None:
     """Raise `Unsupported` for options in a statement, stripped by `strip_literals`, that Spark ignores.
 
-    `is_view`: whether this is the name of a view of a Morrow table.
+    `is_view`: a function that says whether a name is a view of a Morrow table.
     """
     if HINT.search(ODD_NAME.sub("`_`", text)):
         raise Unsupported("the hint OPTIONS in Spark's SQL, which Spark ignores,", hint=TRAVEL)
@@ -177,12 +178,12 @@ def is_view_of_table(name: str, spark: SparkSession) -> bool:
 
     try:
         return is_of_table(spark.table(name))
-    except PySparkException:  # no such view: a function, or another kind of WITH
+    except PySparkException:  # not a view: a function, or another kind of WITH
         return False
 
 
 def _view(text: str, spark: SparkSession) -> DataFrame | None:
-    """Make the view of a statement; None where Spark has to report what is wrong with it."""
+    """Create the view of a statement; None if Spark has to report an error in it."""
     from pyspark.errors import PySparkException
 
     session = cast("Any", spark)
@@ -216,7 +217,7 @@ def _list_options(reader: Any) -> list[str]:
 
 
 def _check_name(name: object, call: str, spark: Any) -> None:
-    """Raise `Unsupported` for the name of a view of a Morrow table."""
+    """Raise `Unsupported` if this is the name of a view of a Morrow table."""
     if isinstance(name, str) and is_registered(spark) and is_view_of_table(name, spark):
         raise Unsupported(
             f"{call} with the name of the view {name}, which would leave the view's table as it is,",
@@ -228,7 +229,7 @@ def _note_table(init: Method) -> Method:
     @functools.wraps(init)
     def named(self: Any, *arguments: Any, **options: Any) -> None:
         init(self, *arguments, **options)
-        # Neither the JVM's writer nor that of Spark Connect exposes it alike.
+        # The JVM's writer and Spark Connect's writer expose it in different ways.
         self._morrow_table = (
             options["table"]
             if "table" in options
@@ -239,7 +240,7 @@ def _note_table(init: Method) -> Method:
 
 
 def _is_of_format(source: str | None, table: object, spark: Any) -> bool:
-    """Return whether a call would make a table of the format in Spark's own catalog."""
+    """Return whether a call would create a table of the format in Spark's own catalog."""
     return is_ours_or_default(source, spark) and not (isinstance(table, str) and is_of_other_catalog(table, spark))
 
 

@@ -1,9 +1,9 @@
-"""Replaced methods of PySpark's classes, for sessions that have registered the format, and refusals of streams.
+"""Replaced methods of PySpark's classes for sessions that have registered the format, and refusals of streams.
 
-They are replaced in the classes, since PySpark creates readers and writers anew each time and has no hook for
+They are replaced in the classes, since PySpark creates a new reader or writer each time and does not support
 subclasses. Sessions that have not registered the format, and other formats, get the original methods.
-If this version of Spark has no streams of Python data sources, they are refused: Spark would look for a Java class
-by the name, or fail in the first batch with a long stack trace. Streams also refuse settings that no JVM reads.
+Streams are refused if this version of Spark lacks streams of Python data sources: Spark would look for a Java class
+of this name, or fail in the first batch with a long stack trace. Streams also refuse settings that no JVM reads.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Replacement: TypeAlias = tuple[str, str, Callable[[Method], Method]]
 """A PySpark class, as a key of `_find_owners`, the name of a method, and the function that wraps the method."""
 
 REGISTERED = "spark.morrow.registered"
-"""The setting that marks a session with the format registered. Clones of a session have it, like the registration."""
+"""The setting that marks a session with the format registered. Clones of a session inherit setting and registration."""
 
 HAS_ALIAS = "spark.morrow.registered.paimon"
-"""The setting that marks one where the format has its other name as well."""
+"""The setting that marks a session in which the format also has its other name."""
 
 CATALOGS, SPARKS_CATALOG = "spark.sql.catalog.", "spark_catalog"
-"""The prefix of the settings that name classes of catalogs, and the name of Spark's own."""
+"""The prefix of settings that name catalog classes, and the name of Spark's own catalog."""
 
 PART = re.compile(r"`((?:[^`]|``)*)`|([^\s.`]+)")
 """A pattern of the parts of a name."""
 
 DEFAULT_SOURCE = "spark.sql.sources.default"
-"""The setting of Spark's default format."""
+"""The setting with Spark's default format."""
 
 REPLACED = "_morrow_replaced"
 """The attribute that marks a replaced method."""
@@ -60,7 +60,7 @@ def take_over(spark: SparkSession, replacements: Iterable[Replacement]) -> None:
 
 
 def _find_owners(spark: SparkSession) -> dict[str, type]:
-    """Return PySpark's classes for this kind of session, which has its own of each."""
+    """Return PySpark's reader and writer classes for this kind of session."""
     module = sys.modules[type(spark.read).__module__]
     streams = sys.modules[type(spark.readStream).__module__]
     return {
@@ -99,12 +99,12 @@ def is_of_other_catalog(name: str, spark: SparkSession) -> bool:
 
 
 def is_ours_or_default(source: str | None, spark: SparkSession) -> bool:
-    """Return as `is_ours`; without a name, for the session's default format."""
+    """Return as `is_ours`; without a name, check the session's default format."""
     return is_ours(source or spark.conf.get(DEFAULT_SOURCE, None), spark)
 
 
 def make_refusal(call: str, name: str = "orders") -> Unsupported:
-    """Return the error for a call that would make a table."""
+    """Return the error for a call that would create a table."""
     return Unsupported(
         f"{call} with format('morrow')",
         hint="Spark's catalog does not tell the format where its tables are: write by "
@@ -163,13 +163,13 @@ OURS = f"a stream of format({NAME!r})"
 
 
 def _refuse(spark: SparkSession, path: object) -> None:
-    """Raise as `refuse_settings`; a path that is missing is the format's own error."""
+    """Raise as `refuse_settings`. If the path is missing, the format itself raises the error."""
     if isinstance(path, str):
         refuse_settings(spark, OURS, *parse_names(path))
 
 
 def _note_argument(method: Method, name: str) -> Method:
-    """Return a method of a reader of streams that notes its argument, which the JVM's does not expose."""
+    """Return a method of a stream reader that stores its argument, since the JVM's reader does not expose it."""
 
     @functools.wraps(method)
     def noted(self: Any, *arguments: Any, **options: Any) -> Any:

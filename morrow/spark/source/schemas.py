@@ -1,6 +1,6 @@
-"""The columns of a read before it is planned, and the target table of a write: an existing or a new one.
+"""The columns of a read before it is planned, and the target table of a write, which may be new.
 
-Secrets among the options of a table are refused, since everyone who reads the table finds them.
+Secrets among a table's options are refused, since all readers of the table can see them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def open_metadata(place: Place) -> TableMetadata:
-    """Return the metadata of the table at a place, which may not exist yet.
+    """Return the metadata of the table at a place. The table need not exist yet.
 
     Raises:
         BranchNotFound: no such branch.
@@ -54,24 +54,24 @@ def open_metadata(place: Place) -> TableMetadata:
 
 
 def scan_of(options: Options) -> Scan:
-    """Return the scan of the options of a batch read; raise as `Table.scan`."""
+    """Return the scan for the options of a batch read. Raises as `Table.scan`."""
     asked = options.read()
     metadata = open_metadata(options.place())
     return make_scan(metadata, columns=asked.columns, filter=asked.filter, travel=parse_travel(**asked.travel))
 
 
 def to_nullable_schema(fields: Sequence[DataField]) -> StructType:
-    """Return columns as this source yields them: nullable throughout, as Spark's columns of files are."""
+    """Return the columns as this source yields them: all nullable, as in Spark's file scans."""
     return to_spark_schema(drop_not_null(fields))
 
 
 def check_schema(given: StructType, fields: Sequence[DataField]) -> None:
-    """Check that a user's schema is that of the read. Raises `InvalidArgument`."""
+    """Raise `InvalidArgument` if the schema given by a user differs from the schema of the read."""
     check_same(given, to_nullable_schema(fields))
 
 
 def check_same(given: StructType, known: StructType) -> None:
-    """Check as `check_schema`, against a Spark schema."""
+    """Check as `check_schema`, with the read's schema as a Spark schema."""
     if [(f.name, f.dataType.simpleString()) for f in given] != [(f.name, f.dataType.simpleString()) for f in known]:
         raise InvalidArgument(
             f"the schema of the table is {known.simpleString()}, not {given.simpleString()}; "
@@ -89,15 +89,15 @@ def ensure_table(
     comment: str | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> None:
-    """Create the table of the options, with the DataFrame's columns, unless it exists.
+    """Create the table of the options with the DataFrame's columns unless it exists.
 
-    `comment`, `defaults`: of a new table, and of its columns by their names.
+    `comment`: the comment of a new table. `defaults`: the default values of its columns, by name.
 
-    `heeds`: the write heeds options that the existing table has with other values, where one write can.
+    `heeds`: whether the write may override options of the existing table, if a single write can.
 
     Raises:
         AlreadyExists: the table exists, and must be new.
-        InvalidArgument, ColumnNotFound: options that no table can have, or that the existing table does not have.
+        InvalidArgument, ColumnNotFound: options that tables do not have, or that differ from the existing table's.
         Unsupported: a type or option that Morrow does not handle.
     """
     options = Options(given)
@@ -115,14 +115,14 @@ def ensure_table(
         own = _restore_case(sink.table, [field.name for field in columns])
         first = build_first_schema(columns, options=own, comment=comment, defaults=defaults, where=metadata.where)
         create_first_schema(metadata, first)
-    except AlreadyExists:  # another process was faster
+    except AlreadyExists:  # another process has created it meanwhile
         if must_be_new:
             raise
         _check_options(metadata.latest_schema(), others, metadata.where)
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
-    """Add the columns of the rows to the table, if ``write.merge-schema`` says so. Raises as `extend_schema`."""
+    """Add the columns of the rows to the table if ``write.merge-schema`` is set. Raises as `extend_schema`."""
     options = Options(given)
     sink = options.sink()
     if sink.replace_where is not None:
@@ -138,7 +138,7 @@ def _list_columns(schema: StructType, kinds: str | None) -> tuple[DataField, ...
 
 
 def _restore_case(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:
-    """Return the options with column names in the case of the columns, which Spark does not keep."""
+    """Return the options with column names in the case of the columns, since Spark does not keep the case."""
     spelled = {name.lower(): name for name in columns}
     restored = {}
     for key, value in options.items():
@@ -150,7 +150,7 @@ def _restore_case(options: Mapping[str, str], columns: list[str]) -> dict[str, s
 
 
 def _check_options(schema: TableSchema, given: Mapping[str, str], where: str) -> None:
-    """Check that the table options of a write are the table's: others would be ignored."""
+    """Check that the table options of a write match the table's options: different values would be ignored."""
     known = {key.lower(): value for key, value in schema.options.items()}
     keys = {PRIMARY_KEY.key: schema.primary_keys, PARTITION.key: schema.partition_keys}
     for name, value in given.items():
@@ -164,7 +164,7 @@ def _check_options(schema: TableSchema, given: Mapping[str, str], where: str) ->
 
 
 def check_no_secrets(options: Iterable[str], where: str = "") -> None:
-    """Raise `Unsupported` for an option that tables do not have, and whose name is that of a secret."""
+    """Raise `Unsupported` for an option that is not a table option and looks like a secret."""
     for key in options:
         if is_secret(key):
             raise Unsupported(

@@ -1,7 +1,7 @@
-"""Names of the options of ``format("morrow")``, in lower case, and settings of a session.
+"""Names of the options of ``format("morrow")``, in lower case, and session settings for tables.
 
 Settings for tables are ``spark.paimon.<option>`` and ``spark.paimon.<catalog>.<database>.<table>.<option>``.
-``timestampAsOf`` is read on the clock of the session if it names no zone.
+``timestampAsOf`` is in the session's time zone unless it names a zone.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ HARMLESS = frozenset(
         *(option for option in OPTIONS.values() if option.idle == TUNING),
     )
 )
-"""Options of Paimon's connector, and of Java's threads and memory, that say how it works, and not what it does."""
+"""Options of Paimon's connector, Java threads and memory. They affect how Paimon works, but not the results."""
 
 
 def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
-    """Return the options that the settings, without their prefix, have for a table. Raises as `match_settings`."""
+    """Return the options that the settings, without their prefix, give for a table. Raises as `match_settings`."""
     return {option: settings[key] for option, key in match_settings(settings, catalog, database, table).items()}
 
 
 def parse_names(path: str) -> tuple[str, str, str]:
-    """Return the names by which settings are for the table of a path: Spark's own catalog, its last two folders."""
+    """Return the names that settings use for the table of a path: Spark's own catalog, and the last two folders."""
     folder, _, table = parse_object_name(path).table.rstrip("/").rpartition("/")
     return SPARKS_CATALOG, folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
 
 
 def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str, table: str) -> None:
-    """Refuse settings for a table in a session whose JVM does not ask for them; errors speak of `what`.
+    """Refuse settings for a table in a session whose JVM does not apply them; errors name `what`.
 
     Raises `Unsupported`; others as `match_settings`.
     """
@@ -60,12 +60,12 @@ def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str,
 
 
 def match_settings(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
-    """Return by option the setting, without its prefix, that says its value for a table.
+    """Return for each option the setting, without its prefix, that sets it for a table.
 
-    Those for the table count before those for all; with fewer ``*`` before those with more.
+    Settings for the table have precedence over settings for all tables; fewer ``*`` over more.
 
     Raises:
-        InvalidArgument: a setting that names no option. Unsupported: one that holds a secret.
+        InvalidArgument: a setting of an unknown option. Unsupported: a setting of a secret.
     """
     found: list[tuple[int, str, str]] = []
     for key in settings:
@@ -85,7 +85,7 @@ def match_settings(settings: Mapping[str, str], catalog: str, database: str, tab
 
 
 def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield what follows the names of a table, or ``*`` in their place, and how many names are given."""
+    """Yield the part of a key after a table's names (or ``*`` instead of a name), and how many names are given."""
     if not names:
         yield rank, key
         return
@@ -95,7 +95,7 @@ def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int,
 
 
 def _list_suffixes(key: str) -> Iterator[str]:
-    """Yield what follows three names and more: the settings for other tables."""
+    """Yield the parts of a key after three or more names, for settings of other tables."""
     parts = key.split(".")
     return (".".join(parts[at:]) for at in range(3, len(parts)))
 
@@ -116,17 +116,17 @@ ALIASES = {
     "mergeschema": connector.WRITE_MERGE_SCHEMA.key,
     "partition-overwrite": "partitionoverwritemode",
 }
-"""Names in Paimon and Spark -> the option's name here."""
+"""The option's name here, by its name in Paimon and Spark."""
 
 LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
 LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
 SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
-"""Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
+"""Options for the start of a stream. The second names are for batches, but Paimon also uses them for streams."""
 OF_STATES = ("versionasof", "timestampasof")
-"""Spark's own options of a state, which no stream takes, whatever they are called here."""
+"""Spark's own options that choose a state. Streams do not accept them."""
 MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
 RAW = "raw"
-"""The option of a stream that asks for rows as they were written, where they are no whole rows."""
+"""The option of a stream that requests rows as they were written, even if these are partial rows."""
 OF_STREAMS = (
     SNAPSHOTS[0],
     TIMESTAMPS[0],
@@ -149,9 +149,9 @@ MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "from-snapshot-full": (FULL, SNAPSHOTS),
     "from-timestamp": (CHANGES, TIMESTAMPS),
 }
-"""``scan.mode`` -> the start of a stream, and the options of which it then needs one.
+"""The start of a stream by ``scan.mode``, and the options of the mode, one of them required.
 
-Without a mode (``default``) these options decide, and without them a stream begins with all rows.
+Without a mode (``default``) these options decide; without them, too, a stream begins with all rows.
 """
 
 MERGE_SCHEMA, WIDENING, CASTING = (
@@ -160,13 +160,13 @@ MERGE_SCHEMA, WIDENING, CASTING = (
     connector.WRITE_MERGE_SCHEMA_EXPLICIT_CAST.key,
 )
 EVOLVING = frozenset((MERGE_SCHEMA, WIDENING, CASTING))
-"""Options of a write that change the table's columns; the first is ``mergeSchema`` in other formats of Spark."""
+"""Options of a write that change the table's columns. The first is called ``mergeSchema`` in other Spark formats."""
 
 OF_PAIMONS_WRITES = (connector.WRITE_USE_V2_WRITE.key,)
-"""Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
+"""Options of Paimon's Spark connector for writes. Morrow behaves as if they were false."""
 
 REPLACE_WHERE = "replacewhere"
-"""The condition of an overwrite, by the name that it has in Delta's format."""
+"""The condition of an overwrite, under its name in Delta."""
 PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
 
 SOURCES_OF_CHANGES = tuple(
@@ -178,7 +178,7 @@ OF_CHANGES = (
     scans.INCREMENTAL_BETWEEN_SCAN_MODE.key,
     scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
 )
-"""Options of a batch read that ask for the changes between two states, and those of them that say which."""
+"""Options of a batch read that request the changes between two states. The first ones choose the states."""
 ELSEWHERE = {
     **dict.fromkeys(
         ("catalog", "database", "table"),
@@ -186,19 +186,19 @@ ELSEWHERE = {
     ),
     KINDS: "in batches, read the system table of its path: .load(path + '$audit_log')",
 }
-"""Options that Paimon's format has, and what says the same here."""
+"""Options of Paimon's format that Morrow does not accept, and their alternatives."""
 
 PATH = "path"
-"""The argument of `load` and `save`, as Spark passes it among the options."""
+"""The argument of `load` and `save`, which Spark passes as an option."""
 OF_SPARK = frozenset({PATH, "paths", "checkpointlocation", "queryname", "outputmode"})
 """Further options that Spark passes."""
 
 Clock: TypeAlias = Callable[[str], int | str]
-"""Reads a time. Raises `ValueError` for what is none."""
+"""A function that parses a time. Raises `ValueError` for other text."""
 
 
 def get_clock(spark: SparkSession) -> Clock:
-    """Return how a session reads times, in milliseconds."""
+    """Return the function with which a session parses times, in milliseconds."""
 
     def millis(text: str) -> int:
         from pyspark.sql import functions as f
@@ -212,7 +212,10 @@ def get_clock(spark: SparkSession) -> Clock:
 
 
 def check_zone(text: str) -> str:
-    """Return a time that names its zone, as it has to where no session says which clock it is on."""
+    """Return a time that names its zone.
+
+    The zone is required if no session sets one. Raises `ValueError` without a zone.
+    """
     if dt.datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("nothing says here which zone it is in; write it with an offset, such as +01:00")
     return text

@@ -1,15 +1,15 @@
 """Streams written to tables: by `morrow.spark.sink`, batch by batch, and by tasks of the data source.
 
-`sink` shuffles the rows of each batch as `morrow.spark.write` does, and takes tables of every kind.
-A Python data source cannot ask Spark to sort or distribute the rows. So each task may get rows of every bucket, and
-writes its own files in them: appended files, or files of level 0. It compacts nothing, since two tasks cannot
+`sink` shuffles the rows of each batch as `morrow.spark.write` does, and supports tables of every kind.
+A Python data source cannot make Spark sort or distribute the rows. So each task may get rows of every bucket, and
+writes its own files in them: appended files, or files of level 0. Tasks do not compact, since two tasks cannot
 compact one bucket. If reads of a table wait for compaction (deletion vectors, first-row, a changelog by lookup),
 the driver compacts the written buckets one after the other after the commit. Tables that assign each new key a
 bucket (``bucket = -1``) need one writer that knows all keys. If a key is in the rows of several tasks, any of its
 rows may win, unless the table has a ``sequence.field``.
-File names contain the run, one write of one job. Task attempts that failed, were killed or came second leave files
-in buckets that another attempt wrote too. After the commit, files of this run in those buckets are removed unless a
-message names them.
+File names contain the run, which is one write of one job. Task attempts that failed, were killed or came second leave
+files in buckets that another attempt wrote too. After the commit, files of this run in these buckets are removed
+unless a message names them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MODES = ("append", "overwrite")
 
 @dataclass(frozen=True)
 class Sink:
-    """The result of `sink`: a function of the rows of a batch and the batch's number."""
+    """The result of `sink`: a function of the rows and number of a batch."""
 
     path: str
     mode: Literal["append", "overwrite"]
@@ -103,12 +103,12 @@ def sink(
         mode: ``append`` adds each batch (with a primary key: upserts it, which also suits the output mode ``update``);
             ``overwrite`` replaces all rows by it, as the output mode ``complete`` needs.
         commit_user: the commit user that numbers the batches; None: the id of the query, which belongs to its
-            checkpoint. Use a name of your own with one checkpoint only: batches of another checkpoint with numbers that
-            this user has committed would count as repeated.
+            checkpoint. Use a custom name with one checkpoint only: batches of another checkpoint whose numbers
+            this user has committed would be skipped as repeated.
         kinds, create, merge_schema, branch, storage_options: as for `morrow.spark.write`.
 
     Raises:
-        InvalidArgument: an unknown mode; when a batch is written: no `commit_user` where Spark does not tell the query
+        InvalidArgument: an unknown mode; when a batch is written: no `commit_user`, and no query id from Spark
             (Spark Connect). Others as `morrow.spark.write`.
     """
     if mode not in MODES:
@@ -122,7 +122,7 @@ def _find_query(batch: DataFrame) -> str:
 
     try:
         query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
-    except PySparkException:  # Spark Connect has no context
+    except PySparkException:  # Spark Connect lacks a context
         query = None
     if query is None:
         raise InvalidArgument("Spark does not tell which query this batch is of; name one: sink(..., commit_user=...)")
@@ -130,7 +130,7 @@ def _find_query(batch: DataFrame) -> str:
 
 
 ONE_WRITER = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-"""Bucket modes in which a writer has to know what all others write."""
+"""Bucket modes in which a single writer has to know all writes."""
 
 log = get_logger(__name__)
 
@@ -139,13 +139,13 @@ def write_task(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBa
     """Write the rows of one task.
 
     Raises:
-        InvalidArgument, ColumnNotFound: rows that the table does not accept.
-        Unsupported: several tasks write to a table that takes one writer.
+        InvalidArgument, ColumnNotFound: rows that the table rejects.
+        Unsupported: several tasks write to a table that supports only one writer.
     """
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
     if context is not None and query is not None:
-        # A writer may serve a whole query, and files that one batch committed are no leftovers of the next.
+        # A writer may serve a whole query, and files committed by one batch are not leftovers of the next.
         run = f"{run}-{context.getLocalProperty(BATCH_PROPERTY)}"
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -168,7 +168,7 @@ def write_task(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBa
 def commit_tasks(
     given: Mapping[str, str], written: Sequence[Written | None], *, overwrite: bool, batch_id: int | None = None
 ) -> None:
-    """Commit the writes of tasks, once: a batch of a streaming query that was committed before is recognised.
+    """Commit the writes of tasks once: a batch of a streaming query that was already committed is skipped.
 
     Raises:
         CommitConflict, UnclearOutcome, StorageError: as `TableCommit.commit`.
@@ -186,16 +186,16 @@ def commit_tasks(
     commits = commit_with_maintenance(target)
     last = commit_messages(target, messages, request)
     if last is None:
-        commits.abort(messages)  # it was committed before, with other files
+        commits.abort(messages)  # the batch was committed before, with other files
     _compact(commits, messages, last or commits.latest_snapshot(), request.number)
     _remove_leftovers(target, {one.run for one in done}, messages)
 
 
 def abort_tasks(given: Mapping[str, str], written: Sequence[Written | None]) -> None:
-    """Remove the files of finished tasks when another task failed for good.
+    """Remove the files of finished tasks after another task has finally failed.
 
-    Spark also calls this when the commit failed, with the messages of all tasks. Then the commit has removed the files
-    that are certainly uncommitted, and the others may be in a snapshot.
+    Spark also calls this after a failed commit, with the messages of all tasks. Then the commit has removed the files
+    that are certainly uncommitted, and the remaining files may be in a snapshot.
     """
     if None not in written:
         return
@@ -205,7 +205,7 @@ def abort_tasks(given: Mapping[str, str], written: Sequence[Written | None]) -> 
 
 
 def _mark_run(target: WriteTarget, run: str) -> WriteTarget:
-    """Return the target of a task: its files have the run in their names, and it compacts nothing."""
+    """Return the target of a task, which adds the run to file names and does not compact."""
     named = replace(
         target.write,
         write_only=True,
@@ -227,12 +227,12 @@ def _check_alone(target: WriteTarget, number: int) -> None:
 
 
 def _find_replaced(target: WriteTarget, sink: SinkOptions) -> Replaced:
-    """Return what an overwrite replaces: everything, as in Spark, unless it is dynamic."""
+    """Return what an overwrite replaces: the whole table, as in Spark, unless it is dynamic."""
     return "dynamic" if sink.dynamic_overwrite and target.partition_fields else {}
 
 
 def _compact(commits: TableCommit, messages: Sequence[CommitMessage], done: Snapshot | None, identifier: int) -> None:
-    """Compact the written buckets, where reads wait for that; also after a repeated commit that stopped before it."""
+    """Compact the written buckets if reads wait for that, even after a repeated commit that had not compacted."""
     if commits.target.write.write_only:
         return
     # For `recompact_messages` these are commits whose compaction failed.
@@ -241,7 +241,7 @@ def _compact(commits: TableCommit, messages: Sequence[CommitMessage], done: Snap
 
 
 def _remove_leftovers(target: WriteTarget, runs: set[str], messages: Sequence[CommitMessage]) -> None:
-    """Remove files of these runs, in the buckets that were written, that no message names."""
+    """Remove files of these runs from the written buckets unless a message names them."""
     named: dict[Placement, set[str]] = defaultdict(set)
     for message in messages:
         files = (*message.new_files, *message.changelog_files)
@@ -250,7 +250,7 @@ def _remove_leftovers(target: WriteTarget, runs: set[str], messages: Sequence[Co
         folder = target.bucket_folder(place.partition, place.bucket)
         try:
             names = [status.name for status in target.store.list(folder)]
-        except StorageError as error:  # the commit stands, and these become orphan files
+        except StorageError as error:  # the commit is valid, and these become orphan files
             log.warning("%s: what attempts of tasks left in %s stays there: %s", target.where, folder, error)
             continue
         left = [name for name in names if name not in known and any(f"{run}-" in name for run in runs)]

@@ -1,1 +1,1 @@
-"""Statements that name tables as ``pm.db.t``, done without a catalog in the JVM: by DataFrame calls."""
+"""Statements on tables named ``pm.db.t``, executed by DataFrame calls without a catalog in the JVM."""

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 INSIDE = (TokenType.L_PAREN, TokenType.LT)
 OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
-"""Marks around the members of a type."""
+"""Tokens that enclose the members of a type."""
 
 
 def run_paimon_statement(session: Session, text: str) -> DataFrame | None:
-    """Do a statement of tags, ANALYZE TABLE or CREATE TABLE LIKE; None where it is none of these."""
+    """Execute a statement on tags, ANALYZE TABLE or CREATE TABLE LIKE; return None for other statements."""
     found = parse_statement(text)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def run_paimon_statement(session: Session, text: str) -> DataFrame | None:
 
 
 def create_table(session: Session, words: Statement) -> None:
-    """CREATE DATABASE, CREATE [OR REPLACE] TABLE."""
+    """Execute CREATE DATABASE or CREATE [OR REPLACE] TABLE."""
     if words.one_of(*DATABASE):
         create_database(session, words)
         return
@@ -82,7 +82,7 @@ def create_table(session: Session, words: Statement) -> None:
 
 
 def replace_table(session: Session, words: Statement) -> None:
-    """REPLACE TABLE."""
+    """Execute REPLACE TABLE."""
     if not words.has("TABLE"):
         raise Unsupported(f"REPLACE {words.word()} here", hint="REPLACE TABLE is there")
     made = _Made.of(session, words)
@@ -93,7 +93,7 @@ def replace_table(session: Session, words: Statement) -> None:
 
 @dataclass(frozen=True)
 class _Made:
-    """A table to be made: its name, the question that the catalog answers, and the query that fills it."""
+    """A table to create: its name, the question for the catalog, and the query that fills the table."""
 
     place: Place
     path: tuple[str, ...]
@@ -128,7 +128,7 @@ class _Made:
             _fill(session, self.place, self.path, self.chosen)
 
     def replace(self, session: Session) -> None:
-        """Make the table beside the one that is there, fills it, and give it the name."""
+        """Create the table under a temporary name, fill it, and give it the name of the existing table."""
         staged: Any = TABLE_ANSWERS["stage table"](self.place, {**self.question, "how": "replace"}, None)
         if self.chosen is not None:
             _fill(session, self.place, (self.place.name, *staged["table"].split(".", 1)), self.chosen)
@@ -144,7 +144,7 @@ def _fill(session: Session, place: Place, path: tuple[str, ...], chosen: str) ->
 
 
 def _parse_clauses(words: Statement) -> tuple[list[str], dict[str, str], str | None]:
-    """Take what follows the columns: the partition columns, the properties, and the query."""
+    """Parse the clauses after the columns: the partition columns, the properties, and the query."""
     partitions: list[str] = []
     properties: dict[str, str] = {}
     while not words.is_at_end():
@@ -176,7 +176,7 @@ def _parse_column(text: str) -> str:
 
 
 def _parse_columns(session: Session, columns: str) -> StructType:
-    """Return the columns that CREATE TABLE defines, with their default values where Spark has them. Raises as
+    """Return the columns that CREATE TABLE defines, with default values in Spark's metadata. Raises as
     `parse_schema`.
     """
     from pyspark.sql.types import StructField, StructType
@@ -193,8 +193,10 @@ def _parse_columns(session: Session, columns: str) -> StructType:
 
 
 def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
-    """Return definitions of columns without DEFAULT, which Spark's parser of types does not know, and what stood there
-    for each column."""
+    """Return column definitions without DEFAULT, and the removed defaults by column.
+
+    Spark's type parser does not support DEFAULT.
+    """
     words, cut, defaults = Statement(columns), {}, dict[str, str]()
     if not any(token.text.upper() == DEFAULT for token in words.tokens):
         return columns, defaults
@@ -213,7 +215,7 @@ def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
 
 
 def parse_schema(session: Session, columns: str) -> StructType:
-    """Return the columns that a text defines, parsed by Spark. Raises `InvalidArgument`."""
+    """Parse column definitions by Spark. Raises `InvalidArgument`."""
     from pyspark.errors import PySparkException
 
     try:
@@ -230,7 +232,7 @@ def _to_nullable(rows: DataFrame | None) -> StructType:
 
 
 def drop_table(session: Session, words: Statement) -> None:
-    """DROP DATABASE | TABLE."""
+    """Execute DROP DATABASE | TABLE."""
     if words.one_of(*DATABASE):
         drop_database(session, words)
         return
@@ -244,7 +246,7 @@ def drop_table(session: Session, words: Statement) -> None:
 
 
 def alter_table(session: Session, words: Statement) -> None:
-    """ALTER TABLE | DATABASE."""
+    """Execute ALTER TABLE | DATABASE."""
     if words.one_of(*DATABASE):
         alter_database(session, words)
         return
@@ -274,7 +276,7 @@ def alter_table(session: Session, words: Statement) -> None:
 
 
 def set_comment(session: Session, words: Statement) -> None:
-    """COMMENT ON TABLE | DATABASE name IS text."""
+    """Execute COMMENT ON TABLE | DATABASE name IS text."""
     words.need("ON")
     if words.one_of(*DATABASE):
         set_database_comment(session, words)
@@ -302,7 +304,7 @@ def set_comment(session: Session, words: Statement) -> None:
 
 
 def _parse_changes(session: Session, words: Statement) -> list[dict[str, Any]]:
-    """Take changes, in the form that `morrow.spark.catalogs.ddl` takes."""
+    """Parse changes to the form that `morrow.spark.catalogs.ddl` accepts."""
     if words.has("SET", "TBLPROPERTIES"):
         return [{"verb": "set option", "key": key, "value": value} for key, value in words.properties().items()]
     if words.has("UNSET", "TBLPROPERTIES"):
@@ -379,11 +381,11 @@ def _parse_text(text: str) -> str:
 
 
 SHOWN = {DATABASE_COMMENT: "Comment", LOCATION: "Location", OWNER: "Owner"}
-"""Spark's words for properties, in its order."""
+"""Spark's labels for properties, in Spark's order."""
 
 
 def find_database(session: Session, path: tuple[str, ...]) -> tuple[Place, str]:
-    """Return the warehouse and the database that a name is of. Raises `DatabaseNotFound`."""
+    """Return the warehouse and the database of a name. Raises `DatabaseNotFound`."""
     path = complete_database(session, path)
     place = session.place(path)
     if place is None or len(path) != 2:
@@ -392,7 +394,7 @@ def find_database(session: Session, path: tuple[str, ...]) -> tuple[Place, str]:
 
 
 def require_current(session: Session) -> tuple[str, str]:
-    """Return the current catalog and database. Raises `InvalidArgument` where they are Spark's."""
+    """Return the current catalog and database. Raises `InvalidArgument` if the current catalog is Spark's."""
     found = get_current(session)
     if found is None:
         raise InvalidArgument(f"of which catalog? Name one, or USE one of {', '.join(session.places)}")

@@ -1,6 +1,6 @@
 """INSERT, DELETE, UPDATE, TRUNCATE and MERGE INTO, as the DataFrame calls `write`, `delete`, `update` and `merge`.
 
-Names in expressions of a statement are rewritten as these calls take them.
+Names in expressions of a statement are rewritten to the form that these calls accept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def insert(session: Session, words: Statement) -> None:
-    """INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] [BY NAME] [REPLACE WHERE condition] query."""
+    """Execute an INSERT.
+
+    INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] [BY NAME] [REPLACE WHERE condition] query
+    """
     evolves = words.has("WITH", "SCHEMA", "EVOLUTION")
     overwrites = words.has("OVERWRITE")
     if not overwrites and not words.has("INTO"):
@@ -73,7 +76,7 @@ def _write_evolving(rows: DataFrame, table: Table, *, plain: bool) -> None:
 
 
 def parse_partition(session: Session, words: Statement) -> dict[str, str | None]:
-    """Take ``(column = value, ...)``; return the values of those that have one, as text."""
+    """Parse ``(column = value, ...)``; return the values as text, None for columns without a value."""
     found: dict[str, str | None] = {}
     for text in words.expressions():
         part = Statement(text)
@@ -89,7 +92,7 @@ def parse_partition(session: Session, words: Statement) -> dict[str, str | None]
 def _to_columns(
     rows: DataFrame, table: Table, static: Mapping[str, object], columns: list[str] | None, *, by_name: bool
 ) -> DataFrame:
-    """Return the rows of a query as those of columns of the table, as Spark's SQL assigns values."""
+    """Return the rows of a query as columns of the table, with values assigned as in Spark's SQL."""
     target = WriteTarget.of(table._metadata)
     known = target.schema.by_name
     if by_name and columns is None:
@@ -104,7 +107,7 @@ def _to_columns(
 def _list_columns(
     table: Table, static: Mapping[str, object], columns: list[str] | None, spark: SparkSession
 ) -> list[str]:
-    """Return the table's columns that values are for, in their order."""
+    """Return the columns of the table that get values, in the order of the values."""
     target = WriteTarget.of(table._metadata)
     if columns is None:
         given = set(resolve_columns(static, target, spark))
@@ -115,7 +118,7 @@ def _list_columns(
 
 
 def replace_defaults(text: str, table: Table, names: Sequence[str]) -> str:
-    """Return a query with the default values of columns in the place of DEFAULT among its VALUES."""
+    """Return a query whose VALUES have the columns' default values instead of DEFAULT."""
     words = Statement(text)
     if not words.has("VALUES") or all(token.text.upper() != DEFAULT for token in words.tokens):
         return text
@@ -153,7 +156,7 @@ def _add_constants(rows: DataFrame, table: Table, values: Mapping[str, str | Non
 
 
 def delete_rows(session: Session, words: Statement) -> None:
-    """DELETE FROM t [AS alias] [WHERE condition]."""
+    """Execute DELETE FROM t [AS alias] [WHERE condition]."""
     words.need("FROM")
     path = words.path()
     alias = words.alias()
@@ -172,12 +175,12 @@ def delete_rows(session: Session, words: Statement) -> None:
 def _is_of_partitions(target: WriteTarget, condition: str) -> bool:
     try:
         return is_of_partitions(target, parse_filter(condition, target.schema.fields))
-    except MorrowError:  # Spark may know it
+    except MorrowError:  # Spark may support the condition
         return False
 
 
 def update_rows(session: Session, words: Statement) -> None:
-    """UPDATE t [AS alias] SET column = value, ... [WHERE condition]."""
+    """Execute UPDATE t [AS alias] SET column = value, ... [WHERE condition]."""
     path = words.path()
     alias = words.alias()
     table = session.table(path)
@@ -189,7 +192,7 @@ def update_rows(session: Session, words: Statement) -> None:
 
 
 def truncate(session: Session, words: Statement) -> None:
-    """TRUNCATE TABLE t [PARTITION (...)]."""
+    """Execute TRUNCATE TABLE t [PARTITION (...)]."""
     words.need("TABLE")
     table = session.table(words.path())
     if words.has("PARTITION"):
@@ -202,7 +205,7 @@ def truncate(session: Session, words: Statement) -> None:
 
 
 def merge_rows(session: Session, words: Statement) -> None:
-    """MERGE INTO t [AS alias] USING source [AS alias] ON condition WHEN ..."""
+    """Execute MERGE INTO t [AS alias] USING source [AS alias] ON condition WHEN ..."""
     if words.has("WITH", "SCHEMA", "EVOLUTION"):
         raise Unsupported("MERGE WITH SCHEMA EVOLUTION here", hint="add the columns by ALTER TABLE")
     words.need("INTO")
@@ -226,7 +229,7 @@ def merge_rows(session: Session, words: Statement) -> None:
 
 
 def _parse_source(words: Statement) -> tuple[str, tuple[str, ...]]:
-    """Take a query in parentheses, or the name of a table; return its text, and the parts of the name."""
+    """Parse a query in parentheses or the name of a table; return its text, and the parts of the name."""
     if words.word() == "(":
         return f"({words.parenthesized()})", ()
     start = words.at
@@ -285,7 +288,7 @@ def parse_assignments(
     alias: str | None,
     ends: tuple[str, ...],
 ) -> dict[str, object]:
-    """Take ``column = value, ...`` up to one of the words; return the values, told as `told` tells them."""
+    """Parse ``column = value, ...`` up to one of the words; return the values, rewritten by `told`."""
     found: dict[str, object] = {}
     more = True
     while more:
@@ -299,7 +302,7 @@ def parse_assignments(
 
 
 def parse_value(text: str, name: str, table: Table) -> object:
-    """Return the value of an assignment as `update` and `merge` take it."""
+    """Return the value of an assignment in the form that `update` and `merge` accept."""
     if text.strip().upper() != DEFAULT:
         return to_column(text)
     target = WriteTarget.of(table._metadata)
@@ -308,7 +311,7 @@ def parse_value(text: str, name: str, table: Table) -> object:
 
 
 def parse_column(text: str, path: tuple[str, ...] = (), alias: str | None = None) -> str:
-    """Return the column that a text names, perhaps behind the name of its table."""
+    """Return the column named by a text, which may begin with the name of its table."""
     words = Statement(text)
     names = words.path()
     words.end()
@@ -320,7 +323,7 @@ def parse_column(text: str, path: tuple[str, ...] = (), alias: str | None = None
 
 
 def count_qualifier(names: tuple[str, ...], path: tuple[str, ...], alias: str | None) -> int:
-    """Return how many parts of a name are the table's."""
+    """Return how many leading parts of a name are the table's name."""
     folded = tuple(name.casefold() for name in names)
     for one in [path[at:] for at in range(len(path))] if alias is None else [(alias,)]:
         if len(folded) > len(one) and folded[: len(one)] == tuple(name.casefold() for name in one):
@@ -329,7 +332,7 @@ def count_qualifier(names: tuple[str, ...], path: tuple[str, ...], alias: str | 
 
 
 def strip_qualifier(text: str, path: tuple[str, ...], alias: str | None) -> str:
-    """Return an expression without the name of its table before columns."""
+    """Remove the table's name before columns from an expression."""
 
     def prefix(names: tuple[str, ...]) -> tuple[int, str] | None:
         length = count_qualifier(names, path, alias)
@@ -341,10 +344,10 @@ def strip_qualifier(text: str, path: tuple[str, ...], alias: str | None) -> str:
 def make_side_qualifier(
     path: tuple[str, ...], here: str | None, source: tuple[str, ...], there: str | None
 ) -> Callable[[str], str]:
-    """Return the function that names the sides of a merge in an expression as `merge` does.
+    """Return the function that renames the sides of a merge in an expression to `merge`'s names.
 
     Args:
-        path, source: the names of both sides as they are written; the latter is empty for a query.
+        path, source: the names of both sides in the statement; `source` is empty for a query.
         here, there: their aliases.
     """
 
@@ -359,7 +362,7 @@ def make_side_qualifier(
 
 
 def parse_condition(words: Statement, path: tuple[str, ...], alias: str | None, command: str) -> str | None:
-    """Take the rest of a statement; return its condition, None where it has none."""
+    """Parse the rest of a statement; return its condition, or None."""
     if not words.has("WHERE"):
         words.end()
         return None
@@ -367,14 +370,14 @@ def parse_condition(words: Statement, path: tuple[str, ...], alias: str | None, 
 
 
 def refuse_subquery(text: str, command: str) -> str:
-    """Return an expression. Raises `Unsupported` where it holds a query."""
+    """Return an expression. Raises `Unsupported` if it contains a query."""
     if Statement(text).has_subquery():
         raise Unsupported(f"a subquery in {command} here", hint="join its rows by MERGE INTO ... USING (query)")
     return text
 
 
 def to_column(text: str) -> Column:
-    """Return an expression of Spark's SQL as a column."""
+    """Return an expression in Spark's SQL as a column."""
     from pyspark.sql import functions
 
     return functions.expr(text)

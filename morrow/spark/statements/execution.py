@@ -1,6 +1,6 @@
-"""`morrow.spark.sql`: statements over ``pm.db.t``, also without a JVM to reach, and on Spark 3.5.
+"""`morrow.spark.sql`: statements over ``pm.db.t``, also without a reachable JVM, and on Spark 3.5.
 
-SHOW, DESCRIBE and CALL are run here.
+This module executes SHOW, DESCRIBE and CALL.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def show(session: Session, words: Statement) -> DataFrame:
-    """SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS or TBLPROPERTIES."""
+    """Execute SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS or TBLPROPERTIES."""
     if words.one_of("DATABASES", "SCHEMAS", "NAMESPACES"):
         place = _parse_place(session, words)
         return _make_frame(
@@ -94,7 +94,7 @@ def _parse_place(session: Session, words: Statement) -> Place:
 
 
 def _filter_like(words: Statement, names: Sequence[str]) -> list[str]:
-    """Take ``LIKE 'pattern'``, of ``*`` and ``|``; return the names that it is true of."""
+    """Parse ``LIKE 'pattern'`` with ``*`` and ``|``; return the names that match."""
     if words.is_at_end():
         return list(names)
     words.has("LIKE")
@@ -122,7 +122,7 @@ def _list_partitions(place: Place, name: str, spec: Mapping[str, str | None]) ->
 
 
 def describe(session: Session, words: Statement) -> DataFrame:
-    """DESCRIBE [TABLE] [EXTENDED] t; DESCRIBE DATABASE [EXTENDED] d."""
+    """Execute DESCRIBE [TABLE] [EXTENDED] t or DESCRIBE DATABASE [EXTENDED] d."""
     if words.one_of(*DATABASE):
         return ddl.describe_database(session, words)
     if words.has("QUERY") or words.word() in QUERIES[:4]:
@@ -172,7 +172,7 @@ CALLED = "sys"
 
 
 def call_procedure(session: Session, words: Statement) -> DataFrame:
-    """CALL pm.sys.procedure(...)."""
+    """Execute CALL pm.sys.procedure(...)."""
     path = complete_path(session, words.path())
     place = session.place(path)
     if place is None or len(path) != 3 or path[1].lower() != CALLED:
@@ -203,12 +203,12 @@ def call_procedure(session: Session, words: Statement) -> DataFrame:
         warehouse=place.catalog,
         storage_options=place.access.storage_options,
         allowed_roots=place.access.allowed_roots,
-        **arguments,  # type: ignore[arg-type]  # of the procedure, which checks them
+        **arguments,  # type: ignore[arg-type]  # the procedure checks its arguments
     )
 
 
 def _qualify_table(session: Session, place: Place, name: str) -> str:
-    """Return the name of a table without the catalog, and with the current database where it has none."""
+    """Return the name of a table without the catalog, in the current database if it names none."""
     now = get_current(session)
     if "." not in name and now is not None and now[0] == place.name:
         return f"{now[1]}.{name}"
@@ -231,11 +231,11 @@ STATEMENTS: Mapping[str, Callable[[Session, Statement], DataFrame | None]] = {
     "DESCRIBE": describe,
     "DESC": describe,
 }
-"""By the first word."""
+"""Functions that execute a statement, by its first word."""
 OF_SESSIONS = ("SET", "RESET", "ADD", "LIST", "CLEAR", "DECLARE")
-"""How statements begin that name no table, whatever is current."""
+"""First words of statements that name no table, even if a warehouse is current."""
 ELSEWHERE = (("SHOW", "CATALOGS"), ("SHOW", "FUNCTIONS"), ("DROP", "VIEW"), ("DROP", "TEMPORARY"))
-"""Statements about what only Spark has."""
+"""Statements about objects that only Spark has."""
 
 
 def sql(
@@ -252,23 +252,23 @@ def sql(
         morrow.spark.sql(spark, "SELECT * FROM pm.db.orders VERSION AS OF 3", warehouse="warehouse").show()
 
     In a session with a JVM and Spark 4 this is ``spark.sql`` with `morrow.spark.catalog`. Elsewhere queries are Spark's
-    own over DataFrames of the tables, read at one state each; INSERT INTO and OVERWRITE, DELETE, UPDATE, MERGE INTO,
+    own over DataFrames of the tables, each read at one state; INSERT INTO and OVERWRITE, DELETE, UPDATE, MERGE INTO,
     CREATE and DROP of tables and databases, ALTER TABLE, CALL, SHOW and DESCRIBE are the calls of this package. Spark
-    runs whatever names no table of a warehouse.
+    runs all statements that do not name a warehouse's table.
 
     Args:
         spark: the session.
         text: one statement.
         warehouse: the folder or URL of the warehouse that the statement calls `catalog`, or a `morrow.Catalog`. Without
-            it, names are those of `morrow.spark.catalog` and `morrow.spark.attach`.
+            it, names refer to `morrow.spark.catalog` and `morrow.spark.attach`.
         catalog: its name in the statement.
         storage_options, allowed_roots: as for `morrow.open`, with a `warehouse`.
 
-    Returns: the rows; none and no columns for a statement that has done something.
+    Returns: the rows; an empty DataFrame without columns for statements that return nothing.
 
     Raises:
-        Unsupported: a statement that is not there without the catalog in the JVM.
-        InvalidArgument: a statement that does not parse. Others as the call that does the work, and Spark's own.
+        Unsupported: a statement that requires the catalog in the JVM.
+        InvalidArgument: a syntax error. Others: as the call that does the work, and Spark's own errors.
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"a statement must be text, not {text!r}")
@@ -332,5 +332,5 @@ def _is_of_spark(words: Statement) -> bool:
 
 
 def _has_tables(session: Session, text: str) -> bool:
-    """Whether a statement names a warehouse anywhere, or a function of changes."""
+    """Return whether a statement names a warehouse anywhere, or a function of changes."""
     return any(path[0] in session.places or path[0].lower() in CHANGES_BY for _, path in Statement(text).paths())

@@ -1,6 +1,6 @@
-"""Queries over tables by their names: Spark's SQL is given a DataFrame for each table, by a placeholder.
+"""Queries over named tables: Spark's SQL gets a DataFrame for each table, through a placeholder.
 
-USE sets the catalog and database of names that lack them.
+USE sets the catalog and database of incomplete names.
 """
 
 from __future__ import annotations
@@ -36,30 +36,33 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
-"""How statements begin that return rows and change nothing."""
+"""First words of statements that return rows and change nothing."""
 CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 PLACEHOLDER = "morrow_table_"
 MAX_PT = ("sys", "max_pt")
-"""What follows the name of a warehouse in the name of its function."""
+"""The parts after the warehouse in the name of the function ``max_pt``."""
 WHOLE = re.compile(r"\bTABLE\s*$", re.IGNORECASE)
-"""What stands before a table that is a query by itself, and takes no alias."""
+"""A pattern of the text before a table that is itself a query, and so without an alias."""
 SECONDS = "seconds"
-"""A moment as a number, which Spark takes for seconds since 1970."""
+"""The option for a time given as a number, in seconds since 1970 as in Spark."""
 
 
 @dataclass
 class Session:
-    """A session, and the warehouses that names begin with, by the names."""
+    """A session, and its warehouses by the first part of names."""
 
     spark: SparkSession
     places: Mapping[str, Place] = field(default_factory=dict)
 
     def place(self, path: tuple[str, ...]) -> Place | None:
-        """Return the warehouse that a name is of."""
+        """Return the warehouse of a name, or None."""
         return self.places.get(path[0]) if len(path) > 1 else None
 
     def named(self, path: tuple[str, ...]) -> tuple[Place, str]:
-        """Return the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
+        """Return the warehouse and ``database.table``.
+
+        Raises `TableNotFound` if the name is not a warehouse's table.
+        """
         path = complete_path(self, path)
         place = self.place(path)
         if place is None or len(path) != 3:
@@ -76,10 +79,10 @@ class Session:
 
 
 def query(session: Session, text: str) -> DataFrame:
-    """Return the rows of a query as a DataFrame; the same table is read at one state wherever it stands.
+    """Return the rows of a query as a DataFrame. All references to a table read the same state.
 
     Raises:
-        TableNotFound, and what reads of a state raise. Unsupported: a statement in a WITH that changes rows.
+        TableNotFound, and the errors of reads. Unsupported: a statement after WITH that changes rows.
     """
     text = complete_query(session, text)
     words = Statement(text)
@@ -124,14 +127,14 @@ def query(session: Session, text: str) -> DataFrame:
 
 
 def _make_change_error(verb: str, text: str) -> Unsupported:
-    """Return the error of a statement that changes rows and begins as a query does."""
+    """Return the error for a statement that changes rows but begins like a query."""
     if Statement(text).word() == "EXPLAIN":
         return Unsupported(f"EXPLAIN of {verb} here", hint="there is EXPLAIN of queries")
     return Unsupported(f"{verb} after WITH", hint="put the WITH into its query")
 
 
 def _find_max_partition(session: Session, catalog: str, arguments: list[str]) -> str:
-    """Return what ``max_pt`` of a table's name is, with or without the catalog's. Raises `Unsupported` for others."""
+    """Evaluate ``max_pt`` of a table's name, with or without the catalog. Raises `Unsupported` for other arguments."""
     given = _parse_constants(arguments, MAX_PT[-1])
     if len(given) != 1:
         raise InvalidArgument(f"{MAX_PT[-1]} takes the name of a table")
@@ -140,7 +143,7 @@ def _find_max_partition(session: Session, catalog: str, arguments: list[str]) ->
 
 
 def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
-    """Return the text for `str.format`."""
+    """Return the text for `str.format`, with placeholders for its parts."""
     doubled, moved, shift = [], {}, 0
     for number, character in enumerate(text):
         doubled.append(character * 2 if character in "{}" else character)
@@ -151,7 +154,7 @@ def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str
 
 
 def _parse_state(words: Statement) -> tuple[tuple[str, str], ...]:
-    """Take the state of a table that is asked for after its name, as options of a read."""
+    """Parse the state after a table's name, such as VERSION AS OF, to options of a read."""
     for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestampAsOf")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
         for begin in begins:
@@ -218,9 +221,9 @@ def _parse_constants(texts: list[str], function: str) -> list[str]:
 
 
 DEFAULT = "default"
-"""The database that is current where only a catalog was named, as in Spark."""
+"""The current database if only a catalog was named, as in Spark."""
 OF_SPARK = ("spark_catalog", "system", "global_temp")
-"""What names of Spark's own begin with."""
+"""First parts of names that belong to Spark."""
 FUNCTIONS = {"current_catalog": 0, "current_database": 1, "current_schema": 1}
 EXPLAINED = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "SIMPLE")
 
@@ -228,7 +231,7 @@ _CURRENT: WeakKeyDictionary[SparkSession, tuple[str, str]] = WeakKeyDictionary()
 
 
 class Places(Protocol):
-    """A session, and its warehouses by name."""
+    """A session and its warehouses by name."""
 
     @property
     def spark(self) -> SparkSession: ...
@@ -237,13 +240,13 @@ class Places(Protocol):
 
 
 def get_current(session: Places) -> tuple[str, str] | None:
-    """Return the catalog and database of the last USE; None where that is Spark's own, or is not there now."""
+    """Return the catalog and database of the last USE; None if the catalog is Spark's or no longer exists."""
     found = _CURRENT.get(session.spark)
     return found if found is not None and found[0] in session.places else None
 
 
 def complete_path(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the name of a table with its catalog and database, where it lacks them."""
+    """Complete the name of a table by the current catalog and database."""
     now = get_current(session)
     if now is None or len(path) > 2 or path[0] in session.places or path[0] in OF_SPARK:
         return path
@@ -251,7 +254,7 @@ def complete_path(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the name of a database with its catalog; without a name the current one."""
+    """Complete the name of a database by the current catalog; without a name, return the current database."""
     now = get_current(session)
     if now is None or len(path) > 1:
         return path
@@ -259,7 +262,7 @@ def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]
 
 
 def use(session: Places, words: Statement) -> bool:
-    """Take what follows USE; return whether it names a warehouse: everything else is Spark's."""
+    """Parse the rest of USE; return whether it names a warehouse. Spark handles all other names."""
     is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
     path = words.path()
     words.end()
@@ -281,12 +284,12 @@ def use(session: Places, words: Statement) -> bool:
 
 
 def complete_query(session: Places, text: str) -> str:
-    """Return a query in which the names of tables have a catalog and a database, and what is current stands as text.
+    """Complete table names in a query by catalog and database, and replace functions such as current_database().
 
     Names of common table expressions and temporary views stay as they are.
 
     Raises:
-        Unsupported: a query that sqlglot does not parse, whose names nobody knows.
+        Unsupported: a query whose names are unknown because sqlglot cannot parse it.
     """
     now = get_current(session)
     if now is None:
@@ -315,7 +318,7 @@ def complete_query(session: Places, text: str) -> str:
 
 
 def _find_tables(text: str) -> Iterator[exp.Table]:
-    """Yield the tables of a query, which know where they stand in it."""
+    """Yield the tables of a query, each with its position in the query."""
     try:
         tree = sqlglot.parse_one(_hide_clauses(text), dialect="spark")
     except SqlglotError as error:
@@ -326,7 +329,7 @@ def _find_tables(text: str) -> Iterator[exp.Table]:
 
 
 def _hide_clauses(text: str) -> str:
-    """Return a query without what sqlglot does not parse, blanks in its place: EXPLAIN, TABLE, options of a read."""
+    """Return a query with blanks for the parts that sqlglot cannot parse: EXPLAIN, TABLE, options of a read."""
     words, cut = Statement(text), list[tuple[int, int]]()
     if words.has("EXPLAIN"):
         words.one_of(*EXPLAINED)
@@ -350,7 +353,7 @@ def _hide_clauses(text: str) -> str:
 
 
 def _is_common(table: exp.Table, path: tuple[str, ...]) -> bool:
-    """Whether a name is that of a common table expression that is known where it stands."""
+    """Return whether a name is that of a common table expression visible at this table."""
     if len(path) > 1:
         return False
     node, inside = table.parent, None
@@ -369,5 +372,5 @@ def _is_common(table: exp.Table, path: tuple[str, ...]) -> bool:
 
 
 def _list_views(spark: SparkSession) -> set[str]:
-    """Return the names of the temporary views of a session, which come before tables, in lower case."""
+    """Return the names, in lower case, of a session's temporary views, which have precedence over tables."""
     return {row.viewName.casefold() for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}

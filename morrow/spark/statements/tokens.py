@@ -1,4 +1,4 @@
-"""Statements as tokens with their places in the text, so that parts go to Spark as they were written."""
+"""Statements as tokens with their positions in the text, so that parts are passed to Spark unchanged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from morrow.spark.catalogs.syntax import SparkWords
 
 
 class Statement(SparkWords):
-    """A statement, read from left to right."""
+    """A statement that is parsed from left to right."""
 
     def word(self, ahead: int = 0) -> str:
-        """Return the word that comes next, or so many later, in upper case; empty at the end and for names in
+        """Return the next word, or the word `ahead` tokens later, in upper case; empty at the end and for names in
         backticks.
         """
         at = self.at + ahead
@@ -22,32 +22,32 @@ class Statement(SparkWords):
         return self.tokens[at].text.upper()
 
     def parenthesized(self) -> str:
-        """Take what stands in parentheses; return its text, perhaps empty."""
+        """Parse parentheses; return the text between them, which may be empty."""
         self.need("(")
         text = "" if self.word() == ")" else self.until()
         self.need(")")
         return text
 
     def expressions(self) -> list[str]:
-        """Take expressions that commas separate, in parentheses; return the text of each."""
+        """Parse expressions in parentheses, separated by commas; return the text of each."""
         self.need("(")
         found = [] if self.word() == ")" else self.listed(lambda: self.until(","))
         self.need(")")
         return found
 
     def text_if_any(self) -> str | None:
-        """Take a text in quotes if it comes next."""
+        """Parse a quoted text, if it comes next."""
         token = self.next
         return self.string() if token is not None and token.token_type is TokenType.STRING else None
 
     def rest(self) -> str:
-        """Take all that is left, but for semicolons."""
+        """Consume the remaining text, without semicolons."""
         text = self.until(";")
         self.end()
         return text
 
     def alias(self) -> str | None:
-        """Take ``AS name`` or a name if one comes next."""
+        """Parse ``AS name`` or a name, if one comes next."""
         if self.has("AS"):
             return self.name()
         token = self.next
@@ -55,13 +55,13 @@ class Statement(SparkWords):
         return self.name() if is_name and self.word() not in CLAUSES else None
 
     def has_subquery(self) -> bool:
-        """Whether a SELECT stands anywhere in what is left."""
+        """Return whether the remaining text contains SELECT."""
         return any(token.token_type is TokenType.SELECT for token in self.tokens[self.at :])
 
     def paths(self) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Go to each name that no dot comes before, and take it with those that follow it after dots.
+        """Parse every dotted name in the remaining text.
 
-        Yields the place of its first token and the names.
+        Yields the number of its first token and its parts.
         """
         while self.at < len(self.tokens):
             first, token = self.at, self.tokens[self.at]
@@ -81,12 +81,12 @@ class Statement(SparkWords):
         return len(ahead) == 2 and ahead[0].token_type is TokenType.DOT and _is_name_like(ahead[1])
 
     def start(self, number: int) -> int:
-        """Return where a token begins in the text."""
+        """Return the position in the text at which a token starts."""
         return self.tokens[number].start
 
     @property
     def taken(self) -> int:
-        """Where the last token that was taken ends in the text."""
+        """The position in the text at which the last consumed token ends."""
         return self.tokens[self.at - 1].end + 1 if self.at else 0
 
 
@@ -122,11 +122,11 @@ CLAUSES = frozenset(
         "TIMESTAMP",
     }
 )
-"""Words after a table that are no alias of it, whatever token sqlglot makes of them."""
+"""Words after a table that are not an alias, regardless of their token type in sqlglot."""
 
 
 def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
-    """Return a text with other ones at these places."""
+    """Replace the parts of a text at these positions."""
     made, end = [], 0
     for (start, stop), new in sorted(parts.items()):
         made += [text[end:start], new]
@@ -135,10 +135,10 @@ def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 
 
 def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int, str] | None]) -> str:
-    """Return an expression with other qualifiers.
+    """Replace the qualifiers in an expression.
 
     Args:
-        prefix: gets a name; returns how many of its parts are a qualifier, and what takes their place, with its dot.
+        prefix: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
     """
     words = Statement(text)
     parts = {}

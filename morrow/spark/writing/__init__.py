@@ -1,1 +1,1 @@
-"""Writes by Spark: executors write the files of a commit, the driver commits them once."""
+"""Writes by Spark: executors write the files of a commit, and the driver commits them once."""

@@ -1,4 +1,4 @@
-"""Values that are set, as columns of Spark: SQL text, columns and constants, cast as Spark's SQL assigns them."""
+"""Assigned values as Spark columns: SQL text, columns and constants, cast as in assignments of Spark's SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from morrow.writers.target import WriteTarget
 
 Value: TypeAlias = object
-"""SQL text of Spark, a Column, or a Python value used as a constant."""
+"""Spark SQL text, a Column, or a Python value used as a constant."""
 
 Assignments: TypeAlias = Mapping[str, Value]
 
@@ -30,19 +30,19 @@ def to_column(value: Value) -> Column:
 
 
 def is_column(value: object) -> bool:
-    """Return whether a value is a Column, of a session of either kind."""
+    """Return whether a value is a Column, in a session of either kind."""
     from pyspark.sql import Column
 
-    if isinstance(value, Column):  # from Spark 4.0 on also those of Connect
+    if isinstance(value, Column):  # from Spark 4.0 on, this includes columns of Spark Connect
         return True
     return type(value).__module__.startswith("pyspark.sql.connect.") and type(value).__name__ == "Column"
 
 
 def resolve_columns(set: Assignments, target: WriteTarget, spark: SparkSession) -> dict[str, Value]:
-    """Return the assignments by the names of the table's columns, which may be given in any case.
+    """Return the assignments by column name. Names may be given in any case.
 
     Raises:
-        ColumnNotFound: no such column. InvalidArgument: a column is set twice.
+        ColumnNotFound: a missing column. InvalidArgument: a column is set twice.
     """
     known = target.schema.by_name
     folded = {} if is_case_sensitive(spark) else {name.casefold(): name for name in known}
@@ -70,13 +70,13 @@ def default_of(field: DataField) -> Column:
 
 
 def assign_columns(rows: DataFrame, fields: Mapping[str, DataField], kept: Iterable[str]) -> DataFrame:
-    """Return the columns `kept`, and the values in the types of the columns that they are for, as Spark's SQL assigns.
+    """Return the columns `kept`, and the values cast to the types of their columns as in assignments of Spark's SQL.
 
     Args:
-        fields: the columns that values are for, by the names of the values in `rows`.
+        fields: the target columns, by the names of the values in `rows`.
 
     Raises:
-        InvalidArgument: a value of a type that is not assigned to its column.
+        InvalidArgument: a value of a type that cannot be assigned to its column.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructField, StructType
@@ -84,11 +84,11 @@ def assign_columns(rows: DataFrame, fields: Mapping[str, DataField], kept: Itera
     known = {field.name: field.dataType for field in rows.schema.fields}
     wanted = {name: known[name] for name in kept}
     for name, field in fields.items():
-        (nullable,) = drop_not_null([field])  # null is refused by the writer, which names the row's column
+        (nullable,) = drop_not_null([field])  # the writer refuses null, and names the column
         wanted[name] = to_spark_type(nullable.type, field.name)
     try:
         made = rows.to(StructType([StructField(name, kind) for name, kind in wanted.items()]))
-        assert made.select("*").schema is not None  # Connect analyses it here, and takes the schema of `to` as it is
+        assert made.select("*").schema is not None  # makes Spark Connect analyse it now
     except AnalysisException as error:
         raise InvalidArgument(_name_columns(str(error).partition("\n")[0], fields)) from error
     return made

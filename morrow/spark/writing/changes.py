@@ -1,8 +1,8 @@
 """Changes of rows that Spark has derived from one snapshot of a table: DELETE, UPDATE and MERGE, in one commit.
 
-`update` sets columns by expressions of Spark. In an append table rows are deleted by their positions and others
+`update` sets columns by Spark expressions. In an append table, rows are deleted by position and new rows are
 added: executors compute the rows once and write the new ones. The driver gets the positions of deleted rows, eight
-bytes each, and makes deletion vectors, or files with the remaining rows; it commits all of it at once.
+bytes each, and makes deletion vectors, or files with the remaining rows. It commits everything at once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 DELETE = "DELETE"
 OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
-"""The row kinds of Spark's ``RowDeltaUtils``."""
+"""The row kind for each operation of Spark's ``RowDeltaUtils``."""
 DELETED, UPDATED, INSERTED = OPERATIONS
 NO_PROPERTIES: Mapping[str, str] = {}
 
@@ -68,7 +68,7 @@ NO_PROPERTIES: Mapping[str, str] = {}
 def insert(
     rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Snapshot | None:
-    """Write rows that were derived from the table's own. Raises as `change`."""
+    """Write rows that were derived from the table's own rows. Raises as `change`."""
     check_premise(target, premise)
     return write_job(rows, target, None, Commit(properties=properties, premise=premise))
 
@@ -76,15 +76,17 @@ def insert(
 def change(
     rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Snapshot | None:
-    """Write the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
-    columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys. In the place of keys, rows of
-    append tables have where they lie: `FILE_PATH` and `ROW_INDEX`.
+    """Write the rows of a Spark ``WriteDelta``.
 
-    Returns: the last snapshot created, None when nothing changed.
+    Columns are the operation (INT), then for ``DELETE`` the key of each row; for ``UPDATE`` and ``MERGE`` all columns
+    (for deleted rows only the key) and the old keys. Instead of keys, rows of append tables have their positions,
+    `FILE_PATH` and `ROW_INDEX`.
+
+    Returns: the last snapshot created, or None if nothing changed.
 
     Raises:
-        Unsupported: the merge engine does not make of such changes what the statement says.
-        CommitConflict: others have changed rows of the premise, or compacted them only now.
+        Unsupported: the merge engine cannot express the changes of the statement.
+        CommitConflict: others have changed rows of the premise, or the rows have only now been compacted.
         Others: as `morrow.spark.writing.job.write`.
     """
     if command == DELETE:
@@ -107,11 +109,11 @@ def change(
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:
-    """Check that the rows of a premise were all rows there are.
+    """Check that the rows of a premise were the complete rows of the table.
 
     Raises:
-        CommitConflict: reads saw no rows that were waiting for their compaction; they are compacted now.
-        Unsupported: rows are read from a fallback branch.
+        CommitConflict: reads did not see rows that were waiting for compaction. They have been compacted now.
+        Unsupported: rows come from a fallback branch.
     """
     check_alone(target, premise.read, premise.filter)
     if premise.read is not None and find_hidden_buckets(target, premise.read):
@@ -140,7 +142,7 @@ def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Prem
         if name in target.schema.primary_keys or not has_moving_rows(target):
             failed = functions.raise_error(functions.lit(_describe_key_error(target, command, name)))
             updated = functions.when(old.eqNullSafe(new), old).otherwise(failed)
-        deleted = functions.coalesce(new, old)  # Spark gives either
+        deleted = functions.coalesce(new, old)  # Spark passes one of the two
         fixed = functions.when(operation == UPDATED, updated).when(operation == DELETED, deleted).otherwise(new)
         changed = changed.withColumn(number[name], fixed)
     folds = target.merge is not None and target.merge.folds
@@ -160,7 +162,7 @@ def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Prem
 
 
 def _find_old_keys(target: WriteTarget, columns: Mapping[str, str]) -> dict[str, Column]:
-    """Return the old values of row keys, by name, of columns that hold them, or the partition as a struct."""
+    """Return the old values of row keys by name, from columns with the keys, or with the partition as a struct."""
     from pyspark.sql import functions
 
     found: dict[str, Column] = {}
@@ -182,7 +184,7 @@ def _describe_key_error(target: WriteTarget, command: str, name: str) -> str:
 
 
 def _get_deleted_kind(target: WriteTarget) -> Column:
-    """Return the kind of deleted rows, or the error of a table that deletes none, for the first such row."""
+    """Return the kind of deleted rows. If the table cannot delete, the first deleted row raises the error."""
     from pyspark.sql import functions
 
     try:
@@ -195,8 +197,10 @@ def _get_deleted_kind(target: WriteTarget) -> Column:
 def _join_old(
     changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise, identified: Collection[str]
 ) -> DataFrame:
-    """Return the rows, and beside them those they were; deleted ones with all their values, where their engine needs
-    them; and an error for versions older than those they should replace.
+    """Join each row with its old version.
+
+    Deleted rows get all their old values if the merge engine needs them. An update that sets back the sequence raises
+    an error, since the old version would win.
     """
     from pyspark.sql import functions
 
@@ -225,9 +229,10 @@ def _join_old(
 
 
 def _to_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
-    """Return the versions to write of the rows of `_join_old`; an error for rows that no version makes.
+    """Return the versions to write for the rows of `_join_old`. Rows that no version can produce raise an error.
 
-    What a function combines is null in them, and a value that a null would leave as it is cannot be made null.
+    Unchanged columns with an aggregate function are null, so that they are not added again. A column that ignores nulls
+    cannot be set to null.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import StringType, StructField, StructType
@@ -258,7 +263,7 @@ def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str
 
 
 DELETING, ADDING = (1, 2), (2, 3)
-"""Of Spark's row operations (deleted, updated, inserted): those of rows that go, and of rows that come."""
+"""Operations (deleted, updated, inserted) that remove a row, and operations that add a row."""
 
 
 def change_places(
@@ -273,12 +278,12 @@ def change_places(
     from pyspark.sql import functions
 
     check_rewritable(target)
-    held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # what is deleted and what is added are of one run
+    held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # deleted and added rows come from the same run
     operation = functions.col(KIND)
     gone = cast("Any", held.where(operation.isin(*DELETING)).select(FILE_PATH, ROW_INDEX)).toArrow()
     names = [name for name in target.schema.by_name if name in held.columns]
     added = []
-    if len(names) == len(target.schema.by_name):  # a DELETE has the places alone
+    if len(names) == len(target.schema.by_name):  # a DELETE has only the positions
         added = write_files(
             held.where(operation.isin(*ADDING)).select(*map(quote_name, names)), target, None, adds=True
         )
@@ -309,27 +314,27 @@ def update(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Update columns of rows, as jobs of Spark, in one commit.
+    """Update columns of rows by Spark jobs, in one commit.
 
         morrow.spark.update(spark, orders, set={"amount": "amount * 2", "note": F.lit("doubled")}, where="id < 10")
 
     Args:
         spark: the session whose executors read and write the rows.
-        target: the table's folder or URL, as every executor sees it, or a `Table`. It has a primary key.
-        set: column -> new value: SQL of Spark over the old row, a Column, or a constant that is no text (None: null).
+        target: a table with a primary key: its folder or URL, valid on every executor, or a `Table`.
+        set: new values by column: Spark SQL over the old row, a Column, or a constant other than text (None: null).
             Values are cast to their columns as Spark's SQL assigns them.
-        where: the rows to update: a condition as the filter of `read`, or a Column; None: all.
+        where: the condition of rows to update, as the filter of `read`, or a Column; None: all rows.
         properties: stored in the snapshot.
-        branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
+        branch, storage_options, allowed_roots: as for `morrow.open`; only with a path.
 
-    Returns: the last snapshot created, None when no row matched.
+    Returns: the last snapshot created, or None if no row matched.
 
     Raises:
         TableNotFound, BranchNotFound: no such table. ColumnNotFound: a missing column.
-        InvalidArgument: nothing to set, a value of a type that does not fit its column, a column of the primary key.
-        Unsupported: the merge engine would change the meaning of this update, or there is no primary key.
+        InvalidArgument: nothing to set, a value of the wrong type, or a column of the primary key.
+        Unsupported: the merge engine would change the meaning of this update, or the table lacks a primary key.
         CommitConflict: others changed these rows each time they were read; nothing was changed.
-        Spark's own errors: expressions that it cannot compute.
+        Spark's own errors: expressions that Spark cannot compute.
     """
     into = WriteTarget.of(open_metadata(target, branch, storage_options, allowed_roots))
     values = {name: to_column(value) for name, value in resolve_columns(set, into, spark).items()}

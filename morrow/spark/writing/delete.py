@@ -1,4 +1,4 @@
-"""`morrow.spark.delete`: rows deleted by the keys of a DataFrame, or by a condition."""
+"""`morrow.spark.delete`: deletion of rows by the keys of a DataFrame, or by a condition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SPARK_PRECISION = 6
-"""Fractional digits of Spark's timestamps."""
+"""The number of fractional digits in Spark timestamps."""
 
 
 def delete(
@@ -57,15 +57,15 @@ def delete(
         morrow.spark.delete(spark, orders, where="amount > 100")
 
     Args:
-        rows: a DataFrame with (at least) the columns of the primary key; or the session, and the rows by `where`; or
-            the condition itself, where a session is active. The driver deletes from tables without a primary key, and
-            by conditions on partition columns alone.
-        target: the table's folder or URL, as every executor sees it, or a `Table`.
+        rows: a DataFrame with (at least) the columns of the primary key; or the session, with the condition `where`; or
+            the condition itself, if a session is active. The driver deletes from tables without a primary key, and
+            by conditions on partition columns only.
+        target: the table's folder or URL, valid on every executor, or a `Table`.
         where: a condition, as the filter of `read`; or a Column, for a table with a primary key.
         spark: the session that reads the rows of a condition; None: the active one.
-        Others: as for `write`; where the driver deletes, there are neither identifiers nor properties.
+        Others: as for `write`; if the driver deletes, identifiers and properties are not supported.
 
-    Returns: the last snapshot created, None when there was nothing to delete, or it was committed before.
+    Returns: the last snapshot created, or None if there was nothing to delete or it had been committed before.
 
     Raises:
         InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
@@ -108,7 +108,7 @@ def delete(
 
 def _parse_arguments(rows: object, where: object, spark: SparkSession | None) -> tuple[Any, SparkSession | None]:
     """Return the keys or the condition, and the session."""
-    if hasattr(rows, "readStream"):  # a session of either kind
+    if hasattr(rows, "readStream"):  # a session, of either kind
         if where is None:
             raise InvalidArgument("delete: say which rows, by where=...; Table.truncate deletes all")
         if spark is not None:
@@ -135,12 +135,12 @@ def find_deleted_rows(
     premise: Premise | None,
     names: Sequence[str],
 ) -> DataFrame:
-    """Return the rows to delete: what identifies them, or whole rows where the merge engine needs the deleted values.
+    """Return the rows to delete: identifying columns, or whole rows if the merge engine needs the deleted values.
 
     Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
 
     Args:
-        names: the columns of `given` by which rows are found, some of them null.
+        names: the columns of `given` that identify rows; some may be null.
     """
     from pyspark.sql import functions
 
@@ -167,7 +167,7 @@ def find_deleted_rows(
 
 
 def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
-    """Return the rows; the job fails at the first that a ``-D`` would leave, as `check_deletions` does."""
+    """Return the rows. As in `check_deletions`, the job fails at the first row that a ``-D`` would not delete."""
     from pyspark.sql import functions
 
     names = [name for group in find_removing_groups(target) for name in group.sequence]
@@ -180,8 +180,10 @@ def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
 
 
 def check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
-    """Refuse columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
-    field a deletion would be older than its row."""
+    """Refuse columns with nanoseconds, which Spark truncates.
+
+    Keys would differ from the table's, and with a sequence field a deletion would be older than its row.
+    """
     for name in columns:
         kind = target.schema.by_name[name].type
         if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:

@@ -1,7 +1,7 @@
 """One write as a Spark job: checked before it starts, rows distributed by bucket, committed once by the driver.
 
-Messages come back as the result of the job. Spark takes the result of one attempt of each task, even if it ran
-several: only those are committed. The attempt log finds the files of the other attempts, which are removed.
+Messages are the result of the job. Spark returns the result of one attempt of each task, even if it ran
+several: only these are committed. The attempt log finds the files of the other attempts, which are removed.
 The bucket mode decides the distribution. If SQL can build the BinaryRow of a key, Spark computes its bucket itself
 and no row passes through Python. Paimon hashes the bytes of a BinaryRow (`morrow.engine.format.binary_row`): header
 and null bits, a slot of 8 bytes for each field, then values too long for their slots, in whole words. The hash is
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
-"""The target of an overwrite: partitions of these values (none: the table), those for which a condition is true, or the
+"""The target of an overwrite: partitions with these values (none: the table), partitions that match a condition, or the
 partitions of the rows."""
 
 
@@ -65,7 +65,7 @@ class Commit:
     """The settings of the commit of a write; see `Writer.commit`.
 
     Args:
-        identifier: looked up among the commit user's earlier commits, so that nothing is committed twice.
+        identifier: compared with the commit user's earlier commits, so that nothing is committed twice.
         replaced: an overwrite; None: an append.
     """
 
@@ -74,9 +74,9 @@ class Commit:
     properties: Mapping[str, str] = field(default_factory=dict)
     replaced: Replaced | None = None
     within: PartitionSpec = field(default_factory=dict)
-    """The partitions that the rows of a dynamic overwrite may belong to."""
+    """The partitions that may contain the rows of a dynamic overwrite."""
     premise: Premise | None = None
-    """The state that the rows were derived from; a change of it is a conflict."""
+    """The state that the rows were derived from. If it has changed, the commit is a conflict."""
 
     @property
     def number(self) -> int:
@@ -86,11 +86,11 @@ class Commit:
 def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
     """Write the rows of a DataFrame in one commit.
 
-    Returns: the last snapshot created; None when there was nothing to commit, or it had been committed before.
+    Returns: the last snapshot created, or None if there was nothing to commit or it had been committed before.
 
     Raises:
         ColumnNotFound, InvalidArgument, Unsupported: columns, types, values or row kinds that the table rejects.
-        CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, when a task failed too often.
+        CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, if a task failed too often.
     """
     check_identifier(commit.number)
     target = target if commit.identifier is None else postpone_rows(target)
@@ -99,7 +99,7 @@ def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commi
         return None
     once = partial(_write, rows, target, kinds, commit)
     # Two writers may assign different buckets or partitions to a key; the later commit is refused and retried. (Rows
-    # with a premise are derived anew by the caller.)
+    # with a premise are derived again by the caller.)
     given_one_by_one = determine_bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
     return retry_on_conflict(target, once) if given_one_by_one and commit.premise is None else once()
 
@@ -112,8 +112,9 @@ def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Comm
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
-    """Refuse, before any job, errors in the schema of a DataFrame. Raises as `writers.ingest.conversion`, and
-    `Unsupported` for types that Paimon does not have.
+    """Refuse a DataFrame whose schema has errors, before any job.
+
+    Raises as `writers.ingest.conversion`, and `Unsupported` for types that Paimon does not have.
     """
     empty = to_arrow_schema(rows.schema).empty_table()
     for _ in convert_rows(target, empty, kinds=kinds):
@@ -129,7 +130,7 @@ def write_files(
     compact: bool = False,
     adds: bool = False,
 ) -> list[CommitMessage]:
-    """Write the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
+    """Write the files of these rows in one Spark job, without committing them; remove all other files of the job."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact, adds)
     placed = shuffle_rows(rows.toDF(*job.numbers), target, job).drop(TASK)
@@ -137,12 +138,12 @@ def write_files(
 
 
 def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
-    """Commit the messages of a job, and maintains the table as its options say: tags, expiry.
+    """Commit the messages of a job, and maintain the table as its options say: tags, expiry.
 
     On failure their files are removed, unless the outcome is unclear.
     """
     commits = commit_with_maintenance(target)
-    if is_committed(target, commit.identifier):  # by another driver, while the job ran
+    if is_committed(target, commit.identifier):  # committed by another driver while the job ran
         commits.abort(messages)
         return None
     commits.check_first(messages)
@@ -174,7 +175,7 @@ def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], comm
 
 
 def is_committed(target: WriteTarget, identifier: int | None) -> bool:
-    """Return whether the target's commit user has committed this identifier: they grow, as in `filter_and_commit`."""
+    """Return whether the commit user has committed this identifier. Identifiers grow, as in `filter_and_commit`."""
     if identifier is None:
         return False
     newest = SnapshotLog(target.metadata).latest_of(target.commit_user)
@@ -198,7 +199,7 @@ def _find_replaced(
 
 
 def shuffle_rows(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
-    """Return the rows, columns by number, so that no two tasks write to one bucket; a column `TASK` may be added.
+    """Shuffle the rows, with numbered columns, so that no two tasks write to one bucket. May add a column `TASK`.
 
     =================  ====================================================================================
     fixed buckets      by partition and bucket
@@ -232,7 +233,7 @@ def _gather_rows(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataF
 
 
 def _shuffle_by_number(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
-    """Repartitions by task numbers: as in Java, the buckets of a partition go to consecutive tasks."""
+    """Repartition by task numbers: as in Java, the buckets of a partition go to consecutive tasks."""
     number = _build_number_sql(rows, target, job)
     if number is None:
         rows, number = _add_numbers(rows, job, tasks), TASK
@@ -240,7 +241,7 @@ def _shuffle_by_number(rows: DataFrame, target: WriteTarget, job: WriteJob, task
 
 
 def _build_number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
-    """Return SQL for a number shared by rows of one partition and bucket; None where Spark cannot compute it."""
+    """Return SQL for a number shared by rows of one partition and bucket; None if Spark cannot compute it."""
     called = dict(zip(job.columns, job.numbers))
     bucket: str | None = "0"
     if determine_bucket_mode(target) is BucketMode.FIXED:
@@ -254,7 +255,7 @@ def _build_number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> st
 
 
 def _add_numbers(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
-    """Return the rows with their task numbers in the column `TASK`, computed in Python."""
+    """Return the rows with their task numbers, computed in Python, in the column `TASK`."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     columns = StructType([*rows.schema.fields, StructField(TASK, IntegerType())])
@@ -262,7 +263,7 @@ def _add_numbers(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
 
 
 def _count_tasks(rows: DataFrame, target: WriteTarget) -> int:
-    """Return the number of tasks that run at once, unless the table sets the number of tasks."""
+    """Return the number of tasks: the table's setting, else the number that run at once."""
     tasks = target.options.given.get(SINK_PARALLELISM)
     if tasks is not None and tasks < 1:
         raise target.options.given.refused(SINK_PARALLELISM, "it is a number of tasks, from 1 on")
@@ -283,7 +284,7 @@ NULL_SLOT = f"X'{'00' * SLOT_WIDTH}'"
 
 @dataclass(frozen=True)
 class _Part:
-    """A column in a row: its slot, by the offset where its variable part would begin, and that part (BINARY)."""
+    """A column in a row: its slot, as a function of the offset of its variable part, and this part (BINARY)."""
 
     slot: Callable[[str], str]
     size: str | None = None
@@ -291,11 +292,11 @@ class _Part:
 
 
 def build_bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: StructType) -> str | None:
-    """Return SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None where Spark cannot compute it.
+    """Return SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None if Spark cannot compute it.
 
     Args:
-        columns: the names in the data of the columns of the table.
-        schema: the schema of the data, by those names.
+        columns: the names in the data, by the names of the table's columns.
+        schema: the schema of the data, with the names in the data.
     """
     if router.count == 1:
         return "0"
@@ -320,7 +321,7 @@ def _build_row(parts: Sequence[_Part], nullable: Sequence[tuple[int, str]]) -> s
 
 
 def _build_part(field: t.DataField, column: str | None, schema: StructType) -> _Part | None:
-    """Return the part of a field; None for a type without SQL here, a missing column, or replaced nulls."""
+    """Return the part of a field; None for a type without SQL in `_PARTS`, a missing column, or replaced nulls."""
     made = _PARTS.get(type(field.type))
     if made is None or column is None or field.default_value is not None:
         return None
@@ -329,13 +330,13 @@ def _build_part(field: t.DataField, column: str | None, schema: StructType) -> _
 
 
 def _build_word(value: str) -> str:
-    """Return the 8 bytes of a BIGINT, the lowest first."""
+    """Return SQL for the 8 bytes of a BIGINT, the lowest first."""
     moved = (f"shiftleft(shiftright({value}, {at}) & 255L, {56 - at})" for at in range(0, 64, 8))
     return f"unhex(lpad(hex({' | '.join(moved)}), 16, '0'))"
 
 
 def _build_number_part(value: str, bits: int) -> Callable[[str], _Part]:
-    """Return a slot that begins with an integer of this many bits, and is zero otherwise."""
+    """Return a builder of a slot that begins with an integer of this many bits, followed by zeros."""
     mask = f" & {(1 << bits) - 1}L" if bits < 64 else ""
 
     def part(column: str) -> _Part:
@@ -346,7 +347,7 @@ def _build_number_part(value: str, bits: int) -> Callable[[str], _Part]:
 
 
 def _build_bytes_part(column: str) -> _Part:
-    """Return a part of bytes: a few are in the slot, with their number; otherwise it has their number and place."""
+    """Return the part for bytes. The slot contains a few bytes and their number, or the number and offset."""
     length, data = f"octet_length({column})", f"CAST({column} AS BINARY)"
     is_long, words = f"{length} > {MAX_INLINE_LENGTH}", f"({length} + 7 & -8)"
     inline = f"concat(rpad({data}, {MAX_INLINE_LENGTH}, X'00'), unhex(hex({length} | {INLINE_MARK % 256})))"
@@ -369,4 +370,4 @@ _PARTS: Mapping[type[t.DataType], tuple[Sequence[str], Callable[[str], _Part]]] 
     t.VarCharType: (("StringType", "VarcharType"), _build_bytes_part),
     t.VarBinaryType: (("BinaryType",), _build_bytes_part),
 }
-"""By the type of the table: the Spark types whose values it takes unchanged, and their part of a row."""
+"""By type in the table: the Spark types whose values need no conversion, and the builder of their part of a row."""

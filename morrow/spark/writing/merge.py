@@ -1,7 +1,7 @@
 """`morrow.spark.merge`: MERGE INTO as a DataFrame call.
 
-Spark joins both sides. Each pair of rows gets the first clause that applies to it, and the changed rows are
-committed as those of SQL.
+Spark joins both sides. The first clause that applies to a pair of rows is executed, and the changed rows are
+committed as for MERGE INTO in SQL.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def merge(
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
 ) -> Merge:
-    """Begin a MERGE INTO: rows of a DataFrame are matched with those of a table; clauses are methods of the result.
+    """Begin a MERGE INTO of a DataFrame into a table. The clauses are methods of the result.
 
         (morrow.spark.merge(changes, orders, on="id")
             .when_matched_delete("source.gone")
@@ -70,13 +70,13 @@ def merge(
             .execute())
 
     Args:
-        source: rows; Spark computes them again where others commit first, so that they should not be random.
-        target: the table's folder or URL, as every executor sees it, or a `Table`. It has a primary key, unless rows
+        source: rows. Spark computes them again if others commit first, so they should not be random.
+        target: the table's folder or URL, valid on every executor, or a `Table`. It has a primary key, unless rows
             are only inserted.
         on: the column or columns that are equal in both, or a condition on ``target.x`` and ``source.x``: SQL, or a
             Column such as ``F.col("target.id") == F.col("source.id")``.
         properties: stored in the snapshot.
-        branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
+        branch, storage_options, allowed_roots: as for `morrow.open`; only with a path.
 
     Raises:
         TableNotFound, BranchNotFound: no such table.
@@ -88,8 +88,8 @@ def merge(
 class Merge:
     """A builder of a MERGE INTO; nothing happens before `execute`. Created by `merge`.
 
-    Clauses are tried in the order in which they were added, and the first whose condition is true applies. Conditions
-    and values are SQL of Spark, Columns, or constants that are no text; they name columns as ``target.x`` and
+    Clauses are tried in the order in which they were added; the first whose condition is true applies. Conditions
+    and values are Spark SQL, Columns, or constants other than text; they name columns as ``target.x`` and
     ``source.x``.
     """
 
@@ -100,7 +100,7 @@ class Merge:
     clauses: tuple[Clause, ...] = ()
 
     def when_matched_update(self, set: Assignments | None = None, condition: Value | None = None) -> Merge:
-        """Update a row of the table that a row of the source matches; `set` None: all columns of the source."""
+        """Update a row of the table that a row of the source matches. `set` None: all columns of the source."""
         return self._with(Clause(MATCHED, UPDATE, set, condition))
 
     def when_matched_delete(self, condition: Value | None = None) -> Merge:
@@ -108,11 +108,14 @@ class Merge:
         return self._with(Clause(MATCHED, DELETE, None, condition))
 
     def when_not_matched_insert(self, values: Assignments | None = None, condition: Value | None = None) -> Merge:
-        """Insert a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
+        """Insert a row of the source without a match.
+
+        `values` None: all its columns. Other columns get their defaults.
+        """
         return self._with(Clause(UNMATCHED, INSERT, values, condition))
 
     def when_not_matched_by_source_update(self, set: Assignments, condition: Value | None = None) -> Merge:
-        """Update a row of the table that no row of the source matches; values can read ``target`` only."""
+        """Update a row of the table that no row of the source matches. Values can read only ``target``."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, UPDATE, set, condition))
 
     def when_not_matched_by_source_delete(self, condition: Value | None = None) -> Merge:
@@ -123,16 +126,16 @@ class Merge:
         return replace(self, clauses=(*self.clauses, clause))
 
     def execute(self) -> Snapshot | None:
-        """Run the merge as jobs of Spark, in one commit.
+        """Run the merge by Spark jobs, in one commit.
 
-        Returns: the last snapshot created, None when nothing changed.
+        Returns: the last snapshot created, or None if nothing changed.
 
         Raises:
-            InvalidArgument: no clause, values of types that do not fit their columns.
+            InvalidArgument: no clause, or values of the wrong types.
             ColumnNotFound: a missing column.
             Unsupported: a change that the table's merge engine does not support, or of a table without a primary key.
             CommitConflict: others changed the table each time its rows were read; nothing was changed.
-            Spark's own errors: expressions that it cannot compute; a row that several rows of the source match, when
+            Spark's own errors: expressions that Spark cannot compute; a row that several rows of the source match, if
             there is a clause for matched rows; a primary key that a clause would change.
         """
         target = WriteTarget.of(self.metadata)
@@ -149,7 +152,7 @@ def _prepare(merge: Merge, target: WriteTarget) -> Prepared:
     if is_column(merge.on) or (isinstance(merge.on, str) and merge.on not in known):
         on = to_column(merge.on)
     else:
-        given = [merge.on] if isinstance(merge.on, str) else list(merge.on)  # type: ignore[arg-type]  # no Column
+        given = [merge.on] if isinstance(merge.on, str) else list(merge.on)  # type: ignore[arg-type]  # not a Column
         on = tuple(resolve_columns(dict.fromkeys(given), target, spark))
         if not on:
             raise InvalidArgument("merge: give the columns or the condition to match on")
@@ -189,7 +192,7 @@ def _step(clause: Clause, source: DataFrame, target: WriteTarget, on: tuple[str,
 
 
 HERE, THERE = reserve_name("in_source"), reserve_name("in_target")
-"""Columns that are true in rows of the source, and of the table; null in those of a join without a match."""
+"""Columns that are true in rows of the source and of the table, and null for the missing side of an outer join."""
 CLAUSE, PAIR = reserve_name("clause"), reserve_name("pair")
 OPERATIONS: Mapping[str, int] = {DELETE: DELETED, UPDATE: UPDATED, INSERT: INSERTED}
 JOINS: Mapping[tuple[bool, bool], str] = {
@@ -198,7 +201,7 @@ JOINS: Mapping[tuple[bool, bool], str] = {
     (False, True): "left",
     (True, True): "full",
 }
-"""By whether rows of the source, and rows of the table, are wanted that have no match; the table is on the left."""
+"""The join type by whether to keep unmatched rows of the source, and of the table. The table is the left side."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A merge that is checked."""
+    """A merge that has been checked."""
 
     target: WriteTarget
     source: DataFrame
@@ -262,7 +265,7 @@ def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
 
 
 def _name_old(column: str) -> str:
-    """Return the name of a copy of a column of the table, which all expressions are spared."""
+    """Return the name for a copy of a column of the table, which is hidden from expressions."""
     return reserve_name("old", column)
 
 
@@ -271,12 +274,12 @@ def _name_value(clause: int, column: str) -> str:
 
 
 def _name_clause(when: str) -> str:
-    """Return the name of the column with the clause of this kind that applies."""
+    """Return the name of the column with the number of the clause of this kind that applies."""
     return reserve_name("clause", when)
 
 
 def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
-    """Return the pairs of rows, and the rows of either side without a match for which there is a clause."""
+    """Return the pairs of rows, and unmatched rows of either side if there is a clause for them."""
     from pyspark.sql import functions
 
     target = merge.target
@@ -294,7 +297,7 @@ def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
     return pairs.select("*", *(make_side_column(TARGET, name).alias(_name_old(name)) for name in target.schema.by_name))
 
 
-# The columns that expressions can read: those of the sides that a clause has rows of, and none of Morrow's own.
+# The columns visible to expressions: the sides from which a kind of clause has rows, without Morrow's own columns.
 
 
 def _keep_both(rows: DataFrame, _target: WriteTarget) -> DataFrame:
@@ -313,7 +316,8 @@ def _select_target(rows: DataFrame, target: WriteTarget) -> DataFrame:
 
 
 _VISIBLE = {MATCHED: _keep_both, UNMATCHED: _select_source, UNMATCHED_BY_SOURCE: _select_target}
-"""By the kind of a clause. In this order: what is hidden once stays so."""
+"""Functions that select the visible columns, by the kind of a clause. Their order matters: hidden columns stay
+hidden."""
 
 
 def _own(rows: DataFrame) -> list[str]:
@@ -321,7 +325,7 @@ def _own(rows: DataFrame) -> list[str]:
 
 
 def _add_values(rows: DataFrame, when: str, steps: Mapping[int, Step]) -> DataFrame:
-    """Add the number of the first of these clauses that applies, and its values: no others are computed."""
+    """Add the number of the first clause that applies, and the values of this clause; others are not computed."""
     from pyspark.sql import functions
 
     here, there = functions.col(HERE).isNotNull(), functions.col(THERE).isNotNull()
@@ -343,7 +347,7 @@ def _add_values(rows: DataFrame, when: str, steps: Mapping[int, Step]) -> DataFr
 
 
 def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
-    """Return the rows that a clause applies to, with its number as `CLAUSE`, and columns of Morrow's own alone."""
+    """Return the rows to which a clause applies: only Morrow's own columns, with the clause's number as `CLAUSE`."""
     from pyspark.sql import Window, functions
 
     columns = [functions.col(quote_name(name)) for name in _own(rows)]
@@ -354,7 +358,7 @@ def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
     if not _is_ambiguous(merge):
         return rows.where(applies)
     pair = functions.col(HERE) & functions.col(THERE)
-    # Rows without a match are no group: each has a number of its own.
+    # Rows without a match must not form a group, so each gets its own number.
     number = functions.when(functions.coalesce(pair, functions.lit(False)), None)
     rows = rows.select("*", number.otherwise(functions.monotonically_increasing_id()).alias(PAIR)).where(pair | applies)
     keys = [functions.col(quote_name(_name_old(name))) for name in merge.target.schema.row_keys]
@@ -368,7 +372,7 @@ def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
 
 
 def _is_ambiguous(merge: Prepared) -> bool:
-    """Return whether several source rows may match a row: they may where it is deleted in any case."""
+    """Return whether several source rows for one row are an error. They are not if every matched row is deleted."""
     matched = [step for step in merge.steps if step.when == MATCHED]
     return bool(matched) and (matched[0].action != DELETE or matched[0].condition is not None)
 
@@ -381,7 +385,7 @@ def _describe_duplicate(target: WriteTarget) -> str:
 
 
 def find_source_columns(source: DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns of the source that have these names. Raises `ColumnNotFound`, `InvalidArgument`."""
+    """Return the columns of the source with these names. Raises `ColumnNotFound`, `InvalidArgument`."""
     folds = not is_case_sensitive(source.sparkSession)
     found: dict[str, str] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""``write.merge-schema``: the columns of written rows become columns of the table before they are written."""
+"""``write.merge-schema``: columns of written rows are added to the table before the write."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from morrow.engine.schema.schema_changes import AddColumn, Path, SchemaChange, S
 from morrow.spark.types import drop_not_null
 
 MAX_TRIES = 10
-"""How often others may be faster in adding the same column."""
+"""The maximum attempts to add columns while others change the schema."""
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a write may change of the table's columns, besides adding some.
+    """The changes that a write may make to the table's columns, besides adding columns.
 
     Args:
-        widens: types become those of the data where these hold all values of before (``type-widening``).
-        casts: also where casts lose some (``explicit-cast``).
+        widens: change a column to the data's type if this type can hold all old values (``type-widening``).
+        casts: change it even if casts may lose values (``explicit-cast``).
     """
 
     widens: bool = False
@@ -30,15 +30,15 @@ class Evolution:
 
 
 def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evolution) -> None:
-    """Add the columns, and members of columns, that the table lacks, nullable and last, and changes types.
+    """Add missing columns, and members of columns, to the table, nullable and at the end, and change types.
 
-    Other types stay as they are: values are cast to them, or refused, when they are written.
+    Other types stay unchanged: written values are cast to them, or refused.
 
     Args:
-        columns: those of the data, by the table's names where it has them.
+        columns: the columns of the data, under the table's names if the table has them.
 
     Raises:
-        InvalidArgument: a type that does not become the data's. Others as `commit_changes`.
+        InvalidArgument: a type that cannot be changed to the data's. Others: as `commit_changes`.
     """
     for _ in range(MAX_TRIES):
         known = metadata.latest_schema().by_name
@@ -52,7 +52,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
             if changes:
                 commit_changes(metadata, changes)
             return
-        except AlreadyExists:  # others have added the column meanwhile
+        except AlreadyExists:  # another process has added the column meanwhile
             continue
     raise CommitConflict(f"{metadata.where}: others change the schema all the time; try again later")
 
@@ -85,7 +85,7 @@ def _merge_types(
 
 
 def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:
-    """Return the type that a column is given for these data: its own where that holds them."""
+    """Return the type of a column that will hold these data: its own type if it can hold them."""
     if isinstance(stored, t.DecimalType) and isinstance(data, t.DecimalType):
         if stored.scale == data.scale:
             return max(stored, data, key=lambda kind: kind.precision)

@@ -1,6 +1,6 @@
-"""The tasks of a write: rows in, files written, commit messages out; updated rows in, versions out.
+"""The tasks of a write: they write rows to files and return commit messages, or turn updated rows into versions.
 
-The merge engine folds the versions of an updated row into exactly this row.
+The merge engine merges the versions of an updated row to exactly this row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UPDATE, DELETE = "+U", "-D"
 
 @dataclass(frozen=True)
 class VersionJob:
-    """What all tasks share: the table, its columns in the order of the rows, and the name of the statement."""
+    """The data shared by all tasks: the table, its columns in the order of the rows, and the name of the statement."""
 
     table: TableAccess
     columns: tuple[str, ...]
@@ -42,17 +42,17 @@ class VersionJob:
 
 
 def name_new(number: int) -> str:
-    """Return the name in Spark of a column's new value."""
+    """Return the name of a column's new value in Spark."""
     return f"c{number}"
 
 
 def name_old(number: int) -> str:
-    """Return the name in Spark of a column's value before the statement."""
+    """Return the name of a column's old value in Spark."""
     return f"o{number}"
 
 
 def make_versions(job: VersionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the kind of each row and its new values; `FAILED` says why, where no version can express the update."""
+    """Yield the kind of each row and its new values. `FAILED` is the error if no version can express the update."""
     target = job.table.target()
     for batch in batches:
         rows = pa.Table.from_batches([batch])
@@ -88,22 +88,22 @@ def _rename_columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 
 def _is_different(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
-    """Whether any two values at the same place are not the same; two nulls are."""
+    """Return whether any values at the same position differ; two nulls are equal."""
     one, other = (pl.Series("", pl.from_arrow(each)) for each in (before, after))
     return bool(one.ne_missing(other).any())
 
 
 @dataclass(frozen=True)
 class WriteJob:
-    """What all tasks of a write share.
+    """The data shared by all tasks of a write.
 
     Args:
-        columns: the names of the columns of the rows, which are named by their numbers in Spark: there, dots in names
-            have another meaning.
+        columns: the column names of the rows. In Spark, columns are named by number, since dots in names
+            have a special meaning.
         kinds: as for `TableWriter.write`, one for all rows or the name of a column.
         overwrite: ignore the contents of the table.
         compact: fully compact every bucket that is written to.
-        adds: only add files: the commit replaces some that a compaction could choose.
+        adds: only add files, without compaction: it could choose files that the commit replaces.
     """
 
     table: TableAccess
@@ -119,23 +119,23 @@ class WriteJob:
         return tuple(f"c{number}" for number in range(len(self.columns)))
 
     def numbered(self, names: Sequence[str]) -> list[str]:
-        """Return the names in Spark of those of these columns that exist."""
+        """Return the names in Spark of the given columns, without missing columns."""
         called = dict(zip(self.columns, self.numbers))
         return [called[name] for name in names if name in called]
 
 
 @dataclass(frozen=True)
 class NumberJob:
-    """What all tasks share that compute the task of each row: the write, and the number of its tasks."""
+    """The data shared by all tasks that compute the task of each row: the write, and the number of its tasks."""
 
     write: WriteJob
     tasks: int
 
 
 def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write these rows and yield the result as one row of `morrow.spark.job.wire`; nothing without rows.
+    """Write rows and yield the result as one row of `morrow.spark.job.wire`. Without rows, yield nothing.
 
-    Errors of rows that the table rejects are results as well.
+    Errors of rejected rows are returned as results.
     """
     rows = (batch.rename_columns(list(job.columns)) for batch in batches)
     first = next(rows, None)
@@ -161,9 +161,9 @@ def _write_files(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader)
 
 
 def number(job: NumberJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows with the task of each as a last column (Int32): rows of one partition and bucket have the same.
+    """Yield the rows with their tasks as last column (Int32). Rows of one partition and bucket have the same task.
 
-    As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first.
+    As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first task.
     """
     target = job.write.table.target()
     for batch in batches:
@@ -179,7 +179,7 @@ def _compute_task_numbers(job: NumberJob, target: WriteTarget, batch: pa.RecordB
     data = pa.table({name: batch.column(called[name]) for name in given})
     try:
         frames = list(convert_rows(target, data, columns=needed, partial=True))
-    except InvalidArgument:  # the task that has to write such a row raises it
+    except InvalidArgument:  # the task that writes such a row raises the error
         frames = []
     rows = pl.concat(frames) if frames else None
     if rows is None or rows.height != data.num_rows:

@@ -1,4 +1,4 @@
-"""`morrow.spark.write` and `upsert`: Spark DataFrames written to tables, by the executors."""
+"""`morrow.spark.write` and `upsert`: writes of Spark DataFrames to tables, by the executors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 MODES = get_args(Mode)
 Place: TypeAlias = str | os.PathLike[str] | Table
-"""A table that is written: its folder or URL, or the table as `morrow.open` returns it."""
+"""The target of a write: the table's folder or URL, or the table as returned by `morrow.open`."""
 Naming: TypeAlias = Callable[[Sequence[str], Sequence[str], Path], list[str]]
-"""Names in the data, names in the table, and the path of the column whose members have them -> names for the data."""
+"""A function from names in the data, names in the table, and the path of the struct column (if any) to new names."""
 NEW_ONLY = ("error", "errorifexists")
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -72,39 +72,39 @@ def write(
 ) -> Snapshot | None:
     """Write the rows of a DataFrame to the table at `path`, in one commit, exactly once even if Spark repeats tasks.
 
-    Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits,
-    then maintains the table as its options say (tags, expiry). Of several rows of one key in one DataFrame any may
-    count as the last one, as in every engine that shuffles: give the table a ``sequence.field`` where that matters.
+    Rows are shuffled by partition and bucket, tasks write (and compact if readers wait for it), the driver commits,
+    then maintains the table as its options say (tags, expiry). If a DataFrame has several rows of one key, any may
+    count as the last one, as in every engine that shuffles. Give the table a ``sequence.field`` to prevent this.
 
     Args:
         rows: columns are matched by name, in any order and case (by case if ``spark.sql.caseSensitive`` is set);
             missing columns as in `Table.append`.
-        path: the table's folder or URL, as every executor sees it, or a `Table`.
+        path: the table's folder or URL, valid on every executor, or a `Table`.
         mode: ``append`` adds rows (with a primary key: upserts them); ``overwrite`` replaces rows as `Table.overwrite`;
             ``error`` (or ``errorifexists``) refuses to write to an existing table, and ``ignore`` leaves it as it is.
-        partition, dynamic: of an overwrite; as for `Table.overwrite`. Where `dynamic` is None and the session has
-            ``spark.sql.sources.partitionOverwriteMode`` set, that decides, before the table's option.
-        replace_where: of an overwrite: a condition on partition columns, as the filter of `read`. The partitions for
+        partition, dynamic: for an overwrite, as for `Table.overwrite`. If `dynamic` is None and the session has
+            ``spark.sql.sources.partitionOverwriteMode`` set, the setting decides, before the table's option.
+        replace_where: for an overwrite: a condition on partition columns, as the filter of `read`. The partitions for
             which it is true are replaced by the rows, which belong to such partitions.
         kinds: one row kind for all rows (``"-D"``), or the name of a column with the kind of each row.
-        commit_user, commit_identifier: writes nothing if this user has committed this identifier or a higher one;
+        commit_user, commit_identifier: write nothing if this user has committed this identifier or a higher one;
             identifiers grow.
         watermark: event time up to which the rows are complete, epoch milliseconds.
         properties: stored in the snapshot.
-        create: creates the table if it does not exist, with the DataFrame's columns, nullable except for keys:
+        create: create the table if it does not exist, with the DataFrame's columns, nullable except for keys:
             ``create=dict(primary_keys=["id"], partition_keys=["dt"], options={"bucket": 4})``.
-        merge_schema: adds the columns of the rows that the table lacks to it, before they are written, as
-            ``write.merge-schema`` of Paimon; they stay when the write fails. Columns that the rows lack are null. An
+        merge_schema: add columns that the table lacks before rows are written, as
+            ``write.merge-schema`` of Paimon; they stay if the write fails. Columns that the rows lack are null. An
             `Evolution` changes types, too.
-        options: of the table, other ones for this write alone: ``{"write-only": "true"}``. Those of how files are
-            written, compacted, committed and kept; others are refused.
-        branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
+        options: overrides of table options for this write only: ``{"write-only": "true"}``. Allowed are options that
+            control how files are written, compacted, committed and kept; others are refused.
+        branch, storage_options, allowed_roots: as for `morrow.open`; only with a path.
 
-    Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
+    Returns: the last snapshot created, or None if there was nothing to commit or it had been committed before.
 
     Raises:
-        TableNotFound: no such table, and no `create`. AlreadyExists: the table exists, in the mode ``error``.
-        ColumnNotFound, InvalidArgument, Unsupported: the call, the columns, their types or values are wrong; nothing
+        TableNotFound: no such table, without `create`. AlreadyExists: the table exists, in the mode ``error``.
+        ColumnNotFound, InvalidArgument, Unsupported: wrong arguments, columns, types or values; nothing
             was written.
         CommitConflict, UnclearOutcome: as `Writer.commit`.
     """
@@ -141,7 +141,7 @@ def upsert(rows: DataFrame, path: Place, **arguments: Any) -> Snapshot | None:
     """Upsert the rows of a DataFrame: they replace, or are merged with, the rows of their keys. Arguments as `write`.
 
     Raises:
-        InvalidArgument: the table has no primary key. Others as `write`.
+        InvalidArgument: the table lacks a primary key. Others: as `write`.
     """
     metadata = open_metadata(
         path, arguments.get("branch"), arguments.get("storage_options"), arguments.get("allowed_roots")
@@ -164,7 +164,7 @@ def is_overwriting_dynamically(spark: SparkSession) -> bool | None:
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return whether the session tells names of columns apart by case."""
+    """Return whether column names are case-sensitive in the session."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
 
 
@@ -180,10 +180,10 @@ def open_metadata(
     storage_options: Mapping[str, str] | None,
     allowed_roots: Roots | None,
 ) -> TableMetadata:
-    """Return the metadata of the table that is written, which need not exist.
+    """Return the metadata of the target table, which need not exist.
 
     Raises:
-        InvalidArgument: a `Table`, and arguments that it was opened with.
+        InvalidArgument: a `Table` together with arguments for opening it.
     """
     if isinstance(path, Table):
         if branch is not None or storage_options or allowed_roots:
@@ -197,14 +197,14 @@ def open_metadata(
 def _make(
     metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None, *, must_be_new: bool
 ) -> bool:
-    """Create the table if it does not exist; return whether it did."""
+    """Create the table if it does not exist; return whether it was created."""
     if metadata.schema_ids():
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
         return False
     try:
         create_first_schema(metadata, _make_schema(metadata, rows, create, kinds))
-    except AlreadyExists:  # another process was faster
+    except AlreadyExists:  # another process has created it meanwhile
         if must_be_new:
             raise
         return False
@@ -212,7 +212,7 @@ def _make(
 
 
 def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
-    """Return the schema of a table for these rows, without the column of their kinds."""
+    """Return the schema of a table for these rows, without the column of row kinds."""
     if create is None:
         raise TableNotFound(
             f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
@@ -220,13 +220,13 @@ def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None
     unknown = sorted(set(create) - set(Create.__annotations__))
     if unknown:
         raise InvalidArgument(f"create: {unknown[0]!r} is none of {', '.join(Create.__annotations__)}")
-    # Nullable as in CREATE TABLE AS: that an expression yields no null says nothing about later rows.
+    # Nullable as in CREATE TABLE AS: later rows may contain nulls even if this expression does not.
     columns = [field for field in to_paimon_fields(rows.schema) if field.name != kinds]
     return build_first_schema(drop_not_null(columns), **create, where=metadata.where)
 
 
 def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
-    """Rename columns, and members of columns, that differ from the table's in case alone."""
+    """Rename columns, and members of columns, that differ from the table's only in case."""
     if is_case_sensitive(rows.sparkSession):
         return rows
 
@@ -239,10 +239,10 @@ def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> Data
 
 
 def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
-    """Return rows whose first columns have the names of the table's, and their members those of the table's.
+    """Rename the first columns of rows, and their members, to the table's names by position.
 
     Raises:
-        InvalidArgument: a name twice, or a ROW with another number of members than the table's.
+        InvalidArgument: a duplicate name, or a ROW whose number of members differs from the table's.
     """
 
     def in_order(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
@@ -261,7 +261,7 @@ def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFr
 
 
 def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
-    """Rename the columns of rows, and the members inside of those that the table has; values stay as they are."""
+    """Rename the columns of rows, and the members of columns that the table has. Values stay unchanged."""
     from pyspark.sql import functions
 
     before = rows.schema
@@ -275,7 +275,7 @@ def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> Data
 
 
 def _rename_members(data: Any, stored: DataType, naming: Naming, path: Path) -> Any:
-    """Return the type of the data with other names of members: Spark casts a struct to it member by member."""
+    """Return the type of the data with renamed members: Spark casts structs member by member."""
     from pyspark.sql import types as s
 
     if isinstance(data, s.StructType) and isinstance(stored, RowType):
@@ -302,7 +302,7 @@ def _rename_members(data: Any, stored: DataType, naming: Naming, path: Path) -> 
 
 
 def _add_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:
-    """Add the columns that the rows lack, and that have neither a value elsewhere nor a default, as nulls."""
+    """Add missing columns as nulls, except columns with a default or with a value elsewhere."""
     from pyspark.sql import functions
 
     there = {*rows.columns, *given}

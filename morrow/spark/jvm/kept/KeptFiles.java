@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Files as Spark has found them once. Spark's own index lists them again when it is refreshed, and leaves out those that are gone. */
+/** The files that Spark found at first. On refresh, Spark's own index would list them again and leave out missing files. */
 public final class KeptFiles implements FileIndex {
     private final FileIndex found;
 

@@ -1,1 +1,1 @@
-"""What keeps the files that Spark has found by itself: Java text of its own, compiled where masks are joined."""
+"""A file index that keeps the files found by Spark: Java code of its own, compiled when masks are joined."""

@@ -3,11 +3,11 @@ package morrow.spark.jvm.scans;
 import java.util.Arrays;
 import java.util.PriorityQueue;
 
-/** The order in which files are put to tasks, each of which reads as many neighbours as the others, one after another. */
+/** The order in which files are distributed among tasks. Each task reads the same number of adjacent files, one after another. */
 final class Balance {
     private Balance() {}
 
-    /** The numbers of files so that tasks have about the same bytes: the largest file goes to the task with the least, while it has room. */
+    /** Orders files so that tasks have about the same bytes: the largest file goes to the task with the fewest bytes that has room. */
     static int[] order(long[] sizes, int tasks) {
         long[][] files = new long[sizes.length][]; // negative size, number
         for (int i = 0; i < sizes.length; i++) {
@@ -15,7 +15,7 @@ final class Balance {
         }
         Arrays.sort(files, new Least());
         PriorityQueue open = new PriorityQueue(Math.max(1, tasks), new Least());
-        for (int i = 0; i < tasks; i++) { // bytes, task, place of its next file; as Spark cuts neighbours
+        for (int i = 0; i < tasks; i++) { // bytes, task, position of its next file; Spark cuts the list into runs
             open.add(new long[] {0L, i, (long) i * sizes.length / tasks});
         }
         int[] order = new int[sizes.length];

@@ -10,10 +10,10 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.immutable.Seq;
 
-/** What Python calls, as methods of one object: each call is one message to the JVM. */
+/** The entry points for Python, as methods of one object: each call is one message to the JVM. */
 public final class Calls {
     private static final String WIDE = "spark.sql.execution.arrow.useLargeVarTypes";
-    private static final String INLINED = "spark.sql.execution.arrow.localRelationThreshold"; // below which rows are values in a plan
+    private static final String INLINED = "spark.sql.execution.arrow.localRelationThreshold"; // below this size, rows are values in a plan
 
     public Dataset scan(SparkSession spark, String described, byte[] numbers, byte[] masks, boolean spread) throws Exception {
         return FileScans.frame(spark, described, numbers, masks, spread);
@@ -28,8 +28,8 @@ public final class Calls {
     }
 
     /**
-     * The rows of a file in Arrow's stream format, which are in memory from now on, each batch a partition; `schema` is that of Spark, as
-     * JSON. Null where this session wants wider types than the file has. A setting is another one meanwhile: one call at a time.
+     * The rows of a file in Arrow's stream format, held in memory from now on, each batch as a partition; `schema` is Spark's schema as
+     * JSON. Null if this session needs wider types than the file has. Changes a setting temporarily, so calls must not overlap.
      */
     public Dataset given(SparkSession spark, String file, String schema) {
         SQLConf conf = spark.sessionState().conf();
@@ -49,7 +49,7 @@ public final class Calls {
         }
     }
 
-    /** The same rows under a name, projected. */
+    /** The same rows in a projection with an alias. */
     public Dataset named(SparkSession spark, Dataset rows, String name) {
         LogicalPlan plan = rows.queryExecution().analyzed();
         return Dataset.ofRows(spark, SubqueryAlias$.MODULE$.apply(name, new Project((Seq) plan.output(), plan)));

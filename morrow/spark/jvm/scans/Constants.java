@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Values of partitions, which come as text: bytes in Base64, instants in UTC. */
+/** Partition values, which are passed as text: bytes in Base64, instants in UTC. */
 final class Constants {
     private Constants() {}
 

@@ -32,22 +32,22 @@ import org.apache.spark.util.collection.BitSet;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
-/** Spark's own scan of known files, and the filter that leaves their live rows: one bit each, found by the row's number in its file. */
+/** Spark's own scan of known files, filtered by masks: one bit for each row, found by the row's number in its file. */
 public final class FileScans {
-    private static final String ROW = "_tmp_metadata_row_index"; // which Spark's readers of Parquet fill in
+    private static final String ROW = "_tmp_metadata_row_index"; // Spark's Parquet readers fill this column
     private static final String ORC = "orc";
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private FileScans() {}
 
-    /** The live rows of the files that `described` names; the bits of all masks are in `masks`, which may be empty. */
+    /** The live rows of the files that `described` names; `masks` contains the bits of all masks, and may be empty. */
     public static Dataset frame(SparkSession spark, String described, byte[] numbers, byte[] masks, boolean spread) throws Exception {
         Map scan = (Map) JSON.readValue(described, Map.class);
         StructType stored = (StructType) DataType.fromJson((String) scan.get("stored"));
         StructType constants = (StructType) DataType.fromJson((String) scan.get("constants"));
         Object[][] partitions = Constants.rows((List) scan.get("partitions"), constants);
         String first = (String) scan.get("first");
-        boolean counted = masks.length > 0 && ORC.equals(scan.get("format")); // whose reader numbers no rows
+        boolean counted = masks.length > 0 && ORC.equals(scan.get("format")); // the ORC reader does not number rows
         if (masks.length > 0) {
             constants = constants.add(first, DataTypes.LongType, false);
         }
@@ -102,14 +102,14 @@ public final class FileScans {
         return found;
     }
 
-    /** Whether the bit of a row is set. Spark's classes alone, so that executors need none of ours; what they add up is not checked twice. */
+    /** Whether the bit of a row is set. Uses only Spark's classes, so that executors do not need ours; additions skip overflow checks. */
     private static Expression live(SparkSession spark, byte[] masks, Expression first, Expression row, boolean spread) throws Exception {
         Expression set;
-        if (spread) { // as Java's bits: those of Spark would be taken out of the broadcast by the optimiser
+        if (spread) { // as Java's bits: the optimiser would evaluate Spark's bits outside of the broadcast
             Object bits = java.util.BitSet.valueOf(longs(masks));
             Broadcast sent = new JavaSparkContext(spark.sparkContext()).broadcast(bits);
             set = invoke(new Literal(sent, new ObjectType(Broadcast.class)), "value", new ObjectType(java.util.BitSet.class), none());
-        } else { // as Spark's bits, which a plan's text does not print
+        } else { // as Spark's bits, which are not printed in plans
             set = new Literal(bits(masks), new ObjectType(BitSet.class));
         }
         Expression sum = call(Long.class, "sum", DataTypes.LongType, list(first, new KnownNotNull(row)));
@@ -128,7 +128,7 @@ public final class FileScans {
         return ByteBuffer.wrap(masks).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
     }
 
-    /** Nothing is null here; saying that nulls pass would have Spark test for them, in files too. */
+    /** Nothing is null here; declaring values nullable would make Spark test for nulls, in files too. */
     private static Expression invoke(Expression target, String method, DataType type, Seq arguments) {
         return new Invoke(target, method, type, arguments, none(), false, false, true);
     }

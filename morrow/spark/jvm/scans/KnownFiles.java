@@ -17,7 +17,7 @@ import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
-/** Files that the driver names, so that nothing is listed: each has the values of its partition and, if masks are there, the number of its first bit. */
+/** Files named by the driver, so that Spark lists nothing. Each has its partition values and, with masks, its first bit's number. */
 public final class KnownFiles implements FileIndex {
     private static final int NUMBERS = 3;
     private static final long BLOCK = 128L << 20;
@@ -34,8 +34,8 @@ public final class KnownFiles implements FileIndex {
     private final SparkSession spark;
 
     /**
-     * Takes paths below `folder`; `columns` are those of `partitions` and, where masks are there, the first bit. While there is a file
-     * `anchor`, files are there, too; `expired` is what to say of those that are not. Both may be null.
+     * Accepts paths below `folder`; `columns` are the columns of `partitions` and, with masks, the first bit. As long as the file
+     * `anchor` exists, the files exist too; `expired` is the error for missing files. Both may be null.
      */
     KnownFiles(
         String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns, String anchor, String expired, SparkSession spark) {
@@ -56,7 +56,7 @@ public final class KnownFiles implements FileIndex {
         return paths.length;
     }
 
-    /** A map of Scala's without entries. */
+    /** An empty Scala map. */
     static scala.collection.immutable.Map nothing() {
         return (scala.collection.immutable.Map) Map$.MODULE$.empty();
     }
@@ -126,7 +126,7 @@ public final class KnownFiles implements FileIndex {
         return scala.Option.empty();
     }
 
-    /** The same files with the same constants are the same to Spark, which may then read them once. */
+    /** Spark considers equal files with equal constants the same, and may then read them only once. */
     public boolean equals(Object other) {
         if (!(other instanceof KnownFiles)) {
             return false;

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.immutable.Seq;
 
-/** Spark's reader of ORC, which skips nothing for what FLOAT, DOUBLE and DATE columns hold. */
+/** Spark's ORC reader, without skipping by conditions on FLOAT, DOUBLE and DATE columns. */
 public final class Orc extends OrcFileFormat {
     public Function1 buildReaderWithPartitionValues(
         org.apache.spark.sql.SparkSession spark,
@@ -16,7 +16,7 @@ public final class Orc extends OrcFileFormat {
         Seq filters,
         scala.collection.immutable.Map options,
         Configuration hadoop) {
-        // What this makes goes to executors, which know nothing of this class.
+        // The result is sent to executors, which do not have this class.
         return new OrcFileFormat().buildReaderWithPartitionValues(
             spark, stored, constants, read, Skipping.asked(filters, stored, false), options, hadoop);
     }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.immutable.Seq;
 
-/** Spark's reader of Parquet, which skips nothing for what FLOAT and DOUBLE columns hold. */
+/** Spark's Parquet reader, without skipping by conditions on FLOAT and DOUBLE columns. */
 public final class Parquet extends ParquetFileFormat {
     public Function1 buildReaderWithPartitionValues(
         org.apache.spark.sql.SparkSession spark,
@@ -16,7 +16,7 @@ public final class Parquet extends ParquetFileFormat {
         Seq filters,
         scala.collection.immutable.Map options,
         Configuration hadoop) {
-        // What this makes goes to executors, which know nothing of this class.
+        // The result is sent to executors, which do not have this class.
         return new ParquetFileFormat().buildReaderWithPartitionValues(
             spark, stored, constants, read, Skipping.asked(filters, stored, true), options, hadoop);
     }

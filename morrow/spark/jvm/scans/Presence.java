@@ -5,9 +5,9 @@ import java.io.IOException;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
 
-/** Whether files are there: on the disk, or in a store that the session's Hadoop reaches. */
+/** Whether files exist: on the disk, or in a store that the session's Hadoop reaches. */
 final class Presence {
-    private static final int MOST_ASKED = 1000; // requests to a store when a query is planned
+    private static final int MOST_ASKED = 1000; // maximum requests to a store for planning a query
     private final SparkSession spark;
     private int asked;
 
@@ -15,7 +15,7 @@ final class Presence {
         this.spark = spark;
     }
 
-    /** Whether a file is there; true also where that is not found out: Spark will say what is wrong. */
+    /** Whether a file exists; true also if this cannot be determined, since Spark will report the error. */
     boolean has(Path file) {
         if ("file".equals(file.toUri().getScheme())) {
             return new File(file.toUri().getPath()).exists();

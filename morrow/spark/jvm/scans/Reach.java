@@ -9,15 +9,15 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
 
-/** Whether Spark reaches files outside of the local disk, as its session is configured. */
+/** Whether Spark reaches files outside the local disk, as its session is configured. */
 public final class Reach {
     private static final Map KNOWN = new ConcurrentHashMap();
 
     private Reach() {}
 
     /**
-     * Why Spark does not find a file of this size at a URL, in a line that holds no value of a setting; null if it does. What was found
-     * out for a bucket holds as long as the settings of file systems are the same.
+     * The reason, in one line without values of settings, why Spark does not find a file of this size at a URL; null if it does.
+     * Results are cached for each bucket, as long as the file system settings are the same.
      */
     public static String obstacle(SparkSession spark, String url, long size) {
         Configuration settings = spark.sessionState().newHadoopConf();
@@ -35,14 +35,14 @@ public final class Reach {
         String scheme = path.toUri().getScheme();
         try {
             FileSystem.getFileSystemClass(scheme, settings);
-        } catch (Throwable error) { // also that of a class that lacks another one
+        } catch (Throwable error) { // also an error of a class with a missing dependency
             return "Spark has no file system for " + scheme + "://";
         }
         try {
             long found = path.getFileSystem(settings).getFileStatus(path).getLen();
             return found == size ? "" : "Spark finds another file at " + scheme + "://" + path.toUri().getAuthority();
         } catch (Throwable error) {
-            String what = error.getClass().getSimpleName(); // its message may tell more than everyone should read
+            String what = error.getClass().getSimpleName(); // the message may contain secrets
             return "Spark does not reach " + scheme + "://" + path.toUri().getAuthority() + " (" + what + ")";
         }
     }

@@ -12,14 +12,14 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * Filters that files are not asked to skip rows by: what FLOAT and DOUBLE columns hold. Statistics leave NaN out, which SQL has above
- * all other numbers, and dictionaries tell -0.0 from 0.0, which SQL has as equal. Spark tests the rows in any case. In ORC neither by
- * dates: Spark asks for those of a hybrid calendar and of the time zone of an executor, and some dates are missing there.
+ * Removes filters by which files must not skip rows: filters on FLOAT and DOUBLE columns. Statistics ignore NaN, which SQL sorts above
+ * all numbers, and dictionaries distinguish -0.0 from 0.0, which are equal in SQL. Spark tests the rows in any case. In ORC, filters on
+ * dates are removed too: Spark converts them to a hybrid calendar and the executor's time zone, where some dates do not exist.
  */
 final class Skipping {
     private Skipping() {}
 
-    /** Those of the filters that files may skip by; by those on dates if `dates`. */
+    /** The filters by which files may skip rows; filters on dates only if `dates`. */
     static Seq asked(Seq filters, StructType stored, boolean dates) {
         ArrayBuffer kept = new ArrayBuffer(4);
         scala.collection.Iterator all = filters.iterator();

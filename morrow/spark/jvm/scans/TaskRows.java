@@ -17,7 +17,7 @@ import org.apache.spark.sql.sources.PrunedFilteredScan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Rows that tasks of Python make, of the columns and rows that a query needs: which those are is known when Spark plans it. */
+/** Rows made by Python tasks, limited to the columns and rows that a query needs, which are known when Spark plans the query. */
 public final class TaskRows extends BaseRelation implements PrunedFilteredScan {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -35,7 +35,7 @@ public final class TaskRows extends BaseRelation implements PrunedFilteredScan {
         this.rows = rows;
     }
 
-    /** The rows that `rows` gives for the numbers of columns, and filters, as JSON: a Dataset of these columns in this order. */
+    /** The rows that `rows` returns for column numbers and filters (as JSON): a Dataset of these columns in this order. */
     public static Dataset frame(SparkSession spark, String schema, long size, String title, Function rows) {
         TaskRows relation = new TaskRows(spark, (StructType) DataType.fromJson(schema), size, title, rows);
         return Dataset.ofRows(spark, LogicalRelation$.MODULE$.apply(relation, false));
@@ -53,12 +53,12 @@ public final class TaskRows extends BaseRelation implements PrunedFilteredScan {
         return size;
     }
 
-    /** Rows are Spark's own already. */
+    /** Rows already have Spark's own form. */
     public boolean needConversion() {
         return false;
     }
 
-    /** Asks for whole columns and the rows that pass the filters that can be told; Spark tests all of them once more. */
+    /** Requests whole columns, and the rows that pass the filters that can be translated; Spark tests all filters again. */
     public RDD buildScan(String[] columns, Filter[] filters) {
         List numbers = new ArrayList();
         for (int i = 0; i < columns.length; i++) {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.types.StructType;
 
-/** Columns of `WholeFiles`. */
+/** A scan of columns of `WholeFiles`. */
 final class WholeFileScan implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsReportStatistics, Batch, Statistics {
     private final WholeFiles files;
     private StructType read;
@@ -61,7 +61,7 @@ final class WholeFileScan implements ScanBuilder, SupportsPushDownRequiredColumn
         return OptionalLong.empty();
     }
 
-    /** Spark reads once what is the same. */
+    /** Spark reads equal scans only once. */
     public boolean equals(Object other) {
         return other instanceof WholeFileScan && files == ((WholeFileScan) other).files && read.equals(((WholeFileScan) other).read);
     }

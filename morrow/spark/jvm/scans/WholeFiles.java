@@ -33,11 +33,11 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * ORC files, read by Spark's own reader, each whole and in a partition of its own: there, the number of a row is how many came before it.
- * Nothing is skipped for what a query asks, since that would be counted wrongly.
+ * ORC files, read by Spark's own reader, each whole and in its own partition, so that counting the rows gives their numbers.
+ * Conditions of a query must not skip rows, since the count would be wrong.
  */
 final class WholeFiles implements Table, SupportsRead {
-    private static final long ROWS_OF_A_PARTITION = (1L << 33) - 1; // Spark's numbers have that of the partition above
+    private static final long ROWS_OF_A_PARTITION = (1L << 33) - 1; // the partition is in the upper bits of Spark's row numbers
 
     private final KnownFiles files;
     private final StructType stored;
@@ -51,7 +51,7 @@ final class WholeFiles implements Table, SupportsRead {
         this.spark = spark;
     }
 
-    /** The rows with their numbers in their files, which are no condition's to reach below: they depend on all rows before. */
+    /** The rows with their numbers in their files. Conditions cannot be pushed below them: numbers depend on all rows before. */
     static org.apache.spark.sql.catalyst.plans.logical.LogicalPlan numbered(WholeFiles files, String name) {
         Dataset rows = Dataset.ofRows(
             files.spark, DataSourceV2Relation.create(files, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty()));
@@ -59,7 +59,7 @@ final class WholeFiles implements Table, SupportsRead {
         return rows.withColumn(name, number.bitwiseAND(Long.valueOf(ROWS_OF_A_PARTITION))).queryExecution().analyzed();
     }
 
-    /** As many tasks as Spark would make of the files; several of them may be read by one, one after another. */
+    /** As many tasks as Spark would use for the files; a task may read several files, one after another. */
     static int tasks(KnownFiles files, SparkSession spark) {
         SQLConf conf = spark.sessionState().conf();
         long bytes = files.sizeInBytes() + files.count() * conf.filesOpenCostInBytes();
@@ -93,7 +93,7 @@ final class WholeFiles implements Table, SupportsRead {
         return all;
     }
 
-    /** Those of the columns that are in files. */
+    /** The columns that are stored in files. */
     StructType read(StructType wanted) {
         StructType read = new StructType();
         StructField[] fields = wanted.fields();

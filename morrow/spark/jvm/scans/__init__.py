@@ -1,1 +1,1 @@
-"""What lets Spark scan the files of a plan: Java text of its own, compiled by the first read."""
+"""Scans by Spark of the files in a plan: Java code of its own, compiled by the first read."""

@@ -1,1 +1,2 @@
-"""Ten tasks of a data engineer, written for each library as its documentation shows; `bench.ten_tasks` runs them."""
+"""Ten tasks of a data engineer, written for each library in the style of its documentation; `bench.ten_tasks` runs
+them."""

@@ -28,8 +28,7 @@ FIELDS = {
     "created": "TIMESTAMP(6)",
     "paid": "BOOLEAN",
 }
-"""`created` ascends with the key, so that a range of it prunes row groups. `amount` is uniform in [0, 1000) and prunes
-none."""
+"""`created` ascends with the key, so a range prunes row groups. `amount` is uniform in [0, 1000) and prunes none."""
 
 LINES = 20
 """Lines of an order: the second key column repeats 0..19."""

@@ -49,14 +49,11 @@ SETTINGS = {
 }
 """Settings with a cap: allocators reserve little and release memory at once, and threads have small stacks."""
 KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR")
-"""The variables that a process inherits. The cache folder is not among them, since it would hold the measured
-metadata."""
+"""The variables that a process inherits, without the cache folder, which would contain measured metadata."""
 
 
 def made(millions: int) -> Path:
-    """Return a merge-on-read table of `millions` million rows with five updates of 5 %, written if it does not
-    exist.
-    """
+    """Return a merge-on-read table of `millions` million rows with five updates of 5 %, written on first use."""
     path = tables.HOME / "memory" / f"merged_{millions}" / "db.db" / "t"
     if not (path / "done").exists():
         shutil.rmtree(path, ignore_errors=True)

@@ -70,7 +70,7 @@ def install(name: str) -> None:
 
 
 def _environment(name: str) -> dict[str, str]:
-    """Return the environment variables of a peer's process. Peers with a jar use the Java of Morrow's Spark."""
+    """Return the environment variables of a peer's process. Peers with a jar use the same Java as Morrow."""
     return {**os.environ, "JAVA_HOME": str(find_java().home)} if name in JARS else dict(os.environ)
 
 

@@ -8,7 +8,7 @@
 
 Each measurement runs in its own process, which opens the table and plans a full read. It reports CPU and wall seconds,
 the peak memory, and the memory after imports (and the start of Spark). For Spark the files are named as Avro, so that
-all of them are sent to tasks. CPU and memory are those of the driver's Python process; the memory of its JVM is
+all of them are sent to tasks. CPU and memory are measured in the driver's Python process; the memory of its JVM is
 reported, too.
 """
 

@@ -80,9 +80,7 @@ def _row(benchmark: dict[str, Any]) -> Row:
 
 
 def _title(name: str) -> str:
-    """Convert a test id to a title: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in the section "dv
-    codec".
-    """
+    """Convert a test id to a title: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in "dv codec"."""
     name = re.sub(r".*?test_(\w+)\.py::.*", r"\1", name)
     return re.sub(r"[\[\]_]+", " ", name.removeprefix("test_")).strip()
 

@@ -1,4 +1,4 @@
-"""Spark reading through s3a, in a process of its own: `-m bench.spark_s3a_worker SIZE ROUNDS TABLE...`.
+"""A process in which Spark reads through s3a: `-m bench.spark_s3a_worker SIZE ROUNDS TABLE...`.
 
 The files of each table of `bench.tables` are uploaded to an S3 server on the loopback. For each table, it prints by
 query the seconds of Morrow, first and again, and of Spark's own scan of the same objects, measured in turns. Exits with

@@ -1,4 +1,4 @@
-"""A driver in a process of its own: `-m bench.spark_worker SIZE EXECUTORS ROUNDS TABLE...`; SIZE is "full" or "quick".
+"""A process with a Spark driver: `-m bench.spark_worker SIZE EXECUTORS ROUNDS TABLE...`; SIZE is "full" or "quick".
 
 Runs a local cluster of Spark: executors are processes with one core and 1 GiB of heap each, and the driver has half a
 GiB. For each table of `bench.tables`, it prints the seconds of Morrow and of Spark's own scan, measured in turns, by

@@ -29,7 +29,7 @@ GENERATION = 1
 """Increment when all tables are written differently, so that they are rewritten; `Spec.generation` is for one table."""
 
 DELTA = "delta"
-"""The folder, beside the warehouse, of the same files as a Delta table (`bench.delta`)."""
+"""The folder, next to the warehouse, of the same files as a Delta table (`bench.delta`)."""
 
 TOP_LEVEL = 5
 ROW_GROUP = 250_000
@@ -53,7 +53,7 @@ class Table:
     live_rows: int
 
     def beside(self, folder: str) -> str:
-        """Return a folder beside the warehouse."""
+        """Return a folder next to the warehouse."""
         return str(Path(self.warehouse).parent / folder)
 
 

@@ -171,9 +171,7 @@ def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 @pytest.mark.parametrize("rows", [400_000, 4_000_000])
 @pytest.mark.parametrize("rate", [0.001, 0.01])
 def test_bytes_of_sparse_vectors_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
-    """Measure few deleted rows, in array containers. pyroaring does not validate them (decision 20 in
-    docs/decisions).
-    """
+    """Measure few deleted rows, in array containers, which pyroaring does not validate (decision 20)."""
     mask = np.random.default_rng(rows).random(rows) < rate
     data = to_bytes(mask)
     bitmap = data[9:-4]

@@ -306,9 +306,7 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
 
 @pytest.mark.long
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
-    """Measure the memory of a full read and an aggregate: a driver with 0.5 GiB of heap, two executors with 1 GiB
-    each.
-    """
+    """Measure memory of a full read and an aggregate: a driver with 0.5 GiB of heap, two executors with 1 GiB."""
     answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)
     rows = []
     for role, most in MOST_HELD.items():

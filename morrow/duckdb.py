@@ -86,9 +86,10 @@ def attach(
     morrow.duckdb.attach(con, "warehouse", "pm")
     con.sql('SELECT count(*) FROM pm.db.orders JOIN pm.db."orders$snapshots" ON true')
 
-    Every query sees the newest snapshot and schema. Columns and filters of the query are pushed to the files. Changes
-    to the set of tables are visible at once if made by this process, else from the second query on, or after `refresh`.
-    All cursors of the connection see the database. It is read-only; use `Catalog.sql` for writes and time travel.
+    Every query sees the newest snapshot and schema. Columns and filters of the query are pushed to the files. New and
+    dropped tables are visible at once if this process made the change, else at the second query after it, or after
+    `refresh`. All cursors of the connection see the database. It is read-only; use `Catalog.sql` for writes and time
+    travel.
 
     Args:
         connection: DuckDB's default connection when None.
@@ -96,7 +97,8 @@ def attach(
         name: the name of the DuckDB database, which must not exist on the connection.
 
     Raises:
-        InvalidArgument: the name is taken. Unsupported: names of databases or tables that differ only in case.
+        InvalidArgument: the name is taken. Unsupported: names of databases or tables that differ only in case, or that
+            DuckDB reserves.
     """
     from morrow.catalogs.catalog import Catalog
 

@@ -133,7 +133,7 @@ def scan_at(
 ) -> Scan | SystemScan:
     """Return a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
     name = parse_object_name(to_location(path))
-    name.branch_or(at.get("branch"))  # raises if both differ; the scan opens the branch
+    name.branch_or(at.get("branch"))  # raises if both name a branch; the scan opens it
     metadata = _open_metadata(name.table, name.branch, storage_options, allowed_roots, verify)
     if name.system is None:  # opening the table first would look up the newest snapshot twice
         return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))

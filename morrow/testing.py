@@ -40,7 +40,7 @@ WRITERS, COMMITS = 4, 3
 
 
 class CatalogTests:
-    """Tests of Morrow's requirements of a `Catalog`. Subclass it with the fixture `catalog`, which is empty."""
+    """The tests that a `Catalog` must pass. Subclass it with the fixture `catalog`, which has no databases."""
 
     @pytest.fixture
     def catalog(self) -> CatalogProtocol:
@@ -340,9 +340,7 @@ RACERS = 8
 
 
 class StoreTests:
-    """Tests of Morrow's requirements of a `FileStore`. Subclass it with the fixture `store`; each test has an empty
-    folder.
-    """
+    """The tests that a `FileStore` must pass. Subclass it with the fixture `store`; each test has an empty folder."""
 
     @pytest.fixture
     def store(self) -> FileStore:

@@ -335,9 +335,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return make_scan(metadata, travel=travel).dataset()
 
     def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
-        """Return the dataset of a format table or object table. Raises `Unsupported` for time travel and other kinds of
-        tables.
-        """
+        """Return the dataset of a format or object table. Raises `Unsupported` for time travel and other tables."""
         kind = find_folder_table(self._catalog, name.table).kind
         if name.system is not None or name.branch is not None or travel != NOW:
             what = f"{name.table}, a {kind}, with a branch, a state or a system table,"

@@ -288,9 +288,7 @@ class _Shell:
                 return
 
     def _tell(self, error: MorrowError) -> None:
-        """Print an error on a terminal. Otherwise raise `typer.Exit`, since later statements may depend on the failed
-        one.
-        """
+        """Print an error on a terminal. Otherwise raise `typer.Exit`, since later statements may depend on it."""
         where = "" if self.on_terminal or self.first == self.line == 1 else f"the statement of line {self.first}: "
         typer.echo(clean_text(f"morrow: {where}{error}"), err=True)
         if not self.on_terminal:

@@ -115,9 +115,7 @@ def _list_hidden_columns(names: Sequence[str], width: int) -> Iterator[str]:
 
 
 def fold_text(head: str, text: str, *, terminal: bool = True) -> Iterator[str]:
-    """Yield `head` and a text in lines. On a terminal, the text is wrapped at blanks and continuation lines are
-    indented.
-    """
+    """Yield `head` and a text in lines, on a terminal wrapped at blanks with indented continuation lines."""
     width = shutil.get_terminal_size().columns if terminal and sys.stdout.isatty() else UNLIMITED_WIDTH
     line = head
     for i, word in enumerate(text.split(" ")):

@@ -61,7 +61,7 @@ def is_name(text: str) -> bool:
 
 
 def open_table(path: str, branch: str | None = None) -> morrow.Table:
-    """Open the table of a folder, URL or name; raises as `morrow.open` and `Catalog.table` do."""
+    """Open the table of a folder, URL or name. Raises as `morrow.open` and `Catalog.table`."""
     if is_name(path) and has_catalog():
         return open_catalog().table(path, branch=branch)
     try:
@@ -106,7 +106,7 @@ def open_named_table(path: str, at: TravelArguments) -> tuple[morrow.Table, str 
     Raises as `morrow.open`, and `InvalidArgument` if `at` names a branch, too.
     """
     name = parse_object_name(path)
-    name.branch_or(at.get("branch"))  # raises if both differ; the scan opens the branch of `at`
+    name.branch_or(at.get("branch"))  # raises if both name a branch; the scan opens the one of `at`
     return open_table(name.table, branch=name.branch), name.system
 
 
@@ -162,7 +162,7 @@ def open_table_scan(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan:
-    """Return the scan that the arguments describe; raises as `morrow.open` and `Table.scan` do."""
+    """Return the scan that the arguments describe. Raises as `morrow.open` and `Table.scan`."""
     table, system = open_named_table(path, at)
     if system is not None:
         raise InvalidArgument(f"{path} is a system table: this command is for tables")

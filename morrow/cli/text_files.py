@@ -171,7 +171,7 @@ def format_error(error: Exception) -> str:
 
 
 MAX_DIGITS = 38
-"""Maximum digits of Paimon's decimals."""
+"""Maximum digits of a Paimon decimal."""
 DAY, TIME = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 WHOLE = r"0|-?[1-9]\d*"
 FIXED = r"-?(0|[1-9]\d*)(\.\d+)?"

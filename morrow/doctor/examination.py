@@ -274,7 +274,7 @@ def _find_hidden_snapshots(subject: Subject, branch: TableMetadata) -> Iterator[
 
 
 def check_orphans(subject: Subject) -> Generator[Finding, None, str]:
-    """Check that there are no old orphan files."""
+    """Look for old orphan files."""
     found = remove_orphan_files(subject.metadata, dry_run=True)
     if found.paths:
         what = f"{format_count(found.count, 'file')} older than a day, {format_size(found.bytes)}, that no state names"

@@ -69,7 +69,7 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no errors and no warnings."""
+        """Whether the findings are only advice, without errors and warnings."""
         return all(each.severity is Severity.ADVICE for each in self.findings)
 
     @property

@@ -204,7 +204,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 
 def translate_condition(text: str | None) -> str | None:
-    """Translate a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
+    """Translate a condition in Spark SQL, with its quotes and functions, to the SQL of filters.
 
     Raises `InvalidArgument` if the text is not a condition.
     """

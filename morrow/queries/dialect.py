@@ -220,7 +220,7 @@ def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> objec
 
 
 def make_literal(value: object) -> Node:
-    """Return a value as a typed literal of DuckDB's SQL. Raises `InvalidArgument` for types without literals."""
+    """Return a value as a typed literal in DuckDB SQL. Raises `InvalidArgument` for types without literals."""
     for kind, made in _LITERALS:
         if isinstance(value, kind):
             return made(value)

@@ -286,7 +286,7 @@ def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duc
 
 
 def run_prepared(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:
-    """Run a query by a method of DuckDB's connection, with its tables as variables.
+    """Run a query by a method of a DuckDB connection, with its tables as variables.
 
     Raises:
         InvalidArgument: DuckDB refuses it. TableNotFound: a table does not exist. StorageError: DuckDB cannot read a

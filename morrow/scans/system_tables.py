@@ -403,7 +403,7 @@ class PackedScan(StreamedScan):
 
     @property
     def _read(self) -> tuple[DataField, ...]:
-        """Output columns, and those that the other conditions need."""
+        """Output columns, and columns that the other conditions need."""
         return replace(self._asked, filter=self._parts[1]).read
 
     @cached_property

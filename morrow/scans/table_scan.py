@@ -194,7 +194,7 @@ class Scan(Rows):
         """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers.execution import duckdb_relation
 
-        # Planning now raises Morrow's own errors: DuckDB wraps those of its scans.
+        # Plan now, to raise Morrow's own errors; DuckDB wraps errors raised in its scans.
         _ = self.plan
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._request.limit is None else self.to_arrow()

@@ -145,9 +145,7 @@ class Context:
         return self.catalog.table(found.table, branch=found.branch)
 
     def format_table(self, name: Name) -> FormatTable | None:
-        """Open a format table. Return None for another kind of table, or if the catalog does not support format
-        tables.
-        """
+        """Open a format table; None for another kind of table, or if the catalog does not support them."""
         try:
             return self.catalog.format_table(self.full_name(name))
         except (InvalidArgument, Unsupported):
@@ -211,9 +209,7 @@ class Context:
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
     def zone(self) -> str:
-        """Return the time zone of the connection's session. Raises as `of_query` while the connection has an open
-        result.
-        """
+        """Return the time zone of the connection. Raises as `of_query` while the connection has an open result."""
         query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
         return str(make_relation(query, self.connection).fetchall()[0][0])
 
@@ -246,9 +242,7 @@ MAX_VALUES = 100_000
 
 
 class DependsOnRows(Exception):
-    """Raised for subqueries that cannot be replaced by values: they read columns of the target table, or return too
-    many.
-    """
+    """Raised if a subquery cannot be replaced by values: it reads the target's columns, or returns too many."""
 
     def __init__(self, error: MorrowError) -> None:
         super().__init__(str(error))

@@ -97,9 +97,7 @@ def _list_qualifiers(table: Name, alias: str | None) -> set[str]:
 def _build_assignments(
     given: Sequence[tuple[Name, str]], schema: TableSchema, names: set[str], value_of: Callable[[str, str], str]
 ) -> dict[str, str]:
-    """Return the assigned columns of an UPDATE with their SQL. `value_of` converts an expression, given its
-    description.
-    """
+    """Return the assigned columns of an UPDATE with their SQL, converted by `value_of(expression, description)`."""
     found: dict[str, str] = {}
     members: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in given:

@@ -311,7 +311,7 @@ class Call:
 
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
-    """Call a procedure. The result has the columns of Paimon's procedure."""
+    """Call a procedure. The result has the same columns as in Paimon."""
     *namespace, name = statement.procedure
     if namespace and [part.lower() for part in namespace[-1:]] != [NAMESPACE]:
         raise InvalidArgument(f"there is no procedure {'.'.join(statement.procedure)}; they are in {NAMESPACE}")

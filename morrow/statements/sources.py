@@ -1,4 +1,4 @@
-"""Sources of queries: tables of the catalog, ``information_schema``, and results of Paimon's functions."""
+"""Sources of queries: tables of the catalog, ``information_schema``, and results of Paimon functions."""
 
 from __future__ import annotations
 

@@ -218,9 +218,7 @@ class DropDatabase(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE, with columns or the rows of `query`. `replace` is None for CREATE, else whether the table must
-    exist.
-    """
+    """CREATE TABLE, with columns or a `query`. `replace` is None for CREATE, else whether the table must exist."""
 
     kind: ClassVar[str] = "CREATE TABLE"
     table: Name

@@ -61,9 +61,7 @@ class Words:
         return count is not None
 
     def _count(self, words: Sequence[str], after: int) -> int | None:
-        """Return the number of tokens that these words span (``PARTITIONED BY`` is one); None if they do not come
-        next.
-        """
+        """Return how many tokens these words span (``PARTITIONED BY`` is one); None if they do not come next."""
         at, left = self.at + after, list(words)
         while left and at < len(self.tokens) and not _is_quoted(self.tokens[at]):
             parts = self.tokens[at].text.upper().split()

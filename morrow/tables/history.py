@@ -31,7 +31,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 
 def align_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as aligned columns below their headers. Of many rows, show the first and the last."""
+    """Format rows as aligned columns below their headers. If there are many rows, show the first and the last."""
     shown_rows = [headers, *(tuple(map(escape_to_line, row)) for row in rows)]
     left = len(rows) - MAX_LINES
     half = MAX_LINES // 2
@@ -261,7 +261,7 @@ class Tags:
         return self._metadata.tag(name)
 
     def previous(self, name: str) -> Tag | None:
-        """Return the last tag whose snapshot was committed before this tag's; None when this is the first.
+        """Return the last tag whose snapshot was committed before this tag's, None if this is the first.
 
         Raises `TagNotFound`.
         """
@@ -270,7 +270,7 @@ class Tags:
         return max(earlier, key=_sort_key, default=None)
 
     def next(self, name: str) -> Tag | None:
-        """Return the first tag whose snapshot was committed after this tag's; None when this is the last.
+        """Return the first tag whose snapshot was committed after this tag's, None if this is the last.
 
         Raises `TagNotFound`.
         """

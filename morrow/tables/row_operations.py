@@ -73,7 +73,7 @@ class Rewriting:
             partition: values of (some) partition columns, or several such mappings. None: all partitions.
             where: only partitions for which this condition on partition columns is true.
 
-        Returns: the snapshot, None when there was nothing to do.
+        Returns: the snapshot, None if there was nothing to do.
 
         Raises:
             InvalidArgument: a wrong number of buckets, or none although ``bucket`` is -2; arguments as in `compact`.
@@ -203,8 +203,8 @@ class RowOperations(Rewriting):
 
         Args:
             keys_or_filter: a condition, as the filter of `scan` (SQL text, a pyarrow or Polars expression), or the
-                primary keys of the rows: any data as in `append`, of which only the key columns are used. A condition
-                on partition columns alone drops partitions.
+                primary keys of the rows: any data as in `append`; only its key columns are used. A condition on
+                partition columns alone drops partitions.
 
         Returns: the last snapshot created, None if there was no row to delete.
 

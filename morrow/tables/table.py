@@ -239,7 +239,7 @@ class Table(RowOperations, Maintenance, Following):
 
     @property
     def branches(self) -> Branches:
-        """The branches beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        """The branches other than main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
         return Branches(self._metadata)
 
     @expose_travel_arguments

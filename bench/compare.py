@@ -1,10 +1,10 @@
-"""A measurement is a ratio: subject and baseline take turns in one process, so noise of the machine hits both.
+"""Comparisons of a subject with a baseline. Both take turns in one process, so noise of the machine hits both.
 
     round 1: baseline, subject      round 2: baseline, subject      ...      ratio = median / median
 
-The first turn of each warms the file cache and is thrown away. What was compared, the ratio and the bound it must keep
-go into `extra_info` of pytest-benchmark, whence `bench.report` makes RESULTS.md. A bound that is not kept is
-reported, it fails no test: this suite measures, and the machine may be busy.
+The first turn of each warms the file cache and is discarded. The names, the ratio and its bound go into `extra_info` of
+pytest-benchmark, from which `bench.report` writes RESULTS.md. A missed bound is reported but does not fail the test,
+since the machine may be busy.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 from pytest_benchmark.fixture import BenchmarkFixture
 
 ROUNDS = 7
-"""Turns of a comparison, unless it asks for others."""
+"""Default number of turns of a comparison."""
 
 QUICK = "MORROW_BENCH_QUICK"
-"""The variable of a quick run, which has `QUICK_ROUNDS` turns at most."""
+"""The environment variable that selects a quick run, with up to `QUICK_ROUNDS` turns."""
 QUICK_ROUNDS = 3
 
 Clock = Callable[[], float]
-"""Does something and returns how many seconds that took."""
+"""A function that performs some work and returns its seconds."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What the ratio subject / baseline (or baseline / subject, when `faster`) has to keep."""
+    """The bound of the ratio subject / baseline (or baseline / subject, if `faster`)."""
 
     limit: float
     faster: bool = False
@@ -42,7 +42,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Limit:
-    """An absolute bound; measured are seconds where `unit` is "ms", else what it says. None asks for nothing."""
+    """An absolute bound. Measured values are seconds if `unit` is "ms", else in `unit`. None: no bound."""
 
     limit: float | None
     unit: str
@@ -53,13 +53,13 @@ class Limit:
 
 @dataclass
 class Measured:
-    """One row of RESULTS.md; `curve` where it is a point of one (see `bench.report`)."""
+    """One row of RESULTS.md. `curve` is set if the row is a point of a curve (see `bench.report`)."""
 
     section: str
     what: str
     baseline: str = ""
     subject: list[float] = field(default_factory=list)
-    """Seconds a round, or MB."""
+    """Seconds of each round, or MB."""
     base: list[float] = field(default_factory=list)
     bound: Bound | Limit | None = None
     note: str = ""
@@ -88,7 +88,7 @@ class Measured:
 
     @property
     def met(self) -> bool | None:
-        """None where nothing is demanded."""
+        """Whether the bound is met, None without a bound."""
         if isinstance(self.bound, Limit):
             asked = self.bound.limit
             return None if asked is None else self.value is not None and self.value <= asked
@@ -97,7 +97,7 @@ class Measured:
         return self.ratio >= self.bound.limit if self.bound.faster else self.ratio <= self.bound.limit
 
     def info(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the row as JSON values."""
         return {
             "section": self.section,
             "what": self.what,
@@ -119,7 +119,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Baseline:
-    """One of several that a subject takes turns with; its row goes into a section of its own."""
+    """One of several baselines of a subject; its row goes into its own section."""
 
     section: str
     name: str
@@ -128,7 +128,7 @@ class Baseline:
 
 
 def most_rounds(rounds: int) -> int:
-    """Return how many of so many rounds are measured: all of them, but in a quick run."""
+    """Return the number of rounds to measure: `rounds`, or fewer in a quick run."""
     return min(rounds, QUICK_ROUNDS) if QUICK in os.environ else rounds
 
 
@@ -158,9 +158,9 @@ def compare(
     warmup: bool = True,
     note: str = "",
 ) -> Measured:
-    """Measure `subject` and, in turn with it, the baseline (its name and its clock).
+    """Measure `subject` in turns with the baseline (its name and its clock).
 
-    `before` runs ahead of each turn of the subject and is not measured: it drops caches for a first read.
+    `before` runs before each turn of the subject and is not measured; it drops caches for a first read.
     """
     clocks = [baseline[1]] if baseline else []
     subjects, bases = _turns(benchmark, subject, clocks, before, rounds, int(warmup))
@@ -180,9 +180,9 @@ def compare_each(
     rounds: int = ROUNDS,
     warmup: int = 1,
 ) -> list[Measured]:
-    """As `compare` with several baselines, all in the same turns: one row for each, in its section.
+    """Compare a subject with several baselines in the same turns; record one row for each in its section.
 
-    The rows go into `extra_info` under "rows"; whoever adds to them calls `put` again.
+    The rows go into `extra_info` under "rows". Call `put` again after adding rows.
     """
     subjects, bases = _turns(benchmark, subject, [each.clock for each in baselines], before, rounds, warmup)
     rows = [Measured(each.section, what, each.name, subjects, base, each.bound) for each, base in zip(baselines, bases)]
@@ -191,7 +191,7 @@ def compare_each(
 
 
 def put(benchmark: BenchmarkFixture, rows: Sequence[Measured]) -> None:
-    """Record these rows as those of a benchmark."""
+    """Record the rows of a benchmark, replacing earlier ones."""
     benchmark.extra_info["rows"] = [row.info() for row in rows]
 
 
@@ -203,7 +203,7 @@ def _turns(
     rounds: int,
     warmup: int,
 ) -> tuple[list[float], list[list[float]]]:
-    """Seconds of the subject and of every clock; those of warming up are thrown away."""
+    """Return the seconds of the subject and of every clock, without the warm-up turn."""
     bases: list[list[float]] = [[] for _ in clocks]
 
     def turn() -> None:
@@ -229,7 +229,7 @@ def record(
     rounds: int = 5,
     note: str = "",
 ) -> Measured:
-    """Record what `clock` measures itself: seconds, or the unit of `bound`."""
+    """Record the values that `clock` measures: seconds, or in the unit of `bound`."""
     values: list[float] = []
     benchmark.pedantic(lambda: values.append(clock()), rounds=most_rounds(rounds), iterations=1)
     measured = Measured(section, what, subject=values, bound=bound, note=note)

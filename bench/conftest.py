@@ -1,4 +1,4 @@
-"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables, few rounds and no peers.
+"""Fixtures of the suite: the tables, written once to bench/.data; `--quick` for small tables, few rounds and no peers.
 
 `--quick --peers` measures peers too, on small tables.
 """
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[cache.SWITCH] = "off"  # first reads are first ones; `test_commits` measures the folder
+    os.environ[cache.SWITCH] = "off"  # first reads must be uncached; `test_commits` measures the cache folder
     if config.getoption("--quick"):
         os.environ[compare.QUICK] = "1"
     config.addinivalue_line("markers", "long: left out of quick runs, however small the tables")
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def table(request: pytest.FixtureRequest) -> Tables:
-    """`table(name)`: the table of that name in `bench.tables.SPECS`, written if it is not there."""
+    """`table(name)`: the table of that name in `bench.tables.SPECS`, written if it does not exist."""
     return lambda name: tables.make(name, quick=request.config.getoption("--quick"))
 
 

@@ -1,7 +1,8 @@
-"""Rows of the measured tables: 8 columns as an order table has them, the same on every machine.
+"""Rows of the measured tables: 8 columns of an order table, identical on every machine.
 
 Row number n gives the key: `id` 2n as BIGINT, or (`customer`, `line`) for the table with a composite key, both
-ascending in n. A base holds every row number of a range, an update a sample of them, and odd ids the base lacks.
+ascending in n. A base contains every row number of a range. An update contains a sample of them, and odd ids that the
+base lacks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FIELDS = {
     "created": "TIMESTAMP(6)",
     "paid": "BOOLEAN",
 }
-"""`created` ascends with the key: a range of it prunes row groups; `amount`, uniform in [0, 1000), prunes none."""
+"""`created` ascends with the key, so a range prunes row groups. `amount` is uniform in [0, 1000) and prunes none."""
 
 LINES = 20
 """Lines of an order: the second key column repeats 0..19."""
@@ -66,7 +67,7 @@ def without(frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
 
 
 def base_ids(first: int, count: int) -> Ids:
-    """Ids of rows first .. first + count."""
+    """Return the ids of rows first .. first + count."""
     return np.arange(first, first + count, dtype=np.int64) * 2
 
 

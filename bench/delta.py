@@ -1,7 +1,7 @@
-"""A Delta table of the data files of a Paimon table with deletion vectors, for readers of Delta tables.
+"""Delta tables that share the data files and deletion vectors of Paimon tables, for readers of Delta tables.
 
-The data files are hard links, so both are the same bytes; their names say nothing, and columns that the schema does not
-name are not read. The log is one version, as Delta's protocol says: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+The data files are hard links, so both tables read the same bytes. Columns that the schema does not name are not read.
+The log has one version of Delta's protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyroaring
 
 FEATURES = ["deletionVectors", "timestampNtz"]
 MAGIC = 1681511377
-"""Begins a bitmap of 64 bits in Roaring's portable form."""
+"""The first bytes of a 64-bit bitmap in Roaring's portable format."""
 VERSION = b"\x01"
-"""Begins a file of deletion vectors."""
+"""The first byte of a deletion vector file."""
 TYPES = {
     "BIGINT": "long",
     "INT": "integer",
@@ -28,11 +28,11 @@ TYPES = {
     "BOOLEAN": "boolean",
     "TIMESTAMP(6)": "timestamp_ntz",
 }
-"""Type of Paimon -> type of Delta, of the columns of `bench.data`."""
+"""Paimon type -> Delta type, for the columns of `bench.data`."""
 
 
 def write(folder: Path, columns: Mapping[str, str], files: Iterable[tuple[Path, int, list[int]]]) -> None:
-    """Write the table: columns by their types in Paimon, and each data file with its rows and dead positions."""
+    """Write the table: columns with their Paimon types, and data files with their row counts and deleted positions."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     vectors = bytearray(VERSION)

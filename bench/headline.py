@@ -24,7 +24,7 @@ CHOSEN = (
     ("Spark: the scan of Parquet is the limit", "deduplicate: full read, again", "full read on Spark, again"),
     ("Spark: Java Paimon", "deduplicate: full read, first", "full read on Spark, first"),
 )
-"""Section, what (of a row that is measured against several baselines, all are shown), and how it is called here."""
+"""Section, row name (with several baselines, all are shown), and title in the headline."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ FASTER, SLOWER = "#15803d", "#c2410c"
 
 
 def plot(found: Sequence[Headline]) -> str:
-    """Draws a bar from the baseline (1) to each ratio, on a logarithmic axis: to the left is faster."""
+    """Draw a bar from the baseline (1) to each ratio, on a logarithmic axis; bars to the left are faster."""
     logs = [math.log10(each.times) for each in found]
     low, high = min([*logs, -1.0]), max([*logs, 1.0])
 

@@ -1,11 +1,11 @@
 """Expiry, orphans and tags of a table with 100,000 files in an object store: requests, seconds and CPU.
 
     python -m bench.listing                          100,000 files in 100 partitions
-    python -m bench.listing --files 20000            what is quadratic shows beside the figures of more files
+    python -m bench.listing --files 20000            compare with the above to find quadratic work
 
-The server (`tests.support.s3_server`) is on the loopback and in memory, in a process of its own. Data files are empty
-objects, metadata are real: the newest snapshot has replaced a tenth of the files, whose old ones expiry deletes, and
-a hundredth as many objects are orphans.
+The server (`tests.support.s3_server`) runs on the loopback, in memory, in its own process. Data files are empty
+objects, metadata are real. The newest snapshot replaces a tenth of the files, so that expiry deletes the old ones. One
+object in a hundred is an orphan.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tests.support.s3_server import BUCKET, running
 
 FILES, PARTITIONS = 100_000, 100
 REPLACED, ORPHANS = 10, 100
-"""One file in so many is replaced by the newest snapshot; there is one orphan for so many files."""
+"""The newest snapshot replaces every 10th file, and there is one orphan for every 100 files."""
 
 
 def serve(pipe: Connection) -> None:
-    """Run the server; answers with its options, with counts of requests, and puts empty objects that it is told."""
+    """Run the server. Answers with its options and request counts, and stores empty objects on request."""
     with running() as server:
         pipe.send(server.options)
         while (asked := pipe.recv()) is not None:
@@ -47,7 +47,7 @@ def serve(pipe: Connection) -> None:
 
 
 def replace_some(table: morrow.Table) -> None:
-    """Commit a snapshot that replaces some of the files by others of other names."""
+    """Commit a snapshot that replaces some files with files of other names."""
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
     assert first is not None
@@ -79,7 +79,7 @@ def keys_of(table: morrow.Table) -> list[str]:
 
 
 def measure(files: int, partitions: int) -> None:
-    """Make the table, and print what each operation takes."""
+    """Create the table, and print requests and times of each operation."""
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()

@@ -1,14 +1,14 @@
-"""Memory of reads and writes of tables larger than it: ``python -m bench.memory``.
+"""Memory of reads and writes of tables larger than memory: ``python -m bench.memory``.
 
-Each work runs in a process of its own, with nothing but its table: read in batches, whole, aggregated, and, on a copy,
-upserted and compacted. With ``--cap MB`` the process may map no more than that, whatever the table's size (RLIMIT_AS:
-libraries, mapped files and what is reserved and never touched count too; ``--data``: RLIMIT_DATA, what it may write):
+Each task runs in its own process: a read in batches, a full read, an aggregate, and, on a copy, an upsert and a
+compaction. ``--cap MB`` limits the memory that the process may map (RLIMIT_AS, which includes libraries, mapped files
+and reserved but unused addresses). With ``--data`` it limits writable memory (RLIMIT_DATA):
 
     python -m bench.memory --rows 180 --cap 1250 --work batches aggregate upsert compact
 
-Works that need more end with an error, which is shown. Without the settings below, libraries reserve 3 GB of addresses
-for a stream that holds 0.3: a cap on those then says little. Measured so on a busy machine of two
-cores, and 100 million rows with caps of 800 MB for reads and 1,000 MB for the compaction:
+Tasks that need more memory end with an error, which is printed. Without the settings below, libraries reserve 3 GB of
+addresses for a stream that uses 0.3 GB, so a cap would not be informative. Results on a busy machine with two cores;
+for 100 million rows, the caps were 800 MB for reads and 1,000 MB for the compaction:
 
     rows          work            peak    of that, not mapped files    most addresses under RLIMIT_AS
     100 million   batches         281 MB  200 MB                       753 MB (7.2 GB of rows in Arrow)
@@ -20,7 +20,7 @@ cores, and 100 million rows with caps of 800 MB for reads and 1,000 MB for the c
     180 million   upsert          590 MB  493 MB                       1,176 MB
     180 million   compact         485 MB  390 MB                       1,014 MB
 
-Of each peak, 138 MB are Polars and pyarrow themselves.
+Each peak includes 138 MB for Polars and pyarrow themselves.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ SETTINGS = {
     "_RJEM_MALLOC_CONF": "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0,background_thread:false",
     "OPENBLAS_NUM_THREADS": "1",
 }
-"""With a cap: allocators reserve little ahead and give back at once, and threads have small stacks."""
+"""Settings with a cap: allocators reserve little and release memory at once, and threads have small stacks."""
 KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR")
-"""What a process inherits; the cache folder would hold what is measured."""
+"""The variables that a process inherits, without the cache folder, which would contain measured metadata."""
 
 
 def made(millions: int) -> Path:
-    """Return a merge-on-read table of so many million rows, five updates of 5 % on top, written if it is not there."""
+    """Return a merge-on-read table of `millions` million rows with five updates of 5 %, written on first use."""
     path = tables.HOME / "memory" / f"merged_{millions}" / "db.db" / "t"
     if not (path / "done").exists():
         shutil.rmtree(path, ignore_errors=True)
@@ -64,11 +64,11 @@ def made(millions: int) -> Path:
 
 
 def measured(path: Path, work: str, limit: list[str]) -> str:
-    """Run one work; return a line of what it took."""
+    """Run one task; return a line with its memory and time."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"MORROW_CACHE": "off", **(SETTINGS if limit else {})}
     command = [sys.executable, "-m", WORKER, str(path.absolute()), work, *limit]
-    # Stacks of threads are as large as the limit is when a process starts.
+    # The stack size of threads is the limit at the start of the process.
     stacks = ["prlimit", f"--stack={STACK}"] if limit else []
     done = subprocess.run([*stacks, *command], capture_output=True, text=True, env=environment, cwd=PROJECT)
     if done.returncode:

@@ -1,9 +1,8 @@
-"""Prints how many bytes of memory a work took: `python -m bench.memory_worker TABLE WORK [LIMIT BYTES]`.
+"""A process that prints the memory of one task in bytes: `python -m bench.memory_worker TABLE WORK [LIMIT BYTES]`.
 
-The work is one of `WORK`. What the interpreter holds after `import morrow` is subtracted. `peak` is the resident set,
-pages of mapped files included; `anonymous` is without those, which the system takes back when it needs them. LIMIT is
-"data" or "as" (RLIMIT_DATA: what the process may write to; RLIMIT_AS: all that it has mapped, files too) and caps the
-process from its start.
+The task is one of `WORK`. The memory of the interpreter after `import morrow` is subtracted. `peak` is the resident
+set, including pages of mapped files; `anonymous` excludes them, since the system can reclaim them. LIMIT is "data"
+(RLIMIT_DATA: writable memory) or "as" (RLIMIT_AS: all mapped memory, including files), and applies from the start.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ UPSERTED = 1_000_000
 
 
 def status(name: str) -> int:
-    """Bytes of a line of /proc/self/status, where they stand as "VmHWM:  1234 kB"."""
+    """Return the bytes of a line of /proc/self/status, such as "VmHWM:  1234 kB"."""
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
     return int(line.split()[1]) * 1024
 
 
 class Sampler(threading.Thread):
-    """The highest anonymous memory seen; the kernel keeps a high-water mark only of the whole."""
+    """A sampler of the highest anonymous memory, since the kernel's high-water mark includes mapped files."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -78,7 +77,7 @@ def aggregate(path: str) -> Answer:
 
 
 def upsert(path: str) -> Answer:
-    """Update a million keys that are spread over the table, in pieces as a stream has them."""
+    """Update a million keys spread over the table, in batches as from a stream."""
     import numpy as np
 
     import morrow
@@ -115,7 +114,7 @@ def main() -> None:
     path, work, *limit = sys.argv[1:]
     if limit:
         resource.setrlimit(LIMITS[limit[0]], (int(limit[1]), int(limit[1])))
-    import morrow  # noqa: F401 - what it brings along is no part of the work
+    import morrow  # noqa: F401 - its imports are not part of the task
 
     resident, anonymous = status("VmRSS"), status("RssAnon")
     sampler = Sampler()

@@ -1,7 +1,7 @@
-"""Runs inside a peer's environment: a request a line in, `{"seconds", "rows", "sum"}` a line out.
+"""A process in a peer's environment: it reads a request per line and writes `{"seconds", "rows", "sum"}` per line.
 
-`sum` is None for a full read and for a write, `rows` where the peer does not count them. Every peer is driven as its
-documentation shows, and keeps what it keeps between reads.
+`sum` is None for full reads and writes, `rows` if the peer does not count them. Every peer is used as its documentation
+shows, and keeps its own caches between reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pypaimon(warehouse, query, column):
 
 
 def write_pypaimon(warehouse, name, source):
-    """Rows are loaded, and cast to the table's types, before the clock starts."""
+    """Write rows, which are loaded and cast to the table's types before the clock starts."""
     import pyarrow as pa
     from pypaimon import CatalogFactory
     from pypaimon.schema.data_types import PyarrowFieldParser
@@ -88,13 +88,13 @@ def spark_session():
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()  # the one that runs, from the second request on
+    spark = builder.getOrCreate()  # returns the running session after the first request
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
 def paimon_spark(warehouse, query, column):
-    """Run a query; a full read counts no rows, since Spark's noop sink takes them."""
+    """Run a query. A full read does not count rows, since they go to Spark's noop sink."""
     frame = spark_session().read.format("paimon").load(f"{warehouse}/db.db/t")
     if query == "sum":
         return tuple(frame.selectExpr("count(*)", f"sum({column})").collect()[0])
@@ -132,7 +132,7 @@ def answered(peer, request):
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a peer prints must not mix with the answers
+    os.dup2(2, 1)  # output of a peer must not mix with the answers
     for line in sys.stdin:
         print(json.dumps(answered(sys.argv[1], json.loads(line))), file=answers, flush=True)
 

@@ -1,7 +1,7 @@
-"""The other libraries Morrow is compared with, each in an environment of its own under bench/.peers.
+"""Other libraries to compare Morrow with, each in its own environment under bench/.peers.
 
-`python -m bench.peers install` makes the environments. A peer runs as a process that reads one request a line and
-answers with the seconds its work took, measured inside, so neither its start nor the pipe is counted.
+`python -m bench.peers install` creates the environments. A peer runs as a process that reads one request per line and
+answers with the seconds of its work. It measures them itself, so neither its start nor the pipe is included.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PEERS = {
     "paimon-spark": ("pyspark==3.5.*", "setuptools<81"),
     "deltalake": ("deltalake==1.6.6", "pyarrow>=26", "polars>=2.1"),
 }
-"""Name of the environment -> what is installed in it."""
+"""Name of the environment -> the packages installed in it."""
 OTHERS = {
     "pyiceberg": ("pyiceberg[sql-sqlite,pyarrow]==0.12.0", "polars>=2.1"),
 }
 """Further libraries, for `bench.ten_tasks` alone."""
 
 JARS = {"paimon-spark": "org.apache.paimon:paimon-spark-3.5:0.9.0"}
-"""Name of the environment -> the jar that its Spark loads, which Spark itself brings by `spark.jars.packages`."""
+"""Name of the environment -> the jar that its Spark downloads by `spark.jars.packages`."""
 
 BRING_JAR = """
 import sys
@@ -53,7 +53,7 @@ def installed(name: str) -> bool:
 
 
 def install(name: str) -> None:
-    """Make the environment of a peer, unless it is there."""
+    """Create the environment of a peer unless it exists."""
     if installed(name):
         return
     wanted = (PEERS | OTHERS)[name]
@@ -70,7 +70,7 @@ def install(name: str) -> None:
 
 
 def _environment(name: str) -> dict[str, str]:
-    """Return the environment variables of a peer's process: those with a jar run on the Java of Morrow's Spark."""
+    """Return the environment variables of a peer's process. Peers with a jar use the same Java as Morrow."""
     return {**os.environ, "JAVA_HOME": str(find_java().home)} if name in JARS else dict(os.environ)
 
 

@@ -2,12 +2,14 @@
 
     python -m bench.planning                                        1,000,000 files in 100,000 partitions
     python -m bench.planning --files 10000 --partitions 1500
-    python -m bench.planning --spark                                the same of a read by Spark, up to its physical plan
-    python -m bench.planning --spark --master 'local-cluster[2,1,1024]'   by a cluster, whose tasks decode the manifests
+    python -m bench.planning --spark                                the same for a read by Spark, up to its physical
+    plan python -m bench.planning --spark --master 'local-cluster[2,1,1024]'   in a cluster whose tasks decode the
+    manifests
 
-Each figure is that of a process of its own, which opens the table and plans a read of all of it: CPU and wall seconds,
-the most memory that it took, and of that what importing (and starting Spark) took. For Spark the files are named as
-Avro, so that all of them are sent to tasks; memory and CPU are those of the driver's Python, and the memory of its JVM.
+Each measurement runs in its own process, which opens the table and plans a full read. It reports CPU and wall seconds,
+the peak memory, and the memory after imports (and the start of Spark). For Spark the files are named as Avro, so that
+all of them are sent to tasks. CPU and memory are measured in the driver's Python process; the memory of its JVM is
+reported, too.
 """
 
 from __future__ import annotations
@@ -36,17 +38,17 @@ from morrow.writers.commit.committer import SnapshotLog
 from morrow.writers.commit.manifests import ARITY, ManifestWriter
 
 FORMATS = {False: "parquet", True: "avro"}
-"""The format of the files for a plan of Morrow's and one of Spark's, which asks whether Parquet files are there."""
+"""The file format by "planned by Spark". Spark checks whether Parquet files exist, so it gets Avro."""
 LOCAL = "local[2]"
 FILES, PARTITIONS, ROWS = 1_000_000, 100_000, 1000
 SCHEMA = "id BIGINT, p INT, a DOUBLE, s STRING"
 PIECE = 50_000
-"""Entries that are written at once."""
+"""Number of entries per write."""
 KIB_PER_MIB = 1024
 
 
 def made(folder: Path, files: int, partitions: int, form: str = "parquet") -> str:
-    """Make a table whose newest snapshot names so many files, which are not there; return its path."""
+    """Create a table whose newest snapshot lists `files` files that do not exist; return its path."""
     shutil.rmtree(folder, ignore_errors=True)
     options = {"file.format": form}
     table = morrow.Catalog(folder).create_table("db.t", SCHEMA, partition_keys=["p"], options=options)
@@ -55,7 +57,7 @@ def made(folder: Path, files: int, partitions: int, form: str = "parquet") -> st
 
 
 def fill(table: morrow.Table, files: int, partitions: int) -> None:
-    """Give a new table a snapshot that names so many files, which are not there."""
+    """Commit a snapshot with `files` files that do not exist to a new table."""
     table.append(pl.DataFrame({"id": [1], "p": [1], "a": [0.5], "s": ["x"]}, schema_overrides={"p": pl.Int32}))
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
@@ -82,7 +84,7 @@ def fill(table: morrow.Table, files: int, partitions: int) -> None:
 
 
 def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, partitions: int) -> pl.DataFrame:
-    """Return entries of files of these numbers, with the statistics of one that is there."""
+    """Return entries of files with these numbers, with the statistics of an existing file."""
     values = pl.Series((numbers % partitions).astype(np.int32))
     stored = encode_columns([values], [field.type for field in table._target().partition_fields])
     writer, arity, ending = uuid.uuid4(), ARITY.pack(1), Path(like["_FILE_NAME"][0]).suffix
@@ -95,7 +97,7 @@ def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, parti
 
 @dataclass(frozen=True)
 class Taken:
-    """What planning took: seconds, and MiB at the most; `before` of them by importing, and by starting Spark."""
+    """The cost of planning: seconds and peak MiB. `before` is the memory after imports and the start of Spark."""
 
     cpu: float
     wall: float
@@ -115,7 +117,7 @@ def measure(path: str) -> Taken:
 
 
 def measure_spark(path: str, master: str) -> Taken:
-    """Plan a read of the table by Spark; `cpu` and `memory` are those of the driver's Python."""
+    """Plan a read of the table by Spark. `cpu` and `memory` are measured in the driver's Python process."""
     spark = morrow.spark.session(master=master)
     gateway = spark.sparkContext._gateway.proc.pid
     before, cpu, wall = _memory(), time.process_time(), time.perf_counter()
@@ -126,7 +128,7 @@ def measure_spark(path: str, master: str) -> Taken:
 
 
 def taken(path: str, *, spark: bool, master: str = LOCAL) -> Taken:
-    """Plan a read of the table in a process of its own."""
+    """Plan a read of the table in a new process."""
     how = ["--spark", "--master", master] if spark else []
     command = [sys.executable, "-m", "bench.planning", *how, "--of", path]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -134,7 +136,7 @@ def taken(path: str, *, spark: bool, master: str = LOCAL) -> Taken:
 
 
 def _memory(process: int | str = "self") -> float:
-    """Return the most memory that a process has taken, in MiB. (What `resource` tells includes its parent's.)"""
+    """Return the peak memory of a process in MiB. (The value of `resource` includes the parent's.)"""
     status = Path(f"/proc/{process}/status").read_text().splitlines()
     (line,) = (line for line in status if line.startswith("VmHWM:"))
     return int(line.split()[1]) / KIB_PER_MIB

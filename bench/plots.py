@@ -14,7 +14,7 @@ COLOURS = {"subject": "#c2410c", "baseline": "#64748b"}
 
 
 def plot(title: str, rows: Sequence[Row]) -> str:
-    """Draws two bars per row, Morrow and its baseline, on one linear axis; the longest bar fills the width."""
+    """Draw two bars per row, Morrow and its baseline, on one linear axis. The longest bar fills the width."""
     compared = [row for row in rows if row["baseline_value"] is not None]
     longest = max(max(row["value"], row["baseline_value"]) for row in compared)
     height = 34 + len(compared) * (2 * BAR + GAP)
@@ -36,7 +36,7 @@ LEFT, TOP, DEEP, WIDE = 60, 40, 220, 640
 
 
 def plot_curve(title: str, rows: Sequence[Row]) -> str:
-    """Draws two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
+    """Draw two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
     logs = [math.log(row["curve"]["at"]) for row in rows]
     across = [LEFT + (log - logs[0]) / (logs[-1] - logs[0]) * WIDE for log in logs]
     most = max(max(row["value"], row["baseline_value"] or 0) for row in rows)

@@ -1,8 +1,8 @@
-"""One process of a race, in the environment of its engine: commits rows one after the other, and says which went in.
+"""One process of a race, in the environment of its engine. It commits rows one by one and reports the successes.
 
 Called with a JSON object: engine, warehouse (of table `db.t`), storage options, number of the process, commits, rows of
-each; warm (commits before the race, of rows with negative ids) and fsync (false: Morrow waits for no disk) if given.
-Prints ``ready``, waits for a line, then prints one JSON object a commit: the ids and the error, if any.
+each, and optionally warm (commits before the race, of rows with negative ids) and fsync (false: Morrow does not sync).
+Prints ``ready``, waits for a line, then prints one JSON object per commit: the ids and the error, if any.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main() -> None:
     import pyarrow as pa
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an engine prints must not mix with the answers
+    os.dup2(2, 1)  # output of an engine must not mix with the answers
     task = json.loads(sys.argv[1])
     if not task.get("fsync", True):
         from morrow.engine.io.local import disable_fsync
@@ -89,7 +89,7 @@ def main() -> None:
         error = None
         try:
             append(pa.table({"id": pa.array(ids, pa.int64()), "name": [f"row {i}" for i in ids]}))
-        except Exception as failure:  # noqa: BLE001 - of any engine; the race goes on, and the error is counted
+        except Exception as failure:  # noqa: BLE001 - of any engine; the error is counted and the race continues
             error = f"{type(failure).__name__}: {failure}"[:300]
         print(json.dumps({"ids": ids, "error": error}), file=answers, flush=True)
 

@@ -1,9 +1,9 @@
-"""Processes that commit to one table at the same time: is anything lost that was acknowledged?
+"""Races of processes that commit to one table at the same time, to find lost acknowledged commits.
 
     python -m bench.races morrow pypaimon pypaimon-rust [--store s3] [--processes 8] [--commits 50]
 
-Each engine writes to an append table of its own, which Morrow makes before and reads after the race. The S3 server is
-one on the loopback (`tests.support.s3_server`). Peers need their environments: `make bench-peers`.
+Each engine writes to its own append table, which Morrow creates before and reads after the race. The S3 server runs on
+the loopback (`tests.support.s3_server`). Peers need their environments: `make bench-peers`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from bench.race_worker import ENGINES
 WORKER = Path(__file__).with_name("race_worker.py")
 PROCESSES, COMMITS, ROWS = 8, 50, 2
 SECONDS = 600
-"""After which a race has failed."""
+"""Timeout of a race."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the rows of one race."""
+    """The outcome of one race."""
 
     engine: str
     seconds: float
     acknowledged: int
-    """Commits that the engine said were made."""
+    """Number of commits that the engine reported as successful."""
     refused: Mapping[str, int]
-    """Class of error -> commits that it said were not, or might not be."""
+    """Class of error -> number of commits that the engine reported as failed or unclear."""
     snapshots: tuple[int, ...]
     lost: frozenset[int]
-    """Ids of rows that were acknowledged and are not in the table."""
+    """Ids of acknowledged rows that are missing in the table."""
     twice: frozenset[int]
     """Ids of rows that are in the table more than once."""
 
@@ -69,9 +69,10 @@ def race(
     warm: int = 0,
     fsync: bool = True,
 ) -> Outcome:
-    """Let `processes` of `engine` make `commits` commits each to a new table `db.t` of a warehouse.
+    """Run `processes` processes of `engine`, each with `commits` commits to a new table `db.t` of a warehouse.
 
-    `warm`: each makes so many before the race, of rows with negative ids. Without `fsync` Morrow waits for no disk.
+    `warm` is the number of commits of each process before the race, of rows with negative ids. Without `fsync`, Morrow
+        does not sync.
     """
     catalog = morrow.Catalog(warehouse, storage_options=storage_options)
     table = catalog.create_table("db.t", schema="id BIGINT, name STRING", options={"bucket": "-1", **(options or {})})

@@ -1,7 +1,7 @@
-"""RESULTS.md and its plots, from what pytest-benchmark wrote.
+"""RESULTS.md and its plots, from the results of pytest-benchmark.
 
-Every benchmark made with `bench.compare` carries its row, or several, in `extra_info` (see `Measured.info`); benchmarks
-without one are listed with their medians, so a plain pytest-benchmark test needs nothing more.
+Every benchmark of `bench.compare` has one or more rows in `extra_info` (see `Measured.info`). Benchmarks without rows
+are listed with their medians, so plain pytest-benchmark tests work, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READING = (
 MARK = {True: "met", False: "**not met**", None: ""}
 
 HEADING = "## "
-"""Begins a section of RESULTS.md."""
+"""The first characters of a section heading in RESULTS.md."""
 BOUNDS_MET = "bounds are met."
 AT_A_GLANCE = "\nAt a glance:\n"
 NOT_MET = "\nNot met:\n"
@@ -39,7 +39,7 @@ NOT_MET = "\nNot met:\n"
 
 @dataclass(frozen=True)
 class Report:
-    """What the sections of RESULTS.md are made of; `rows` in the order they were measured."""
+    """The data of RESULTS.md; `rows` are in the order in which they were measured."""
 
     command: str
     rows: tuple[Row, ...]
@@ -80,13 +80,13 @@ def _row(benchmark: dict[str, Any]) -> Row:
 
 
 def _title(name: str) -> str:
-    """Turn ids into titles: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in the section "dv codec"."""
+    """Convert a test id to a title: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in "dv codec"."""
     name = re.sub(r".*?test_(\w+)\.py::.*", r"\1", name)
     return re.sub(r"[\[\]_]+", " ", name.removeprefix("test_")).strip()
 
 
 def markdown(report: Report) -> str:
-    """Return the whole of RESULTS.md."""
+    """Return the text of RESULTS.md."""
     texts = ["\n".join(_section(section, rows)) for section, rows in report.sections.items()]
     head = [
         "# What was measured",
@@ -101,7 +101,7 @@ def markdown(report: Report) -> str:
 
 
 def _standing(head: str, texts: Sequence[str]) -> str:
-    """Return the head of the report: the ratios that matter, and the bounds that these sections do not meet."""
+    """Return the head of the report: the headline ratios, and the bounds that sections do not meet."""
     outcomes = [outcome for text in texts for outcome in _outcomes(text)]
     missed = [f"- {said}" for said, met in outcomes if not met]
     kept = head.partition(NOT_MET)[0].partition(AT_A_GLANCE)[0].rstrip("\n")
@@ -116,7 +116,7 @@ def _standing(head: str, texts: Sequence[str]) -> str:
 def _outcomes(text: str) -> list[tuple[str, bool]]:
     """Return for each row that has a bound its result and whether the bound is met.
 
-    They are read off the table, since sections are measured in several runs.
+    The results are parsed from the table, since sections are measured in several runs.
     """
     title, rows = _parsed(text)
     return [
@@ -127,7 +127,7 @@ def _outcomes(text: str) -> list[tuple[str, bool]]:
 
 
 def _parsed(text: str) -> tuple[str, list[dict[str, str]]]:
-    """Return the title of a section and the rows of its table, by the heads of the columns."""
+    """Return the title of a section and the rows of its table as dicts by column head."""
     title = text.partition("\n")[0].removeprefix(HEADING)
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return title, [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
@@ -192,7 +192,7 @@ def _is_curve(rows: Sequence[Row]) -> bool:
 
 
 def growth(rows: Sequence[Row]) -> str:
-    """Return what a curve shows: its ends, its fitted exponent, and where it is steeper than linear."""
+    """Describe a curve: its ends, its fitted exponent, and the steps steeper than linear."""
     low, high = rows[0], rows[-1]
     low_at, high_at = (row["curve"]["at"] for row in (low, high))
     ends = f"From {low_at:g} to {high_at:g} {low['curve']['axis']}: Morrow {_change(low, high, 'value')}"
@@ -209,11 +209,11 @@ def growth(rows: Sequence[Row]) -> str:
 
 
 STEEP = 1.15
-"""The exponent between two points from which a curve is said to be steeper than linear."""
+"""The exponent between two points above which a step is reported as steeper than linear."""
 
 
 def _slopes(name: str, rows: Sequence[Row], which: str) -> str:
-    """Return the exponent of time over size, fitted to all points, and the steps whose own is steeper than linear."""
+    """Return the exponent of time over size, fitted to all points, and the steps that are steeper than linear."""
     x = [math.log(row["curve"]["at"]) for row in rows]
     y = [math.log(row[which]) for row in rows]
     fitted = statistics.linear_regression(x, y).slope
@@ -237,7 +237,7 @@ def slug(section: str) -> str:
 
 
 def write(report: Report, folder: Path) -> None:
-    """Write RESULTS.md and plots/ in `folder`; removes plots of sections that are gone."""
+    """Write RESULTS.md and plots/ in `folder`, and remove plots of removed sections."""
     (folder / "RESULTS.md").write_text(markdown(report))
     for old in (folder / "plots").glob("*.svg"):
         old.unlink()
@@ -245,9 +245,9 @@ def write(report: Report, folder: Path) -> None:
 
 
 def update(report: Report, folder: Path) -> None:
-    """Replace the sections of RESULTS.md by those of `report` with the same names; new ones go to the end.
+    """Replace sections of RESULTS.md with the sections of `report` that have the same names; append new ones.
 
-    What is said of bounds before the first section is said of all sections anew.
+    Also rewrite the text before the first section, which summarizes the bounds of all sections.
     """
     path = folder / "RESULTS.md"
     head, *parts = path.read_text().split(f"\n{HEADING}")

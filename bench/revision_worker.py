@@ -1,7 +1,7 @@
-"""Runs inside one revision of Morrow: a request a line in, the seconds of its work a line out.
+"""A process of one revision of Morrow: it reads a request per line and writes the seconds of its work.
 
-A request names an action of `ACTIONS`, the folder of a table, and whether caches are dropped before it. Only calls
-that every revision has are made.
+A request names an action of `ACTIONS`, the folder of a table, and whether to drop caches first. The actions use only
+methods that every revision has.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def keys(path: str) -> Callable[[], object]:
 
 
 def upsert(path: str) -> Callable[[], object]:
-    """Copy the table, and return an upsert of rows that it has into the copy."""
+    """Copy the table, and return a function that upserts existing rows into the copy."""
     copy = Path(tempfile.mkdtemp()) / "warehouse" / "db.db" / "t"
     shutil.copytree(path, copy)
     table = morrow.open(copy)
@@ -51,7 +51,7 @@ def upsert(path: str) -> Callable[[], object]:
 READS = {"full": full, "count and sum": total}
 KEYS, UPSERT = "1,000 keys", "upsert"
 ACTIONS = {**READS, KEYS: keys, UPSERT: upsert}
-"""Name -> what prepares the work on a table, outside of the time."""
+"""Name -> a function that prepares the work on a table. The preparation is not measured."""
 
 
 def main() -> None:

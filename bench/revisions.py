@@ -1,9 +1,9 @@
 """Compare this tree with another revision: `python -m bench.revisions REV [--quick] [--rounds N] [-k WORDS]`.
 
-Each revision runs in a process of its own, in the same environment, and the two take turns: the ratio of a round is
-that of two turns beside each other. Work is slower where even the low end of the interval that holds the median ratio
-(99 %, by bootstrap) is above `TOLERATED`, and so again in twice the rounds: of many works one is unlucky. Exit code 1
-if any work is slower.
+Each revision runs in its own process, in the same environment, and the two take turns. The ratio of a round compares
+two successive turns. Work is reported as slower if the low end of the confidence interval of the median ratio (99 %, by
+bootstrap) exceeds `TOLERATED`, and again with twice the rounds, since one of many comparisons exceeds it by chance. The
+exit code is 1 if any work is slower.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from bench.tables import HOME, make
 ROOT = Path(__file__).parent.parent
 ROUNDS = 11
 TOLERATED = 1.05
-"""The ratio this / other that is no finding, whatever the noise."""
+"""Ratios this / other up to this value are never reported."""
 
 RESAMPLES, OUTSIDE = 4_000, 0.01
 
 COMPOSITE = "composite"
-"""The table without a column `id`."""
+"""The name of the table without a column `id`."""
 TABLES = ("bigint", COMPOSITE, "partial_update", "aggregation", "dv10", "append", "small")
 UPSERTED = ("bigint", "partial_update", "small")
 
@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Medians in seconds, the median of the rounds' ratios this / other, and the interval it lies in."""
+    """Medians in seconds, and the median of the ratios this / other with its confidence interval."""
 
     this: float
     other: float
@@ -68,7 +68,7 @@ class Verdict:
 
     @classmethod
     def of(cls, this: Sequence[float], other: Sequence[float]) -> Verdict:
-        """Compare the seconds of rounds, of which the i-th of both were measured side by side."""
+        """Compare the seconds of rounds; the i-th of both were measured one after the other."""
         ratios = np.array(this) / np.array(other)
         drawn = np.random.default_rng(0).choice(ratios, (RESAMPLES, len(ratios)))
         low, high = np.quantile(np.median(drawn, axis=1), [OUTSIDE / 2, 1 - OUTSIDE / 2])
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def works(words: str) -> list[Work]:
-    """List what is measured, where all `words` are in its name."""
+    """List the work whose name contains all `words`."""
     found = [Work(table, action, first) for table in TABLES for action in READS for first in (True, False)]
     found += [Work(table, KEYS, first) for table in TABLES if table != COMPOSITE for first in (True, False)]
     found += [Work(table, UPSERT, True) for table in UPSERTED]
@@ -84,10 +84,10 @@ def works(words: str) -> list[Work]:
 
 
 def unpacked(revision: str) -> Path:
-    """Return a folder with the files of a revision, made once.
+    """Return a folder with the files of a revision, extracted once.
 
     Raises:
-        SystemExit: git knows no such revision.
+        SystemExit: git does not know the revision.
     """
     found = subprocess.run(
         ["git", "rev-parse", "--verify", f"{revision}^{{commit}}"],
@@ -149,7 +149,7 @@ def workers(*roots: Path) -> Iterator[list[Worker]]:
 
 
 def compared(this: Worker, other: Worker, work: Work, path: str, rounds: int) -> Verdict:
-    """Measure the work in turns; who comes first changes with each round. A round to warm up is not counted."""
+    """Measure the work in turns, after a warm-up round. The order changes with each round."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for side in (0, 1) if number % 2 else (1, 0):

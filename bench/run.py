@@ -1,8 +1,8 @@
 """Measure and report: `python -m bench.run [--quick | --update] [arguments of pytest]`.
 
-Makes the tables that are missing in bench/.data, runs the suite, writes bench/RESULTS.md and bench/plots. With --quick
-the tables are a tenth of the size, peers are left out and the report is printed, not written. With --update and the
-name of a file, the sections measured take the place of those in RESULTS.md.
+Creates missing tables in bench/.data, runs the suite, and writes bench/RESULTS.md and bench/plots. With --quick the
+tables are a tenth of the size, peers are left out, and the report is only printed. With --update and the name of a
+file, the measured sections replace the previous ones in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench import report
 HERE = Path(__file__).parent
 JSON = HERE / ".data" / "benchmark.json"
 
-# Collecting garbage is part of neither side; the fixed order keeps the sections of the report stable.
+# Garbage collection is not measured; the fixed order keeps the sections of the report stable.
 PYTEST = (
     "-q",
     "-p",

@@ -1,4 +1,4 @@
-"""What the measurements of Spark share: the session, the queries, and the scan that is the limit."""
+"""Shared parts of the measurements of Spark: the session, the queries, and the plain scan as the limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""The peer has the same in `bench/peer_worker.py`."""
+"""Spark settings. The peer has the same in `bench/peer_worker.py`."""
 
 
 SPARK_KINDS = {"TIMESTAMP(6)": "TIMESTAMP_NTZ"}
@@ -47,13 +47,13 @@ def count_and_sum(frame: DataFrame) -> tuple[int, float]:
 
 
 QUERIES: dict[str, Callable[[DataFrame], object]] = {"full": full, "sum": count_and_sum}
-"""Name of a query, as the peers have it -> the query."""
+"""Name of a query, also used by the peers -> the query."""
 
 
 def plain(spark: SparkSession, table: Table) -> DataFrame:
-    """Read the rows of all files as Spark itself does: nothing is merged, no row is dead.
+    """Read the rows of all files by Spark's own reader, without merging and with deleted rows.
 
-    Spark is told the columns, so that it need not look for them in a file: what remains is the scan.
+    The schema is given to Spark, so that it need not read it from a file, and only the scan remains.
     """
     return spark.read.schema(columns(table)).parquet(*table.files)
 

@@ -1,8 +1,8 @@
-"""Spark reading through s3a, in a process of its own: `-m bench.spark_s3a_worker SIZE ROUNDS TABLE...`.
+"""A process in which Spark reads through s3a: `-m bench.spark_s3a_worker SIZE ROUNDS TABLE...`.
 
-The files of each table of `bench.tables` are put on an S3 server on the loopback. For each it prints the seconds of
-Morrow, first and again, and of Spark's own scan of the same objects, in turns, by query. Exits with 77 and the reason
-where Spark's file system of S3 cannot be had.
+The files of each table of `bench.tables` are uploaded to an S3 server on the loopback. For each table, it prints by
+query the seconds of Morrow, first and again, and of Spark's own scan of the same objects, measured in turns. Exits with
+77 and the reason if Spark's S3 file system is not available.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SKIPPED = 77
 WARMUPS = 2
 JARS = HOME / "ivy"
-"""Where the jars of the file system are kept, 600 MB."""
+"""The folder of the file system's jars, 600 MB."""
 
 
 def main() -> int:

@@ -1,9 +1,8 @@
-"""A driver in a process of its own: `-m bench.spark_worker SIZE EXECUTORS ROUNDS TABLE...`; SIZE is "full" or "quick".
+"""A process with a Spark driver: `-m bench.spark_worker SIZE EXECUTORS ROUNDS TABLE...`; SIZE is "full" or "quick".
 
-Executors are processes of their own with one core and 1 GiB of heap each, the driver has half a GiB: what Spark calls a
-local cluster. For each table of `bench.tables` it prints the seconds of Morrow and of Spark's own scan, in turns, by
-query and reader; or, when there are to be no ROUNDS, the peak resident memory of the processes of each role while
-Morrow reads.
+Runs a local cluster of Spark: executors are processes with one core and 1 GiB of heap each, and the driver has half a
+GiB. For each table of `bench.tables`, it prints the seconds of Morrow and of Spark's own scan, measured in turns, by
+query and reader. If ROUNDS is 0, it prints the peak resident memory of the processes of each role while Morrow reads.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ DRIVER_HEAP, EXECUTOR_HEAP = 512, 1024
 SAMPLE_SECONDS = 0.05
 DRIVER, DRIVER_JVM, EXECUTORS = "driver, Python", "driver, JVM", "executors, JVM and Python workers together"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-"""In the command line of an executor."""
+"""Part of the command line of an executor."""
 WARM, WARMUPS = "bigint", 2
-"""What is read before the clock starts: a hot JVM is measured."""
+"""The table to read before the clock starts, and how often, so that the JVM is hot."""
 
 
 def processes(root: int) -> Iterator[tuple[str, int]]:
-    """Return role and resident bytes of every process under `root`, that one included."""
+    """Return role and resident bytes of `root` and every process below it."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -66,7 +65,7 @@ def processes(root: int) -> Iterator[tuple[str, int]]:
 
 
 class Sampler(threading.Thread):
-    """The most that the processes of each role have held together, within a `with`."""
+    """A sampler of the peak memory of all processes of each role, within a ``with`` block."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -103,13 +102,13 @@ def main() -> None:
         print(json.dumps({"table": name, "stored": stored, **answer}), flush=True)
     application = spark.sparkContext.applicationId
     spark.stop()
-    # Executors of a local cluster leave what they log where Spark is installed.
+    # Executors of a local cluster write their logs to Spark's installation folder.
     work = Path(os.environ.get("SPARK_HOME", Path(pyspark.__file__).parent), "work")
     shutil.rmtree(work / application, ignore_errors=True)
 
 
 def time_of(spark: SparkSession, table: Table, rounds: int) -> dict[str, Any]:
-    """Seconds of every round, by query and reader."""
+    """Return the seconds of every round, by query and reader."""
     return {query: in_turns(spark, table, run, rounds) for query, run in sparks.QUERIES.items()}
 
 
@@ -127,7 +126,7 @@ def in_turns(
 
 
 def memory_of(spark: SparkSession, table: Table) -> dict[str, Any]:
-    """Return the most bytes held by each role during all queries, by Morrow alone."""
+    """Return the peak bytes of each role during all queries, by Morrow alone."""
     morrow.clear_caches()
     with Sampler() as sampler:
         for run in sparks.QUERIES.values():

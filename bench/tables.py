@@ -1,8 +1,8 @@
-"""The measured tables, written once into bench/.data and found there again.
+"""The measured tables, written once to bench/.data and reused.
 
-Merge-on-read tables have a base at the top level in several files of disjoint key ranges, and updates that overlap it
-at level 0: what a table looks like between two compactions. Tables with deletion vectors are the base with dead rows.
-In updates of partial-update and aggregation tables one half of the columns is null, then the other, in turns.
+Merge-on-read tables look like tables between two compactions: a base at the top level, in several files of disjoint key
+ranges, and overlapping updates at level 0. Tables with deletion vectors consist of the base with deleted rows. In
+updates of partial-update and aggregation tables, alternating halves of the columns are null.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tests.support.table_factory import DataFile, TableFactory
 
 HOME = Path(__file__).parent / ".data"
 GENERATION = 1
-"""Raised when all tables are written differently, so that older ones are written anew; `Spec.generation` for one."""
+"""Increment when all tables are written differently, so that they are rewritten; `Spec.generation` is for one table."""
 
 DELTA = "delta"
-"""The folder, beside the warehouse, of the same files as a Delta table (`bench.delta`)."""
+"""The folder, next to the warehouse, of the same files as a Delta table (`bench.delta`)."""
 
 TOP_LEVEL = 5
 ROW_GROUP = 250_000
@@ -39,12 +39,12 @@ PARTITIONS = 1_000
 PARTITION = "p0500"
 """One of the partitions of the table `many_files`."""
 BUCKETS, OLD_FILES, NEW_FILES = 10, 5, 5
-"""Of each partition of `many_files`: buckets, and in each files at the top level and at level 0."""
+"""Shape of each partition of `many_files`: buckets, and files per bucket at the top level and at level 0."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table on disk; `files` are its data files, `live_rows` what a reader has to return."""
+    """A table on disk; `files` are its data files, `live_rows` the number of rows that a reader must return."""
 
     path: str
     warehouse: str
@@ -53,13 +53,13 @@ class Table:
     live_rows: int
 
     def beside(self, folder: str) -> str:
-        """Return a folder beside the warehouse."""
+        """Return a folder next to the warehouse."""
         return str(Path(self.warehouse).parent / folder)
 
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge engine by its options; update number i has nulls in the columns `halves[i % 2]`."""
+    """The options of a merge engine. Update number i has nulls in the columns `halves[i % 2]`."""
 
     options: tuple[tuple[str, str], ...]
     halves: tuple[tuple[str, ...], tuple[str, ...]]
@@ -68,7 +68,7 @@ class Merge:
 VALUES = tuple(name for name in data.fields(data.BIGINT_KEY) if name not in data.BIGINT_KEY)
 HALVES = VALUES[::2], VALUES[1::2]
 GROUPS = {"quantity": ("customer", "city", "amount"), "created": ("price", "paid")}
-"""Sequence column -> the columns it guards. An update brings one group and leaves the other null."""
+"""Sequence column -> the columns it guards. An update sets one group and leaves the other null."""
 SPECIAL = {"amount": "sum", "quantity": "max", "created": "max"}
 """Aggregate functions of the aggregation table; the other columns have last_non_null_value."""
 
@@ -92,10 +92,10 @@ AGGREGATION = Merge(
 
 @dataclass(frozen=True)
 class Spec:
-    """What to write: `dead` is the share of rows with a deletion vector.
+    """The specification of a table; `dead` is the share of rows deleted by deletion vectors.
 
-    `new` is the share of an update's keys that the base lacks. Without `merge` the newest version of a key is its row.
-    Each of the `files` and `updates` is one file in every bucket; several buckets need the key `id`.
+    `new` is the share of an update's keys that the base lacks. Without `merge` the merge engine is deduplicate. Each of
+    the `files` and `updates` is one file in every bucket; several buckets need the key `id`.
     """
 
     rows: int = 2_000_000
@@ -124,7 +124,7 @@ class Spec:
         }
 
     def update(self, number: int) -> tuple[data.Ids, pl.DataFrame]:
-        """Ids and rows of an update."""
+        """Return the ids and rows of an update."""
         ids = data.update_ids(self.rows, self.update_rows, seed=number, new=self.new)
         rows = data.rows(ids, self.key, seed=100 + number)
         return ids, data.without(rows, self.merge.halves[number % 2]) if self.merge else rows
@@ -134,14 +134,15 @@ CURVE_ROWS = 1_000_000
 UPDATED_KEYS = (1_000, 10_000, 100_000, 500_000, CURVE_ROWS)
 OVERLAPPING_FILES = (1, 2, 5, 10, 20, 50)
 CURVE = Spec(rows=CURVE_ROWS, updates=1, new=0, merge=PARTIAL_UPDATE)
-"""A base of which updates know every key: one update of so many keys, or so many updates of 20,000."""
+"""A base whose updates only contain existing keys: one update of a varying number of keys, or a varying number of
+updates of 20,000 keys."""
 
 
 MILLION = 1_000_000
 SPARK_SIZES = (2, 5, 10, 20, 40)
-"""Millions of rows of the tables that grow."""
+"""Sizes of the growing tables, in millions of rows."""
 SPARK = Spec(buckets=4, updates=5)
-"""For engines that read buckets side by side: files of a million rows or less, updates of 5 % of the keys each."""
+"""A table for engines that read buckets in parallel: files of up to a million rows, updates of 5 % of the keys each."""
 
 
 def _spark(millions: int, **more: Any) -> Spec:
@@ -169,14 +170,14 @@ SPECS = {
     **{f"updated_{keys}": replace(CURVE, update_rows=keys) for keys in UPDATED_KEYS},
     **{f"overlapping_{files}": replace(CURVE, updates=files, update_rows=20_000) for files in OVERLAPPING_FILES},
 }
-"""Name -> table; `many_files`, which has no rows, is apart."""
+"""Name -> table, except `many_files`, which contains no rows."""
 
 QUICK_DIVISOR = 10
-"""Of the rows of the tables of `make bench-quick`, but for `small` and `many_files`."""
+"""Divisor of the number of rows in `make bench-quick`, except for `small` and `many_files`."""
 
 
 def make(name: str, *, quick: bool = False) -> Table:
-    """Return the table of this name, written first if it is not there."""
+    """Return the table of this name, written first if it does not exist."""
     home = HOME / ("quick" if quick else "full") / name
     about = home / "about.json"
     generation = SPECS[name].generation if name in SPECS else GENERATION
@@ -207,7 +208,7 @@ def _found(home: Path, live_rows: int) -> Table:
 
 
 def write(spec: Spec, path: Path) -> int:
-    """Write the table; return how many rows are alive."""
+    """Write the table; return the number of live rows."""
     fields = list(data.fields(spec.key).items())
     table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
     updates, marked = [], []
@@ -234,7 +235,7 @@ def write(spec: Spec, path: Path) -> int:
 
 
 def write_by(name: str, spec: Spec, path: Path) -> int:
-    """Have one of `written.WRITERS` write the base and the updates, each a commit; return how many rows are alive."""
+    """Write the base and the updates by one of `written.WRITERS`, one commit each; return the number of live rows."""
     base = data.base_ids(0, spec.rows)
     updates = [spec.update(number) for number in range(spec.updates)]
     written.WRITERS[name](path.parents[1], [data.rows(base, spec.key, seed=0), *(rows for _, rows in updates)])

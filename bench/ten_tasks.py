@@ -1,7 +1,7 @@
 """Measure the ten tasks of `bench/tasks` with each library, and write docs/ten-tasks.md: `python -m bench.ten_tasks`.
 
-Lines are those of the task's function, imports and definitions left out; seconds are the median of three passes in one
-process, after one that is not counted. A task that leaves other rows than it should is shown as wrong.
+Lines count the task's function without imports and definitions. Seconds are the median of three passes in one process,
+after a warm-up pass. A task with wrong rows is shown as wrong.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ file and folder (fsync); the others do not wait for data files.
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a task: its seconds in each pass, whether it did the right thing, or why it is impossible."""
+    """The result of a task: its seconds in each pass and whether its result is right, or why it is impossible."""
 
     seconds: tuple[float, ...]
     is_right: bool
@@ -93,7 +93,7 @@ def cell(answer: Answer, lines: int) -> str:
 
 
 def page(found: Mapping[str, Mapping[str, Answer]], versions: Mapping[str, str]) -> str:
-    """Return the page: one row for each task, one column for each library, and why some have none."""
+    """Return the page: one row for each task, one column for each library, and reasons for missing results."""
     names = [f"{library} {versions[library]}".strip() for library in found]
     counted = {library: lines_of(library) for library in found}
     rows = [

@@ -21,7 +21,7 @@ ROWS, FILES = 200_000, 3_000
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`db.rows`, one Avro data file, and `db.files`, one manifest."""
+    """Create `db.rows`, with one Avro data file, and `db.files`, with one manifest."""
     folder = tmp_path_factory.mktemp("avro")
     catalog = morrow.Catalog(folder)
     rows = catalog.create_table("db.rows", schema="id BIGINT, v STRING, x DOUBLE", options={"file.format": "avro"})

@@ -1,8 +1,8 @@
-"""Reads of a table that is being written: after each of some commits, with warm caches, and in new processes.
+"""Reads of a growing table: after each commit, with warm caches, and in new processes.
 
-A commit of some rows goes to a copy of the table, and then the copy is read, in turns with the plain scan of the files
-that it has now: CPU seconds, for these reads are short and other work on the machine is not. What is measured is the
-first read of the new snapshot; masks and merged rows that it makes are those that its commit makes necessary.
+Rows are committed to a copy of the table. Then the copy is read, in turns with the plain scan of its current files. CPU
+seconds are measured, since short reads are easily disturbed by other processes. The measured read is the first one of
+the new snapshot, including masks and merged rows that the commit made necessary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CURVE = "After a commit: the first read by the rows of the commit"
 PROCESSES = "New processes: masks and merged rows from the cache folder"
 
 COMMITS = 15
-"""Of the hundred that the bound is about: the median of so many is as steady."""
+"""Number of commits. The bound is about a hundred, but the median of 15 is as stable."""
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 ENGINES = {
     "bigint": "deduplicate",
@@ -42,12 +42,12 @@ ENGINES = {
     "aggregation": "aggregation",
 }
 FOLDER_WARM = {"bigint": 1.2, "composite": 1.2}
-"""Bounds of reads in new processes that find the cache folder of another; those of other engines are 1.3."""
+"""Bounds of reads in new processes that use the cache folder of another process; 1.3 for other engines."""
 SUM = (pl.len(), pl.col("amount").sum())
 
 
 def cpu(action: Callable[[], object]) -> float:
-    """Return the CPU seconds of all threads that the action takes."""
+    """Return the CPU seconds of the action in all threads."""
     began = time.process_time()
     kept = action()
     took = time.process_time() - began
@@ -64,7 +64,7 @@ class Growing:
         self.spec = SPECS[name].scaled(divisor)
 
     def commit(self, rows: int) -> None:
-        """Upsert rows, a fifth of them new, as the table's updates are."""
+        """Upsert rows, a fifth of them new, like the table's updates."""
         self.commits += 1
         ids = data.update_ids(self.spec.rows, rows, seed=1_000 + self.commits)
         update = data.rows(ids, self.spec.key, seed=2_000 + self.commits)
@@ -72,7 +72,7 @@ class Growing:
         morrow.open(self.path).upsert(data.without(update, merge.halves[self.commits % 2]) if merge else update)
 
     def plain(self) -> pl.LazyFrame:
-        """The files as they are now, nothing merged."""
+        """Return a scan of the current files without merging."""
         files = [file.path for file in morrow.open(self.path).scan().plan.files]
         return pl.scan_parquet(files).select(self.columns)
 
@@ -91,7 +91,7 @@ def growing(table: Tables, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
 
 def after_commits(table: Growing, rows: int, commits: int) -> tuple[Measured, Measured]:
-    """Measure a full read, and count and sum, in turns the first one after a commit."""
+    """Measure a full read, and count and sum, alternating which is first after a commit."""
     found = {
         "full read": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),
         "count and sum": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),
@@ -104,8 +104,8 @@ def after_commits(table: Growing, rows: int, commits: int) -> tuple[Measured, Me
     for turn in range(2 * commits + 2):
         table.commit(rows)
         what = ("full read", "count and sum")[turn % 2]
-        # Polars gives memory back that was not used for half a second, as during a commit: the next read of either
-        # kind then takes half as long again. A plain scan goes before both, here of the files as they were.
+        # Polars releases memory unused for half a second, as during a commit, and the next read then takes 50 %
+        # longer. So a plain scan of the previous files runs before both.
         scans[what]()
         subject = cpu(table.total if turn % 2 else table.full)
         plain = table.plain() if turn % 2 == 0 else table.plain().select(SUM)  # planned after the read, which plans
@@ -165,7 +165,7 @@ print(json.dumps([cpu(lambda: read(path)), base, cpu(lambda: read(path))]))
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("what", ["full", "sum"])
 def test_new_processes(benchmark: BenchmarkFixture, table: Tables, tmp_path: Path, name: str, what: str) -> None:
-    """A small table is read first: what a process imports is measured elsewhere."""
+    """Measure reads in new processes. A small table is read first, since imports are measured elsewhere."""
     data_table, small = table(name), table("small")
     empty, warm = (
         Measured(PROCESSES, f"{ENGINES[name]}: {what}, folder {state}", "Polars scan, no merge, CPU", bound=bound)

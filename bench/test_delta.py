@@ -47,7 +47,7 @@ def test_count_and_sum(benchmark: BenchmarkFixture, table: Tables, peer: Peers, 
 
 @pytest.mark.parametrize("name", DELETED)
 def test_same_rows(table: Tables, peer: Peers, name: str) -> None:
-    """Check that both read the same rows: else the times would mean nothing."""
+    """Check that both read the same rows, so that times are comparable."""
     data = table(name)
     rows, amount = total(data).row(0)
     answer = peer("deltalake").read(data.beside(DELTA), "sum", "amount")

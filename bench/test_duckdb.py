@@ -21,7 +21,7 @@ WORK = {
     "0.1 % by amount": ("id, amount", "WHERE amount < 1"),
     "the top 10": ("id, amount", "ORDER BY amount DESC LIMIT 10"),
 }
-"""What is measured -> what is selected, and the end of the query."""
+"""Name of a measurement -> selected columns, and the end of the query."""
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Deletion vector bytes <-> position masks: the table of the proposal that introduced deletion vectors, measured again.
 
 The proposal measured Java's RoaringBitmap adding positions one by one; its times are in the notes. Here a mask of the
-file's rows becomes an index file (checksum included) and comes back. The baseline is pyroaring by its fastest way: all
-positions at once out of an `array`, which are there before the clock starts, and back into a mask; without checksum.
+file's rows is encoded to an index file (with checksum) and decoded. The baseline is the fastest use of pyroaring: all
+positions at once from an existing `array`, and back to a mask, without checksum.
 
-Beside its row of the report, each benchmark has `case`, `positions` (rows of the file), `rate` (share that is dead),
-`bytes`, `java_published_ms` and `peak_memory_bytes` in `extra_info`. 2 billion rows run without baseline, and only in
-`make bench` (which sets MORROW_BENCH_HUGE); their memory is measured in a process of its own.
+Besides its row of the report, each benchmark has `case`, `positions` (rows of the file), `rate` (share of deleted
+rows), `bytes`, `java_published_ms` and `peak_memory_bytes` in `extra_info`. 2 billion rows run without baseline, and
+only in `make bench` (which sets MORROW_BENCH_HUGE). Their memory is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ each_cell = pytest.mark.parametrize(
 
 
 def random_mask(rows: int, rate: float) -> Mask:
-    """Make `rows` booleans, `rate` of them true, in batches, so that nothing larger than the mask exists."""
+    """Make `rows` booleans, with a share `rate` of true ones, in batches to avoid memory beyond the mask."""
     random = np.random.default_rng(rows)
     mask = np.empty(rows, np.bool_)
     for first in range(0, rows, BATCH):
@@ -105,7 +105,7 @@ def test_mask_to_bytes(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 
 @pytest.mark.long
 def test_mask_to_bytes_against_a_bulk_add_of_numpy_positions(benchmark: BenchmarkFixture) -> None:
-    """Call pyroaring as most people would: `BitMap(positions)` with the positions as a numpy array."""
+    """Compare with the usual call of pyroaring: `BitMap(positions)` with the positions as a numpy array."""
     rows, rate = 200_000_000, 0.8
     mask = random_mask(rows, rate)
     positions = np.flatnonzero(mask).astype(np.uint32)
@@ -133,7 +133,7 @@ del mask
 assert int(to_mask(data, rows).sum()) == dead
 print(status("VmHWM") - before)
 """
-"""Mask to bytes, the mask given up, and back again; the first mask itself (a byte a row) is part of the peak."""
+"""A program that encodes a mask, drops it and decodes it again. The peak includes the first mask (a byte per row)."""
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_peak_memory_of_the_codec(benchmark: BenchmarkFixture) -> None:
 @each_cell
 def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
     data = to_bytes(random_mask(rows, rate))
-    bitmap = data[9:-4]  # what is between version, size, magic and CRC
+    bitmap = data[9:-4]  # the bytes between version, size, magic and CRC
     deserialize = JAVA_PUBLISHED_MS[rows, rate][2]
     compare(
         benchmark,
@@ -171,7 +171,7 @@ def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 @pytest.mark.parametrize("rows", [400_000, 4_000_000])
 @pytest.mark.parametrize("rate", [0.001, 0.01])
 def test_bytes_of_sparse_vectors_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
-    """Measure few dead rows, in array containers; pyroaring checks nothing here (decision 20 in docs/decisions)."""
+    """Measure few deleted rows, in array containers, which pyroaring does not validate (decision 20)."""
     mask = np.random.default_rng(rows).random(rows) < rate
     data = to_bytes(mask)
     bitmap = data[9:-4]

@@ -1,6 +1,6 @@
-"""The life of a table: expiry, and travel through a long history. What grows is the table, or what changes.
+"""Expiry, and time travel through a long history, for growing tables and growing changes.
 
-The tables hold metadata and data files of a few bytes each: nothing here reads rows. They lie in bench/.data/lifecycle,
+The tables hold metadata and data files of a few bytes each, since no rows are read. They are in bench/.data/lifecycle,
 and every round of an expiry works on a copy.
 """
 
@@ -33,7 +33,7 @@ LIVE_FILES = (1_000, 10_000, 100_000)
 SNAPSHOTS = (100, 1_000, 10_000)
 QUICK = 10
 SECOND = 1_000
-"""In milliseconds."""
+"""One second in milliseconds."""
 ROUNDS = 5
 NO_PARTITION = bytes(12)
 """The BinaryRow of no columns: arity 0, then 8 bytes of header."""
@@ -42,7 +42,7 @@ TABLE = {
     "bucket": "1",
     "bucket-key": "id",
     "write-only": "true",
-    # Manifests of the live files stay as they are: what is measured is expiry, not how manifests are merged.
+    # Manifests of the live files are not merged, since only expiry is measured.
     "manifest.full-compaction-threshold-size": "1 gb",
 }
 
@@ -104,7 +104,7 @@ def expiry(benchmark: BenchmarkFixture, section: str, home: Path, live: int, cha
 
 
 def replaced_files(home: Path, live: int, changed: int, snapshots: int) -> Path:
-    """Make a table of `live` files, and a history in which every snapshot replaces `changed` small ones."""
+    """Make a table of `live` files, and a history whose snapshots each replace `changed` small ones."""
     table = morrow.Catalog(home).create_table("db.t", schema="id BIGINT", options=TABLE)
     folder = Path(table.path)
     (folder / "bucket-0").mkdir()

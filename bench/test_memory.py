@@ -21,7 +21,7 @@ WORK = {
     "aggregate": ("count and sum", 400),
     "arrow": ("to_arrow(), beside its rows", 150),
 }
-"""What is done -> its name and the bound in megabytes."""
+"""Task -> its name and its bound in megabytes."""
 MEGABYTE = 10**6
 
 

@@ -1,7 +1,7 @@
-"""Merge engines that combine versions: full reads against the plain scan of the same files, which merges nothing.
+"""Merge engines that combine versions: full reads against the plain scan of the same files without merging.
 
-Every update brings half of the columns, the rest is null. The curves show on which the time of a first read depends: a
-table of one size with more and more of its keys in one update, and under more and more updates that overlap.
+Every update sets half of the columns; the others are null. The curves show the time of a first read of a table of fixed
+size, by the number of keys in one update and by the number of overlapping updates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENGINES = {
     "sequence_groups": ("partial-update, two sequence groups and a sum", 2.2),
     "aggregation": ("aggregation: sum, max, last_non_null_value", 2.2),
 }
-"""Table -> what it is and the bound of its first read."""
+"""Table -> its description and the bound of its first read."""
 AGAIN = 1.15
 
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.peers
 def test_full_read_folded_pypaimon_rust(
     benchmark: BenchmarkFixture, table: Tables, peer: Peers, name: str, form: str, when: str
 ) -> None:
-    """Compare with a reader that returns Arrow batches; Morrow's own form is Polars."""
+    """Compare with a reader that returns Arrow batches. Morrow's native form is Polars."""
     data, rust = table(name), peer("pypaimon-rust")
     compare(
         benchmark,
@@ -66,7 +66,7 @@ def test_count_and_sum_folded_pypaimon_rust(benchmark: BenchmarkFixture, table: 
 
 
 def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Peers) -> None:
-    """Compare with a reader that needs half a minute per read: no turn to warm up, and only one of the engines."""
+    """Compare with a reader that needs half a minute per read, so without warm-up and with one engine only."""
     data, pypaimon = table("partial_update"), peer("pypaimon")
     compare(
         benchmark,
@@ -90,7 +90,7 @@ def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, p
     ],
 )
 def test_peers_merge_to_the_same_rows(peer: Peers, reader: str, name: str, column: str) -> None:
-    """Check that peers return the same rows. The tables are those of `make bench-quick`: pypaimon takes its time."""
+    """Check that peers return the same rows. Uses the tables of `make bench-quick`, since pypaimon is slow."""
     data = tables.make(name, quick=True)
     values = morrow.open(data.path).scan(columns=[column]).to_polars()[column]
     answer = peer(reader).read(data.warehouse, "sum", column)
@@ -100,7 +100,7 @@ def test_peers_merge_to_the_same_rows(peer: Peers, reader: str, name: str, colum
 
 
 def test_pypaimon_refuses_sequence_groups() -> None:
-    """Check that the peer cannot read the table, which is why it has no row here."""
+    """Check that pypaimon cannot read the table, which is why its row is missing."""
     refusing = Peer("pypaimon")
     with pytest.raises(RuntimeError, match="ended with code 1"):
         refusing.read(tables.make("sequence_groups", quick=True).warehouse, "full", "amount")

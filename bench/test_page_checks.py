@@ -1,7 +1,7 @@
-"""Reads with ``verify="pages"`` against the same reads without: what hashing the pages costs.
+"""Reads with ``verify="pages"`` against the same reads without, to measure the cost of hashing pages.
 
-Once per file and process; so "first" is the first read of a process (its files in the system's cache), "again" every
-other one.
+Pages are hashed once per file and process. So "first" is the first read of a process (with files in the system's
+cache), and "again" every later read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_checked(benchmark: BenchmarkFixture, table: Tables, name: str, what: st
         f"{TABLES[name]}, {what}, {when}",
         lambda: read(checked),
         baseline=("without", clock(data, read)),
-        # A read of few rows looks at few pages, and hashes all of its columns once.
+        # A read of few rows uses few pages, but hashes its columns completely once.
         bound=None if what == "1,000 keys" and when == "first" else bound,
         before=before,
     )

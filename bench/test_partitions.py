@@ -23,7 +23,7 @@ SCHEMA = "id BIGINT, p INT, a DOUBLE, b BIGINT, s STRING"
 
 
 def rows() -> pl.DataFrame:
-    """As many rows as there are, partition by partition in turns."""
+    """Return rows that alternate between all partitions."""
     numbers = np.arange(PARTITIONS * ROWS_EACH)
     return pl.DataFrame(
         {
@@ -83,7 +83,7 @@ MANY = {
     "1,500 partitions of two files that overlap": (["p", "id"], ["p"], 1, 1),
     "50 buckets of 20 runs": (["id"], [], 50, 19),
 }
-"""What there is much of -> primary key, partition keys, buckets, updates of a tenth of the keys."""
+"""Name of a case -> primary key, partition keys, buckets, updates of a tenth of the keys."""
 
 
 @pytest.mark.long

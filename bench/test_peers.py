@@ -22,7 +22,7 @@ pytestmark = pytest.mark.peers
 @pytest.mark.parametrize("when", PASSES)
 @pytest.mark.parametrize("form", FORMS)
 def test_full_read_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables, peer: Peers, form: str, when: str) -> None:
-    """Compare with a reader that returns Arrow batches; Morrow's own form is Polars, so both forms are shown."""
+    """Compare with a reader that returns Arrow batches. Morrow's native form is Polars, so both are measured."""
     data, rust = table("bigint"), peer("pypaimon-rust")
     compare(
         benchmark,
@@ -51,7 +51,7 @@ def test_count_and_sum_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables,
 
 
 def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Peers) -> None:
-    """Compare with a reader that needs half a minute per read: no turn to warm up."""
+    """Compare with a reader that needs half a minute per read, so without warm-up."""
     data, pypaimon = table("bigint"), peer("pypaimon")
     compare(
         benchmark,
@@ -67,7 +67,7 @@ def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Pe
 
 @pytest.mark.parametrize("name", ["bigint", "dv10"])
 def test_peers_read_the_same_rows(table: Tables, peer: Peers, name: str) -> None:
-    """Check that peers return the same rows: else their times would mean nothing."""
+    """Check that peers return the same rows, so that times are comparable."""
     data = table(name)
     amounts = morrow.open(data.path).scan(columns=["amount"]).to_polars()["amount"]
     answer = peer("pypaimon-rust").read(data.warehouse, "sum", "amount")

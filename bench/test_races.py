@@ -1,4 +1,4 @@
-"""Processes that commit to one table at the same time: how many acknowledged rows are not there afterwards."""
+"""Races of processes that commit to one table at the same time: the number of lost acknowledged rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_race(benchmark: BenchmarkFixture, tmp_path: Path, engine: str, store: s
                 outcomes.append(race(engine, f"s3://{BUCKET}/wh", storage))
         return len(outcomes[-1].lost) + len(outcomes[-1].twice)
 
-    # A bound is Morrow's own: what a peer loses is shown, and is no failure of ours.
+    # The bound applies to Morrow only; losses of peers are just shown.
     bound = Limit(0 if engine == "morrow" else None, "rows lost or doubled")
     measured = record(benchmark, SECTION, f"{engine}, {store}", lost, bound=bound, rounds=1)
     found = outcomes[-1]
@@ -45,7 +45,7 @@ def test_race(benchmark: BenchmarkFixture, tmp_path: Path, engine: str, store: s
 
 
 def test_time_of_a_commit(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    """Of all processes together, each warm, without fsync, which is the disk's time and not the table's."""
+    """Measure commits of several warm processes, without fsync, which depends on the disk and not the table."""
     outcomes: list[Outcome] = []
 
     def seconds() -> float:

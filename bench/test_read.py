@@ -1,7 +1,7 @@
 """Full reads, aggregates and filters of merge-on-read, deletion-vector and append tables against the plain scan.
 
-The plain scan reads the same columns of the same files and merges nothing: it returns dead rows too, and is about the
-least time that a reader of these files can take.
+The plain scan reads the same columns of the same files without merging, and returns deleted rows too. Its time is about
+the minimum for a reader of these files.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_count_append(benchmark: BenchmarkFixture, table: Tables) -> None:
 
 @pytest.mark.parametrize("when", PASSES)
 def test_full_read_orc(benchmark: BenchmarkFixture, table: Tables, when: str) -> None:
-    """Polars and DuckDB read no ORC: the plain scan is Arrow's, of all files at once."""
+    """Measure ORC against Arrow's scan of all files at once, since Polars and DuckDB cannot read ORC."""
     import pyarrow.dataset
 
     data = table("orc")

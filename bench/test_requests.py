@@ -1,7 +1,7 @@
-"""Work in an object store each of whose answers is 30 ms late: how many requests wait for one another.
+"""Operations in an object store with a latency of 30 ms: the number of sequential requests.
 
-The server (`tests.support.s3_server`) is on the loopback and in memory: what is measured is the waiting, and what the
-work itself costs. A full scan takes turns with Polars' scan of the same objects.
+The server (`tests.support.s3_server`) runs on the loopback, in memory, so that latency and the cost of the operation
+itself are measured. A full scan takes turns with Polars' scan of the same objects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rows(first: int, count: int) -> pl.DataFrame:
 
 
 def count(benchmark: BenchmarkFixture, server: S3Server, what: str, work: Callable[[], object], bound: int) -> None:
-    """Record the round trips that wait for one another, and how long they take."""
+    """Record the number of sequential round trips, and their time."""
     rounds: list[float] = []
     requests: list[int] = []
     times: list[float] = []

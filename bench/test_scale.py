@@ -1,6 +1,6 @@
-"""How time grows with the size of a table: rows, files, columns, partitions, and files that are only planned.
+"""Growth of time with the size of a table: rows, files, columns, partitions, and files that are only planned.
 
-Each section is a curve, whose exponent is fitted: 1 is linear, 0 is constant. Sizes go up to 10 million rows, 10,000
+Each section is a curve with a fitted exponent: 1 is linear, 0 is constant. Sizes go up to 10 million rows, 10,000
 files and 50,000 partitions; with MORROW_BENCH_HUGE to 100 million rows and a million planned files.
 """
 
@@ -28,19 +28,19 @@ COLUMNS = (5, 50, 500)
 PARTITIONS = (10, 100, 1_000, 10_000, 50_000)
 PLANNED = (1_000, 10_000, 100_000, *((1_000_000,) if HUGE else ()))
 PIECE = 2_000_000
-"""Rows that are written at once."""
+"""Number of rows per write."""
 UPDATED = 20
-"""One of so many keys is updated."""
+"""Every 20th key is updated."""
 WIDE_ROWS = 50_000
 SMALL_ROWS = 50
 QUICK = 10
-"""What the sizes are divided by in a quick run."""
+"""Divisor of the sizes in a quick run."""
 LIMIT = "Polars over the same files"
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder for the tables of a test, removed behind it."""
+    """Create a folder for the tables of a test, and remove it afterwards."""
     folder = HOME / "scale"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -63,7 +63,7 @@ def _measured(
     *,
     rounds: int = 3,
 ) -> None:
-    """Measure a point of a curve: a first read, beside the baseline."""
+    """Measure a point of a curve: a first read in turns with the baseline."""
     given = None if baseline is None else (baseline[0], timed(baseline[1]))
     compare(benchmark, section, f"{at:,} {axis}", subject, baseline=given, before=morrow.clear_caches, rounds=rounds)
     benchmark.extra_info["curve"] = {"at": at, "axis": axis, "each": axis.removesuffix("s")}
@@ -106,7 +106,7 @@ def test_rows(benchmark: BenchmarkFixture, home: Path, divisor: int, rows: int) 
 
 
 def _wide(home: Path, count: int, columns: int, rows: int) -> morrow.Table:
-    """Make an append table of so many partitions of one file."""
+    """Create an append table of `count` partitions with one file each."""
     names = [f"c{number}" for number in range(columns)]
     schema = ", ".join(["p INT", *(f"{name} {'DOUBLE' if i % 2 else 'BIGINT'}" for i, name in enumerate(names))])
     table = morrow.Catalog(home).create_table("db.t", schema=schema, partition_keys=["p"])
@@ -117,7 +117,7 @@ def _wide(home: Path, count: int, columns: int, rows: int) -> morrow.Table:
 
 
 def _small_files(home: Path, count: int) -> morrow.Table:
-    """Make an append table of so many files, in one commit."""
+    """Create an append table of `count` files, in one commit."""
     table = morrow.Catalog(home).create_table("db.t", schema="id BIGINT, a DOUBLE, b BIGINT, s STRING")
     user, messages = "scale", []
     for number in range(count):

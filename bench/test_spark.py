@@ -1,9 +1,9 @@
 """Morrow on Spark: against Spark's own Parquet scan of the same files, which is the limit, and against Java Paimon.
 
-All three take turns: Morrow and the scan in one session of two cores, Java Paimon in a session of its own (Spark 3.5,
-for which its jar is made) with as many cores and as much memory. Morrow's side is the whole of what a user waits for:
-planning, masks, building the DataFrame, and the query; its caches are dropped before every turn unless it says *again*.
-A quick run has tables of a tenth of the rows that the report names.
+All three take turns: Morrow and the scan in one session of two cores, Java Paimon in its own session (Spark 3.5, as its
+jar requires) with the same cores and memory. Morrow's time includes planning, masks, building the DataFrame, and the
+query. Its caches are dropped before every turn except for *again*. The tables of a quick run have a tenth of the rows
+that the report names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ENGINES = {
     "partial-update": ("partial_update", "spark_20_partial_update"),
     "10 % deleted": ("dv10", "spark_20_dv10"),
 }
-"""What a table is -> the table of 2 million rows and that of 20 million."""
+"""Merge engine -> its tables of 2 million and 20 million rows."""
 QUERIES = {"full": "full read", "sum": "count and sum"}
 FIRST = {
     "deduplicate": {"full": Bound(1.15), "sum": Bound(1.8)},
@@ -50,7 +50,7 @@ FIRST = {
     "10 % deleted": {"full": Bound(1.3), "sum": Bound(1.3)},
 }
 AGAIN = {**FIRST, "deduplicate": {"full": Bound(1.15), "sum": Bound(1.3)}}
-"""Against the scan, the first time and again, by engine and query."""
+"""Bounds of repeated reads against the scan, by engine and query."""
 TO_JAVA = {"deduplicate": Bound(0.5), "partial-update": Bound(0.5), "10 % deleted": Bound(0.85)}
 UPSERT_TO_JAVA = Bound(0.5)
 
@@ -58,10 +58,10 @@ ROUNDS, WARMUP = 7, 2
 LARGE = 20
 """Millions of rows of a large table."""
 GROWING_ROUNDS = {2: 5, 5: 3, 10: 3, 20: 3, 40: 1}
-"""By millions of rows: a turn of a large table takes half a minute, and its times spread little."""
+"""Rounds by millions of rows. A turn of a large table takes half a minute, with little variance."""
 LARGE_ROUNDS = 3
 FEW = 5
-"""Rows of fewer rounds say of how many they are."""
+"""Rows with fewer rounds show their number of rounds."""
 QUICK = 10
 UPSERT_ROUNDS = 3
 FIXED = {"bucket": "2"}
@@ -74,16 +74,16 @@ HELD = {
     "spark_40": "40 million rows",
     "spark_20_partial_update": "20 million rows, partial-update",
 }
-"""Tables whose reading is watched."""
+"""Tables whose reads are measured for memory."""
 MEGABYTE, MEBIBYTE = 10**6, 2**20
 OVERHEAD = 384
-"""MiB that a process of Spark may need beside its heap, its Python workers included, before a cluster ends it."""
+"""MiB that a Spark process may use besides its heap, including Python workers, before a cluster kills it."""
 MOST_HELD = {
     DRIVER: 600,
     DRIVER_JVM: (DRIVER_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
     EXECUTORS: max(EXECUTOR_COUNTS) * (EXECUTOR_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
 }
-"""Role -> MB: for the driver's Python that of other large reads in one process, else what Spark asks a cluster for."""
+"""Role -> MB: for the driver's Python the bound of large reads in one process, else Spark's request to a cluster."""
 Drive = Callable[[Iterable[str], int, int], list[dict[str, Any]]]
 
 
@@ -207,7 +207,7 @@ def rounds_told(row: Measured) -> str:
 
 
 def large_rows(engine: str, query: str, rows: list[Measured]) -> list[Measured]:
-    """Record what was measured against the scan and against Java Paimon in the sections of large tables."""
+    """Move the rows against the scan and against Java Paimon to the sections of large tables."""
     scan, java = rows
     what = f"{engine}: {QUERIES[query]}, first"
     sections = f"Spark, {LARGE} million rows: the scan of Parquet", f"Spark, {LARGE} million rows: Java Paimon"
@@ -228,7 +228,7 @@ def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
 @pytest.mark.peers
 @pytest.mark.parametrize("into", ["an empty table", "as many rows"])
 def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop, peer: Peers, into: str) -> None:
-    """Write the rows in no order to a Parquet file; every second key is one that the table has, if it has any."""
+    """Upsert unordered rows of a Parquet file. If the table has rows, every second key exists already."""
     rows = workshop.base()
     source = workshop.folder.with_suffix(".parquet")
     rows.write_parquet(source, row_group_size=tables.ROW_GROUP)
@@ -267,9 +267,9 @@ def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Work
 
 @pytest.fixture
 def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
-    """`drive(names, executors, rounds)`: what a driver in a process of its own says of each of these tables.
+    """`drive(names, executors, rounds)`: the results of a driver in a new process for each of these tables.
 
-    No rounds: memory is watched, else time.
+    Measures memory if `rounds` is 0, else time.
     """
     size = "quick" if request.config.getoption("--quick") else "full"
 
@@ -286,7 +286,7 @@ def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
 @pytest.mark.long
 @pytest.mark.parametrize("executors", EXECUTOR_COUNTS)
 def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) -> None:
-    """Process of their own with one core each."""
+    """Measure reads by executors with one core each."""
     (answer,) = benchmark.pedantic(drive, ([f"spark_{EXECUTOR_TABLE}"], executors, EXECUTOR_ROUNDS), rounds=1)
     put(
         benchmark,
@@ -306,7 +306,7 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
 
 @pytest.mark.long
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
-    """Measure a full read and count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
+    """Measure memory of a full read and an aggregate: a driver with 0.5 GiB of heap, two executors with 1 GiB."""
     answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)
     rows = []
     for role, most in MOST_HELD.items():
@@ -321,7 +321,7 @@ def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
 @pytest.mark.peers
 @pytest.mark.parametrize("name", [name for names in ENGINES.values() for name in names[:1]])
 def test_java_reads_the_same_rows(spark: SparkSession, peer: Peers, name: str) -> None:
-    """Check that the reads return the same rows: else the times would mean nothing."""
+    """Check that the reads return the same rows, so that times are comparable."""
     data = tables.make(name, quick=True)
     rows, total = sparks.count_and_sum(morrow.spark.read(spark, data.path))
     answer = peer("paimon-spark").read(data.warehouse, "sum", "amount")

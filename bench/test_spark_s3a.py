@@ -1,7 +1,7 @@
 """Spark through s3a, from an S3 server on the loopback: Morrow against `read.parquet` of the same objects.
 
-Spark gets its file system of S3 from Maven Central; where that cannot be had, nothing is measured. Like peers it is
-left out of quick runs.
+Spark gets its S3 file system from Maven Central. If that is not available, nothing is measured. Quick runs skip this
+test, like peers.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
 
 
 def test_merge_into(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop) -> None:
-    """Merge rows of which every second has a key that the table has."""
+    """Measure MERGE INTO with rows whose every second key exists in the table."""
     base, rows = workshop.base(), workshop.update(3)
     every_second = pl.int_range(pl.len()) % 2 == 0
     rows = rows.with_columns(pl.when(every_second).then("id").otherwise(pl.col("id") + 1)).unique("id")
@@ -89,7 +89,7 @@ def _filled(workshop: Workshop, rows: pl.DataFrame) -> morrow.Table:
 
 
 def test_read_of_many_partitions(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop) -> None:
-    """Measure `morrow.spark.read`, all that comes before the first query, with nothing cached."""
+    """Measure `morrow.spark.read` without caches, up to the first query."""
     table = morrow.Catalog(workshop.folder).create_table(
         "db.many", schema={"p": "INT", "id": "BIGINT", "amount": "DOUBLE"}, partition_keys=["p"]
     )

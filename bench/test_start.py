@@ -1,4 +1,4 @@
-"""How long it takes to get going: the import, and the first read of a small table in a fresh process."""
+"""Startup time: the import, and the first read of a small table in a new process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(perf_counter() - began)
 
 
 def fresh(program: str, *arguments: str) -> float:
-    """Seconds that the program prints, run by an interpreter of its own that may keep bytecode like any other."""
+    """Return the seconds that the program prints, run by a new interpreter with bytecode caching."""
     command = [sys.executable, "-c", program, *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)

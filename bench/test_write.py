@@ -1,7 +1,7 @@
-"""Writing: appends, upserts, deletion vectors, compaction and commits, against the plainest way to write the same rows.
+"""Writing: appends, upserts, deletion vectors, compaction and commits, against the simplest way to write the same rows.
 
-Every turn writes a table of its own in bench/.data/writing, which is removed before the next. Morrow's side includes
-commit and fsync; the baselines write files and nothing else.
+Every turn writes its own table in bench/.data/writing, which is removed before the next. Morrow's time includes commit
+and fsync; the baselines only write files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VECTORS = {**KEYED, "deletion-vectors.enabled": "true"}
 
 
 class Workshop:
-    """Makes tables that are thrown away; at `scale` rows instead of all in a quick run."""
+    """A factory of temporary tables; a quick run has `scale` rows instead of all."""
 
     def __init__(self, folder: Path, scale: int) -> None:
         self.folder, self.scale = folder, scale
@@ -64,7 +64,7 @@ class Workshop:
 
     @staticmethod
     def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
-        """Shuffle the rows, since writers get them in no order."""
+        """Shuffle the rows, since writers get them unordered."""
         return frame.sample(fraction=1.0, shuffle=True, seed=7)
 
     def clean(self) -> None:
@@ -112,7 +112,7 @@ def test_append(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
 
 @pytest.mark.parametrize("form", ["Arrow", "Polars"])
 def test_checks_of_incoming_rows(benchmark: BenchmarkFixture, workshop: Workshop, form: str) -> None:
-    """Compare the checks of all values with the append that they are a part of."""
+    """Compare the checks of all values with the append that includes them."""
     frame = workshop.base()
     rows = frame.to_arrow() if form == "Arrow" else frame
     table = workshop.table({}, keyed=False)
@@ -192,7 +192,7 @@ def test_upsert_pypaimon(benchmark: BenchmarkFixture, workshop: Workshop, peer: 
 
 
 def test_upsert_with_deletion_vectors(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
-    """Upsert in each turn into a copy of the same compacted table."""
+    """Measure upserts into copies of the same compacted table."""
     base, update = workshop.base(), workshop.update(10)
     bases = {name: workshop.table(options) for name, options in (("plain", KEYED), ("vectors", VECTORS))}
     for table in bases.values():
@@ -262,7 +262,7 @@ def test_full_compaction(benchmark: BenchmarkFixture, workshop: Workshop) -> Non
 
 
 def test_commit_latency(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
-    """Append small frames one after another, without fsync, which is the disk's time and not the table's."""
+    """Append small frames one by one, without fsync, which depends on the disk and not the table."""
     table = workshop.table({}, keyed=False)
     row = data.rows(np.arange(1, dtype=np.int64), data.BIGINT_KEY, seed=1)
     commits = workshop.rows(COMMITS)

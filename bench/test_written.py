@@ -48,7 +48,7 @@ def test_count_and_sum(benchmark: BenchmarkFixture, table: Tables, name: str, wh
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_rows(table: Tables, name: str) -> None:
-    """Check that what was written is what is read: one row a key."""
+    """Check that the rows read are the rows written: one row per key."""
     data = table(name)
 
     assert total(data).rows()[0][0] == full(data).select(pl.col("id").n_unique()).item() == data.live_rows

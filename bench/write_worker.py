@@ -1,4 +1,4 @@
-"""Upserts so many rows, batch by batch in one commit: `python -m bench.write_worker TABLE ROWS`.
+"""A process that upserts ROWS rows in batches and one commit: `python -m bench.write_worker TABLE ROWS`.
 
 Prints the peak resident memory above that of the interpreter after `import morrow`, the seconds, and the rows.
 """
@@ -23,7 +23,7 @@ def main() -> None:
     resident = status("VmRSS")
     began = time.perf_counter()
     random = np.random.default_rng(3)
-    # Batches interleave: every one spans the whole range of keys.
+    # Batches interleave: each spans the whole range of keys.
     ids = np.arange(rows, dtype=np.int64)
     batches = max(rows // BATCH, 1)
     table = morrow.open(path)

@@ -1,4 +1,4 @@
-"""Tables as writers leave them: a base and updates by Morrow or by pypaimon, nothing compacted."""
+"""Uncompacted tables of real writers: a base and updates by Morrow or pypaimon."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ WRITERS: dict[str, Callable[[Path, Iterable[pl.DataFrame]], None]] = {
     "by_morrow": by_morrow,
     "by_pypaimon": by_pypaimon,
 }
-"""Name of the table -> who writes the rows of each commit."""
+"""Name of the table -> the function that writes the rows of each commit."""

@@ -68,7 +68,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # PEP 562: public names load their modules on first use, so that importing morrow stays quick.
+    # PEP 562: public names load their modules on first use, so that importing morrow is fast.
     if name in _MODULES:
         return _import_module(_MODULES[name])
     if name in _HOMES:
@@ -82,7 +82,7 @@ def _import_module(module: str) -> ModuleType:
 
     if not gc.isenabled():
         return import_module(module)
-    # What is imported stays: the collector would go through all objects of Polars and pyarrow, and free none of it.
+    # Imported modules are never freed, so the collector would traverse all objects of Polars and pyarrow in vain.
     gc.disable()
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""``python -m morrow``: the command line where no script was installed, or is not on the path."""
+"""``python -m morrow``: the command line, if its script is not installed or not on the path."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 ``morrow.duckdb.install(con)`` registers ``paimon_scan('warehouse/db.db/orders', as_of := 'v1')``.
 ``morrow.duckdb.attach(con, "warehouse", "pm")`` attaches a warehouse. DuckDB has no catalogs in Python, so the
-database has a schema for each database and a view for each table. The body of a view is text that a Python
-function returns whenever a query is bound: every query sees the newest snapshot and schema. Views are created and
-dropped as tables appear and disappear. The database is read-only, so that ``CREATE TABLE pm.db.t`` is refused: it
-would create a table of DuckDB's own. DuckDB attaches only files as read-only: the views are created in memory and
-copied to a file, which replaces the previous one.
+database has a schema for each database and a view for each table. A Python function returns the SQL of a view whenever
+a query is bound, so that every query sees the newest snapshot and schema. Views are created and dropped as tables
+appear and disappear. The database is read-only, so that ``CREATE TABLE pm.db.t`` fails instead of creating a DuckDB
+table. DuckDB can only attach files as read-only, so the views are created in memory and copied to a file, which
+replaces the previous one.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def install(
     """Register ``paimon_scan`` on `connection` (DuckDB's default connection when None), and return the connection.
 
     ``paimon_scan(path, as_of := NULL, snapshot := NULL, tag := NULL, timestamp := NULL, watermark := NULL,
-    version := NULL, branch := NULL)`` is a table: columns and filters of the query reach the files. ``version`` is the
-    name of a tag, a snapshot id, ``snapshot.<id>`` or ``watermark-<millis>``; ``as_of`` is any of them, or a time. The
-    path may end with the name of a branch or system table: ``'warehouse/db.db/orders$snapshots'``,
+    version := NULL, branch := NULL)`` is a table function. Columns and filters of the query are pushed to the files.
+    ``version`` is the name of a tag, a snapshot id, ``snapshot.<id>`` or ``watermark-<millis>``; ``as_of`` is any of
+    them, or a time. The path may end with the name of a branch or system table: ``'warehouse/db.db/orders$snapshots'``,
     ``'...$branch_dev$files'``.
 
     Args:
         allowed_roots, verify: as for `morrow.open`, for all tables. Installing again replaces them.
 
     Raises:
-        InvalidArgument: not a connection; an unknown `verify`; `allowed_roots` that are no folders or URLs.
+        InvalidArgument: not a connection, an unknown `verify`, or `allowed_roots` other than folders and URLs.
     """
     connection = check_connection(connection)
     check_verify(verify)
@@ -86,17 +86,19 @@ def attach(
     morrow.duckdb.attach(con, "warehouse", "pm")
     con.sql('SELECT count(*) FROM pm.db.orders JOIN pm.db."orders$snapshots" ON true')
 
-    Every query sees the newest snapshot and columns; columns and filters of the query reach the files. Tables that
-    this process makes or drops are there at once, those of other processes at the second query after, or after
-    `refresh`. All cursors of the connection have it. It only reads: `Catalog.sql` writes, and travels in time.
+    Every query sees the newest snapshot and schema. Columns and filters of the query are pushed to the files. New and
+    dropped tables are visible at once if this process made the change, else at the second query after it, or after
+    `refresh`. All cursors of the connection see the database. It is read-only; use `Catalog.sql` for writes and time
+    travel.
 
     Args:
         connection: DuckDB's default connection when None.
         warehouse: a catalog, or the folder or URL of a warehouse.
-        name: of the database, which must not exist on the connection.
+        name: the name of the DuckDB database, which must not exist on the connection.
 
     Raises:
-        InvalidArgument: the name is taken. Unsupported: names of databases or tables that DuckDB cannot tell apart.
+        InvalidArgument: the name is taken. Unsupported: names of databases or tables that differ only in case, or that
+            DuckDB reserves.
     """
     from morrow.catalogs.catalog import Catalog
 
@@ -106,15 +108,15 @@ def attach(
 
 
 def refresh(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
-    """Look for new tables of an attached warehouse now. Raises `InvalidArgument` where `name` is none."""
+    """Update the tables of an attached warehouse now. Raises `InvalidArgument` if `name` is not attached."""
 
     find_attachment(connection, name).refresh()
 
 
 def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
-    """Remove an attached warehouse from the connection, and all that it has put there.
+    """Remove an attached warehouse and its functions from the connection.
 
-    A connection that was closed may be given too. Raises `InvalidArgument` where `name` is none.
+    The connection may be closed. Raises `InvalidArgument` if `name` is not attached.
     """
 
     detach_catalog(connection, name)
@@ -123,17 +125,17 @@ def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
 def open_dataset(
     path: str, given: Mapping[str, str], *, allowed_roots: Roots = (), verify: Verify | None = None
 ) -> PaimonDataset:
-    """Return the dataset of a ``paimon_scan`` call, whose arguments are all text.
+    """Return the dataset of a ``paimon_scan`` call. All arguments are text.
 
     Raises:
-        InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
+        InvalidArgument: an argument must be a number. Others as for opening and planning.
     """
     from morrow.scans import table_scan
     from morrow.scans.table_scan import Scan
     from morrow.session import scan_at
 
     check_text(path, "the path of paimon_scan")
-    is_lasting = path.startswith("/")  # whatever the folder of the process becomes
+    is_lasting = path.startswith("/")  # absolute, so independent of the current folder
     key = (path, allowed_roots, verify) if is_lasting and not given else None
     scan = None if key is None else table_scan.find_cached_scan(key)
     if scan is not None:
@@ -161,7 +163,7 @@ _lock = threading.Lock()
 
 
 def attach_catalog(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | str, name: str) -> Attachment:
-    """Make a warehouse a database of a connection; see `morrow.duckdb.attach`."""
+    """Attach a warehouse as a database of a connection; see `morrow.duckdb.attach`."""
     connection = check_connection(connection)
     catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
     check_warehouse(catalog._catalog)
@@ -181,7 +183,7 @@ def attach_catalog(connection: duckdb.DuckDBPyConnection | None, warehouse: Cata
 
 
 def _detach_all() -> None:
-    """Remove all attachments as the process ends: DuckDB complains of functions that are left in its connections."""
+    """Remove all attachments at exit, since DuckDB complains about functions left in its connections."""
     with _lock:
         left, _attached[:] = list(_attached), []
     for each in left:
@@ -189,7 +191,7 @@ def _detach_all() -> None:
 
 
 def find_attachment(connection: duckdb.DuckDBPyConnection | None, name: str) -> Attachment:
-    """Return the attachment of this name. Raises `InvalidArgument` where there is none."""
+    """Return the attachment of this name. Raises `InvalidArgument` if it does not exist."""
     found = _list_attachments(check_connection(connection), name)
     if not found:
         raise InvalidArgument(f"the connection has no warehouse attached as {name!r}")
@@ -202,7 +204,7 @@ def _list_attachments(connection: duckdb.DuckDBPyConnection, name: str) -> list[
 
 
 def _forget_attachment(gone: Attachment) -> None:
-    """Remove what an attachment needs, whose database may be gone already."""
+    """Release the resources of an attachment, whose database may already be detached."""
     with _lock, suppress(ValueError):
         _attached.remove(gone)
     gone.detach()
@@ -214,14 +216,14 @@ def detach_catalog(connection: duckdb.DuckDBPyConnection | None, name: str) -> N
 
 
 CHECK_INTERVAL_SECONDS = 1.0
-"""How often queries look for tables that other processes have made."""
+"""Interval in which queries check for tables created by other processes."""
 RESERVED = ("information_schema", "pg_catalog")
 Names = dict[str, dict[str, tuple[str, ...]]]
-"""Databases, their tables, and the columns that tell whether a view is to be made anew."""
+"""Databases, their tables, and the tables' columns. A view is recreated if its columns change."""
 
 
 class Attachment:
-    """A warehouse that is a database of a DuckDB connection; made by `attach`."""
+    """A warehouse attached as a database of a DuckDB connection; created by `attach`."""
 
     def __init__(
         self,
@@ -230,7 +232,7 @@ class Attachment:
         name: str,
         on_gone: Callable[[Attachment], None],
     ) -> None:
-        """Attach the warehouse; `on_gone` is called where it turns out that SQL has detached it."""
+        """Attach the warehouse. `on_gone` is called if SQL has detached it."""
         self.name = name
         self._catalog = catalog
         self._on_gone = on_gone
@@ -246,7 +248,7 @@ class Attachment:
         self._number: int | None = None
         self._handoffs = HandOffs(connection, f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}")
         self._made_in = self._handoffs.base if is_file_access_allowed(connection) else self._database
-        connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
+        connection.create_function(  # type: ignore[call-overload]  # the stub requires an invariant list of unions
             self._function, self._plan, ["varchar"] * 2, "varchar", null_handling="special", side_effects=True
         )
         try:
@@ -260,7 +262,7 @@ class Attachment:
         watch(self._changed)
 
     def _plan(self, allowed: str, name: str) -> str:
-        """Return SQL that reads a table; DuckDB calls it while it binds a query, with what `ACCESS_SQL` is then."""
+        """Return SQL that reads a table. DuckDB calls it while it binds a query, with the value of `ACCESS_SQL`."""
         if self._making_in == threading.get_ident():
             schema = self._catalog._dataset(name, NOW).schema
             empty = PaimonDataset(schema, lambda *_: schema.empty_table().to_reader(), schema)
@@ -269,21 +271,21 @@ class Attachment:
         return self._handoffs.text(self._catalog._dataset(name, NOW), allowed)
 
     def _look(self) -> None:
-        """Look for tables that others have made, once in a while; the next query sees them."""
+        """Check periodically for tables of other processes, which the next query then sees."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() - self._looked > CHECK_INTERVAL_SECONDS:
                     self.refresh()
-            except MorrowError:  # this query is about its own table
+            except MorrowError:  # must not fail a query of another table
                 pass
             finally:
                 self._lock.release()
 
     def refresh(self) -> None:
-        """Make views of new tables, and drop those of tables that are gone.
+        """Create views of new tables, and drop views of dropped tables.
 
         Raises:
-            Unsupported: names that DuckDB takes for one. InvalidArgument: the database was detached. Others as
+            Unsupported: names that differ only in case. InvalidArgument: the database was detached. Others as
             `Catalog.tables`.
         """
         with self._lock:
@@ -303,7 +305,7 @@ class Attachment:
 
     @contextmanager
     def _making(self) -> Iterator[None]:
-        """Mark this thread as the one that makes views: it needs the columns of tables, and none of their rows."""
+        """Mark this thread as creating views, which needs the columns of tables but not their rows."""
         self._making_in = threading.get_ident()
         try:
             yield
@@ -311,7 +313,7 @@ class Attachment:
             self._making_in = None
 
     def _make(self, there: dict[str, list[str]]) -> None:
-        """Make the views of these tables, and drop those of others."""
+        """Create the views of these tables, and drop all other views."""
         for database in [name for name in self._views if name not in there]:
             self._execute(f"DROP SCHEMA IF EXISTS {self._schema(database)} CASCADE")
             del self._views[database]
@@ -319,13 +321,13 @@ class Attachment:
             self._refresh_schema(database, tables)
 
     def _named_in(self, there: dict[str, list[str]]) -> bool:
-        """Return whether the views are those of these tables."""
+        """Return whether the views match these tables."""
         return {name: set(tables) for name, tables in there.items()} == {
             name: set(known) for name, known in self._views.items()
         }
 
     def _publish(self) -> None:
-        """Put the views into the place of those that queries see, at once and for all of them."""
+        """Replace the published views, which queries see, with the current ones, atomically."""
         copy = f"{self._made_in}_copy"
         replacing = "" if self._number is None else "OR REPLACE "
         with tempfile.TemporaryDirectory(prefix="morrow-", ignore_cleanup_errors=True) as folder:
@@ -348,7 +350,7 @@ class Attachment:
             known[table] = tuple(self._made(database, table))
 
     def _made(self, database: str, table: str) -> list[str]:
-        """Make the views of a table and of its system tables; return their names."""
+        """Create the views of a table and of its system tables; return their names."""
         made = []
         for view in (table, *(f"{table}{MARK}{name}" for name in SYSTEM_TABLES)):
             full = quote_text(f"{database}.{view}")
@@ -357,7 +359,7 @@ class Attachment:
                 text = f"{self._function}({ACCESS_SQL}, {full})"
                 self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT * FROM query({text})")
             except InvalidArgument:
-                if view == table:  # it cannot be read: a query that names it says why
+                if view == table:  # unreadable; a query of it reports why
                     reason = quote_text(f"{database}.{view} cannot be read: Catalog.table says why")
                     self._execute(f"CREATE OR REPLACE VIEW {where} AS SELECT error({reason})")
                 else:
@@ -383,7 +385,7 @@ class Attachment:
         import duckdb
 
         if title == self._catalog.warehouse and not self._is_gone:
-            # The connection was closed, or a table cannot be a view: what changed in the catalog is done all the same.
+            # The connection was closed, or a table cannot be a view; the change of the catalog must succeed anyway.
             with suppress(duckdb.ConnectionException, MorrowError):
                 if self.is_there():
                     self.refresh()
@@ -391,7 +393,7 @@ class Attachment:
                     self._on_gone(self)
 
     def is_there(self) -> bool:
-        """Return whether the database is still attached: DETACH takes it away, and others may have its name then.
+        """Return whether the database is still attached. After DETACH another database may have its name.
 
         Raises:
             duckdb.ConnectionException: the connection was closed.
@@ -400,7 +402,7 @@ class Attachment:
             return self._number is not None and self._numbered() == self._number
 
     def _numbered(self) -> int | None:
-        """Return DuckDB's number of the database of this name."""
+        """Return DuckDB's id of the database with this name."""
         query = "SELECT database_oid FROM duckdb_databases() WHERE database_name = ?"
         with self._handoffs.cursor() as cursor:
             found = cursor.execute(query, [self.name]).fetchone()
@@ -421,7 +423,7 @@ class Attachment:
                 raise InvalidArgument(f"{self.name}: {str(error).splitlines()[0]}") from error
 
     def is_on(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Return whether the connection, or one whose cursor it is, has this attachment."""
+        """Return whether the connection, or the connection of this cursor, has this attachment."""
         import duckdb
 
         if connection is self._connection:
@@ -433,11 +435,11 @@ class Attachment:
             return False
 
     def detach(self) -> None:
-        """Remove the database, its views and what they need; queries that run go on."""
+        """Remove the database, its views and their functions. Running queries continue."""
         import duckdb
 
         with self._lock:
-            with suppress(duckdb.Error), self._handoffs.cursor() as cursor:  # an error: the connection was closed
+            with suppress(duckdb.Error), self._handoffs.cursor() as cursor:  # raises if the connection was closed
                 if self.is_there():
                     cursor.execute(f"DETACH DATABASE {self._database}")
                 self._handoffs.close()

@@ -1,7 +1,7 @@
 """HTML for notebooks and reports: elements, SVG shapes, tables, whole pages, and the summary of a table.
 
-All text is escaped here and nowhere else. A page loads nothing from the network.
-The summary of a table (`repr` as text, and HTML) is here too: it is imported when it is shown.
+All text is escaped in this module and nowhere else. A page loads nothing from the network. The module also builds the
+summary of a table (text for `repr`, and HTML). It is imported on display.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from morrow.engine.redaction import clean_text, escape_controls, escape_to_line,
 from morrow.engine.units import format_age, format_count, format_moment, format_size
 
 FULL_WIDTH = 100.0
-"""The width of a drawing, in percents of itself."""
+"""The width of a drawing in percent."""
 MIN_BOX_WIDTH = 0.15
-"""The least width of a box: it can be seen."""
+"""The minimum width of a box in percent, so that it is visible."""
 
 
 class Safe(str):
-    """Markup: names and values in it are escaped. Other text is escaped where it meets markup."""
+    """Markup with escaped names and values. Other text is escaped when it is joined with markup."""
 
     __slots__ = ()
 
@@ -33,14 +33,14 @@ class Safe(str):
 
 
 def escape_text(value: object) -> Safe:
-    """Return text as markup: escaped, without secrets and control characters; markup stays as it is."""
+    """Convert text to markup: escape it, and remove secrets and control characters. Markup is unchanged."""
     if isinstance(value, Safe):
         return value
     return Safe(html.escape(escape_controls(redact_text(str(value)))))
 
 
 def build_element(name: str, *content: object, **attributes: object) -> Safe:
-    """Return ``<name ...>content</name>``. Attributes that are None are left out.
+    """Return ``<name ...>content</name>``. Attributes that are None are omitted.
 
     ``class_`` is ``class``; underscores in other names are hyphens.
     """
@@ -50,14 +50,15 @@ def build_element(name: str, *content: object, **attributes: object) -> Safe:
 
 
 def join_markup(*parts: object) -> Safe:
-    """Return markup and text, one after the other."""
+    """Concatenate markup and text."""
     return Safe("".join(map(escape_text, parts)))
 
 
 def build_drawing(height: float, *shapes: object, label: str) -> Safe:
-    """Return SVG as wide as its place and `height` pixels high; `label` is for whoever does not see it.
+    """Build an SVG with the width of its container and `height` pixels. `label` is for screen readers.
 
-    Places and widths of shapes are percents of its width, heights are pixels: text keeps its size on narrow screens.
+    Positions and widths of shapes are percentages and heights are pixels, so that text keeps its size on narrow
+    screens.
     """
     return build_element(
         "svg", build_element("title", label), *shapes, role="img", style=f"width:100%;height:{_format_number(height)}px"
@@ -65,7 +66,7 @@ def build_drawing(height: float, *shapes: object, label: str) -> Safe:
 
 
 def build_box(x: float, y: float, width: float, height: float, kind: str, told: str) -> Safe:
-    """Return a rectangle of the class `kind` with a text that shows under the pointer."""
+    """Build a rectangle of the class `kind` with a tooltip."""
     size = {
         "x": format_percent(x),
         "y": _format_number(y),
@@ -76,7 +77,7 @@ def build_box(x: float, y: float, width: float, height: float, kind: str, told: 
 
 
 def build_legend(*kinds: tuple[str, str]) -> Safe:
-    """Return a line that names what the colours of boxes mean: pairs of class and words."""
+    """Build a legend of the colours of boxes, from pairs of class and text."""
     swatch = {"width": 12, "height": 12, "style": "width:12px;display:inline-block;vertical-align:-1px"}
     marks = (
         join_markup(
@@ -88,7 +89,7 @@ def build_legend(*kinds: tuple[str, str]) -> Safe:
 
 
 def build_label(x: float, y: float, content: object, kind: str = "", anchor: str = "start", dx: float = 0) -> Safe:
-    """Return a text in a drawing, `dx` pixels beside its place."""
+    """Build a text in a drawing, moved by `dx` pixels."""
     place = {"x": format_percent(x), "y": _format_number(y), "dx": _format_number(dx) if dx else None}
     return build_element("text", content, class_=kind or None, text_anchor=anchor, **place)
 
@@ -102,11 +103,11 @@ def _format_number(number: float) -> str:
 
 
 MAX_ROWS = 200
-"""Rows that a table shows; the others are counted."""
+"""Maximum rows that a table shows; the others are counted."""
 
 
 def build_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Iterable[str] = ()) -> Safe:
-    """Return an HTML table; every cell is escaped. Columns named in `numbers` are aligned to the right."""
+    """Build an HTML table with escaped cells. Columns named in `numbers` are right-aligned."""
     right = [each in set(numbers) for each in headers]
     rows = list(rows)
     head = build_element(
@@ -126,7 +127,7 @@ def _build_row(row: Sequence[object], right: Sequence[bool]) -> Safe:
 
 
 def build_facts(pairs: Iterable[tuple[str, object]]) -> Safe:
-    """Return a table without a header: a name and a value a row; values that are None are left out."""
+    """Build a table without a header, with a name and a value per row. Values that are None are omitted."""
     rows = (
         build_element("tr", build_element("th", name), build_element("td", value))
         for name, value in pairs
@@ -136,7 +137,7 @@ def build_facts(pairs: Iterable[tuple[str, object]]) -> Safe:
 
 
 def add_title(title: object, *content: object) -> Safe:
-    """Return a bold line, and what follows it."""
+    """Return the content below a bold title."""
     return join_markup(build_element("p", build_element("b", title)), *content)
 
 
@@ -183,7 +184,7 @@ def build_page(title: str, content: Iterable[object]) -> str:
     """Return a complete HTML document."""
     head = join_markup(
         Safe('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-        # No script runs and nothing is fetched, whatever a name in the table may be.
+        # Forbid scripts and network access, whatever names the table contains.
         Safe("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"),
         build_element("title", title),
         Safe(f"<style>{STYLE}</style>"),
@@ -192,20 +193,20 @@ def build_page(title: str, content: Iterable[object]) -> str:
 
 
 def wrap_in_frame(document: str, height: int) -> str:
-    """Return a page for a place inside of another one, such as a cell of a notebook, whose style stays its own."""
+    """Wrap a page in a frame for embedding, such as in a notebook cell, with separate styles."""
     return (
         f'<iframe srcdoc="{escape_text(document)}" style="width:100%;height:{height}px;border:0" sandbox=""></iframe>'
     )
 
 
 MAX_COLUMNS = 40
-"""Columns that are listed; the others are counted."""
+"""Maximum columns that are listed; the others are counted."""
 MAX_MANIFEST_BYTES = 8 << 20
-"""Bytes of manifests above which a notebook does not wait for the size of a table."""
+"""Maximum bytes of manifests that are read to show the size of a table in a notebook."""
 
 
 def render_text(metadata: TableMetadata, path: str) -> str:
-    """Return where the table is, its keys, its newest snapshot, and its columns, one a line."""
+    """Return the summary as text: path, keys, newest snapshot, and columns, one per line."""
     schema = metadata.latest_schema()
     keys = [f"primary key ({', '.join(schema.primary_keys)})"] if schema.primary_keys else ["append"]
     if schema.partition_keys:
@@ -219,7 +220,7 @@ def render_text(metadata: TableMetadata, path: str) -> str:
 
 
 def render_html(metadata: TableMetadata, path: str, name: str) -> str:
-    """Return the same and the options, without their secrets, and how large the table is."""
+    """Return the summary as HTML, with the table's size and its options without secrets."""
     schema = metadata.latest_schema()
     partitions = ", ".join(schema.partition_keys)
     known = [
@@ -249,7 +250,7 @@ def _describe_snapshot(metadata: TableMetadata) -> str:
 
 
 def _describe_size(metadata: TableMetadata) -> str | None:
-    """Return ``3 files, 12 KiB``; None where that takes long to know, or cannot be known."""
+    """Return a text such as ``3 files, 12 KiB``; None if it is slow to compute or not available."""
     try:
         newest = metadata.latest_snapshot()
         if newest is None or int(list_manifests(metadata, newest)["_FILE_SIZE"].sum()) > MAX_MANIFEST_BYTES:

@@ -1,4 +1,4 @@
-"""Secrets of object stores for processes that unpickle tables, catalogs, scans and Spark jobs.
+"""Secrets of object stores, for processes that unpickle tables, catalogs, scans and Spark jobs.
 
     morrow.secrets.register(lambda url: {"aws_access_key_id": ..., "aws_secret_access_key": ...})
 

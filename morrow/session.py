@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from morrow.scans.table_scan import Scan
 
 Verify: TypeAlias = Literal["pages"]
-"""The checksums that reads verify, see `open`."""
+"""The kind of checksums that reads verify; see `open`."""
 
 
 def open(  # morrow.open is the name users look for
@@ -41,24 +41,23 @@ def open(  # morrow.open is the name users look for
     Args:
         path: the table's folder, or its URL in an object store (``s3://bucket/warehouse/db.db/orders``).
         branch: the branch to open instead of main.
-        storage_options: credentials and settings of the object store, as text, by the names that obstore and Polars
+        storage_options: credentials and settings of the object store as text, by the names that obstore and Polars
             share: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``, ``aws_region``,
-            ``aws_endpoint_url``, ``aws_virtual_hosted_style_request``, ``aws_skip_signature``; ``google_...`` and
-            ``azure_...`` likewise; and those of the connection, ``allow_http``, ``timeout``, ``proxy_url``. An
-            endpoint that starts with ``http://`` needs no ``allow_http``. Settings not given come from the environment
-            (``AWS_REGION``, ...). Paimon's names are understood too: ``s3.access-key``, ``fs.oss.endpoint``.
-        allowed_roots: further folders or URLs trusted with this table's data files. Files there are read, as in the
-            table's folder and below the paths of its option ``data-file.external-paths``, and removed when nothing
-            needs them, for which that option alone does not suffice.
-        verify: ``"pages"`` checks Parquet data files against the checksums of their pages before their rows are used:
-            the columns that are read, once per file and process. It applies to every read through this table,
-            compactions included. Pages without a checksum and files of other formats are read unchecked; `Scan.verify`
-            decodes those.
-        filesystem: a file system of fsspec that serves `path`, in place of `storage_options`.
+            ``aws_endpoint_url``, ``aws_virtual_hosted_style_request``, ``aws_skip_signature``; similar ``google_...``
+            and ``azure_...``; and the connection settings ``allow_http``, ``timeout`` and ``proxy_url``. An endpoint
+            that starts with ``http://`` does not need ``allow_http``. Missing settings come from the environment
+            (``AWS_REGION``, ...). Paimon's names work, too: ``s3.access-key``, ``fs.oss.endpoint``.
+        allowed_roots: further folders or URLs that may contain this table's data files. Files there are read, as are
+            files in the table's folder and below the paths of its option ``data-file.external-paths``. They are also
+            removed when they are no longer needed, which that option alone does not allow.
+        verify: ``"pages"`` verifies the page checksums of Parquet data files before rows are used, for columns that are
+            read, once per file and process. It applies to every read through this table, including compactions. Pages
+            without a checksum and files of other formats are not checked; use `Scan.verify` for them.
+        filesystem: an fsspec file system for `path`, instead of `storage_options`.
 
     Raises:
-        TableNotFound: no such folder, or one without a Paimon schema.
-        BranchNotFound: the table has no such branch.
+        TableNotFound: the folder does not exist or does not contain a Paimon schema.
+        BranchNotFound: the branch does not exist.
         CorruptFile, Unsupported: its schema cannot be read.
         InvalidArgument: an unknown `verify`.
     """
@@ -92,8 +91,8 @@ def scan(
 ) -> pl.LazyFrame:
     """Return the rows of the table at `path` as a Polars LazyFrame.
 
-    The state of the table is chosen now, the newest one unless the arguments say otherwise. What is read of it is
-    planned when the frame is collected: columns, filters and limits that are set later reach the files.
+    The snapshot is chosen now: the newest one, unless the arguments select another. The read is planned when the frame
+    is collected, so that columns, filters and limits set later are pushed to the files.
 
     Args:
         path: as for `open`; it may end with the name of a branch or of a system table: ``orders$branch_dev``,
@@ -134,17 +133,17 @@ def scan_at(
 ) -> Scan | SystemScan:
     """Return a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
     name = parse_object_name(to_location(path))
-    name.branch_or(at.get("branch"))  # the latter is opened by the scan
+    name.branch_or(at.get("branch"))  # raises if both name a branch; the scan opens it
     metadata = _open_metadata(name.table, name.branch, storage_options, allowed_roots, verify)
-    if name.system is None:  # no table is opened before: it would look the newest state up as well
+    if name.system is None:  # opening the table first would look up the newest snapshot twice
         return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
     return Table(metadata).system(name.system, columns, filter, limit, **at)
 
 
 def clear_caches(*, folder: bool = False) -> None:
-    """Drop what this process has cached: metadata, masks, merged rows, results of page checks.
+    """Clear the caches of this process: metadata, masks, merged rows, results of page checks.
 
-    The next read starts cold but for the cache folder, which with `folder` is emptied, too: for all processes.
+    The cache folder stays, and may speed up the next read. With `folder` it is emptied, too, for all processes.
     """
     from morrow.readers.files.page_checksums import PAGE_CACHE
     from morrow.readers.masks import clear_mask_cache
@@ -165,11 +164,11 @@ def clear_caches(*, folder: bool = False) -> None:
 
 
 def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
-    """Choose the folder in which masks, merged rows and keys outlive this process, for its reads from now on.
+    """Choose the folder that caches masks, merged rows and keys across processes, for later reads.
 
     Args:
-        folder: a folder; True for the usual one (``MORROW_CACHE_DIR``, else ``morrow`` in the user's folder for
-            caches), False for none. ``MORROW_CACHE=off`` goes before it.
+        folder: a folder; True for the default one (``MORROW_CACHE_DIR``, else ``morrow`` in the user's cache folder);
+            False to disable it. ``MORROW_CACHE=off`` takes precedence.
 
     Raises:
         InvalidArgument: neither a folder nor a boolean.

@@ -1,8 +1,8 @@
-"""Conformance suites for implementers, to be run by pytest: subclass one and give it its fixture.
+"""Conformance suites for implementers, run by pytest: subclass a suite and define its fixture.
 
 ``class TestMyCatalog(CatalogTests)`` defines the fixture ``catalog``, which returns a catalog.
 `StoreTests` checks a file store against `morrow.engine.io.store.FileStore`, `CatalogTests` a catalog against
-`morrow.engine.catalog.protocol.Catalog`. They need pytest, which Morrow itself does not.
+`morrow.engine.catalog.protocol.Catalog`. They need pytest, which Morrow itself does not require.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WRITERS, COMMITS = 4, 3
 
 
 class CatalogTests:
-    """What Morrow asks of a `Catalog`. Subclass it with the fixture `catalog`, which has no databases."""
+    """The tests that a `Catalog` must pass. Subclass it with the fixture `catalog`, which has no databases."""
 
     @pytest.fixture
     def catalog(self) -> CatalogProtocol:
@@ -335,12 +335,12 @@ def _read_rows(table: Table, **at: Any) -> list[tuple[Any, ...]]:
 
 SECRET_NAMES = ("secret", "token", "password", "key")
 NAMES = ("plain", "with blank", "p=x%20y", "ü-日本", "a#b", "q?x", "a+b&c", "100%")
-"""Names of files that a store keeps apart and gives back as they were."""
+"""File names that a store must distinguish and return unchanged."""
 RACERS = 8
 
 
 class StoreTests:
-    """What Morrow asks of a `FileStore`. Subclass it with the fixture `store`; each test has an own empty folder."""
+    """The tests that a `FileStore` must pass. Subclass it with the fixture `store`; each test has an empty folder."""
 
     @pytest.fixture
     def store(self) -> FileStore:
@@ -515,7 +515,7 @@ class StoreTests:
             assert store.read(f"{folder}/other/b/c") == b"b/c"
             assert not store.is_dir(f"{folder}/sub")
 
-    # What others are given
+    # Access of other libraries
 
     def test_urls(self, store: FileStore, folder: str) -> None:
         store.write(f"{folder}/f", b"x")
@@ -531,5 +531,5 @@ class StoreTests:
 
 
 def _clear_folder_sizes(found: Iterable[FileStatus]) -> list[FileStatus]:
-    """Return the entries with the size 0 for folders, whose size means nothing."""
+    """Return the entries with size 0 for folders, whose size is undefined."""
     return [FileStatus(each.name, 0 if each.is_dir else each.size, 0, each.is_dir) for each in found]

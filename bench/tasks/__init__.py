@@ -1,1 +1,1 @@
-"""Ten tasks of a data engineer, written for each library as its documentation shows; `bench.ten_tasks` runs them."""
+"""Ten tasks of a data engineer, written for each library by its documentation; `bench.ten_tasks` runs them."""

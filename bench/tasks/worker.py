@@ -1,6 +1,6 @@
-"""Runs the tasks of one library in its environment: `python worker.py LIBRARY FOLDER`, a line of JSON for each task.
+"""A process that runs the tasks of one library in its environment: `python worker.py LIBRARY FOLDER`.
 
-It imports nothing of Morrow: in the environment of a peer there is none.
+It prints a line of JSON for each task. It does not import Morrow, which is missing in the environments of peers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _sum(table: pa.Table) -> float:
 
 
 def right(task: str, result: Any, now: pa.Table) -> bool:
-    """Return whether a task did what it should: what it returned, or what the table holds then."""
+    """Return whether the result of a task, or the table's rows after it, are right."""
     upserted = sum(i % 100 for i in range(FIRST_UPSERTED)) + UPSERTED
     checks = {
         "create": lambda: now.num_rows == ROWS,
@@ -80,7 +80,7 @@ def run(module: ModuleType, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def load(path: Path) -> ModuleType:
-    """Import a file that has the name of the library that it imports itself."""
+    """Import a file by path, since it has the same name as the library that it imports."""
     spec = importlib.util.spec_from_file_location(f"tasks_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -91,7 +91,7 @@ def load(path: Path) -> ModuleType:
 
 if __name__ == "__main__":
     library = load(Path(__file__).resolve().parent / f"{sys.argv[1]}.py")
-    for number in range(1 + PASSES):  # the first pays for imports
+    for number in range(1 + PASSES):  # the first pass includes imports
         for line in run(library, Path(sys.argv[2]) / str(number)):
             if number:
                 print(json.dumps(line), flush=True)

@@ -33,7 +33,7 @@ class CatalogDatabases:
     _catalog: CatalogProtocol
 
     def database(self, name: str) -> Database:
-        """Return what the catalog tells of a database: its location, comment, owner and properties.
+        """Return a database's location, comment, owner and properties, as the catalog reports them.
 
         Raises:
             DatabaseNotFound: it does not exist.
@@ -52,13 +52,13 @@ class CatalogDatabases:
 
         Args:
             name: its name.
-            properties: what the catalog keeps with it, for all its clients: texts, numbers and booleans by name.
+            properties: properties that the catalog stores for all clients: text, numbers and booleans by name.
             comment: the property ``comment``.
-            ignore_if_exists: leave a database that exists as it is.
+            ignore_if_exists: leave an existing database unchanged.
 
         Raises:
             AlreadyExists, InvalidArgument.
-            Unsupported: properties or a comment, in a catalog that keeps none; nothing was made.
+            Unsupported: the catalog cannot store properties or a comment; nothing was created.
         """
         given = databases.check_properties(properties, comment)
         databases.create_database(self._catalog, name, given, ignore_if_exists=ignore_if_exists)
@@ -72,17 +72,17 @@ class CatalogDatabases:
         unset: str | Sequence[str] = (),
         comment: str | None = None,
     ) -> None:
-        """Change properties of a database: sets some, removes others.
+        """Set and remove properties of a database.
 
         Args:
             name: its name.
-            properties: those to set, as for `create_database`.
-            unset: the names of those to remove; it does not matter whether they are there.
-            comment: the new comment; empty: none.
+            properties: the properties to set, as for `create_database`.
+            unset: names of the properties to remove; missing ones are ignored.
+            comment: the new comment; an empty text removes it.
 
         Raises:
             DatabaseNotFound. InvalidArgument: nothing to change.
-            Unsupported: in a catalog that keeps none, or not this one; nothing was changed.
+            Unsupported: the catalog cannot store properties, or not this one; nothing was changed.
         """
         given = databases.check_properties(properties, comment)
         databases.alter_database(self._catalog, name, given, unset)
@@ -102,7 +102,7 @@ class CatalogDatabases:
         self._told(None)
 
     def _told(self, done: T) -> T:
-        """Tell watchers that there are other tables now."""
+        """Notify watchers that the set of tables has changed, and return `done`."""
         notify_watchers(self._catalog.title)
         return done
 
@@ -111,7 +111,7 @@ T = TypeVar("T")
 
 
 class CatalogChanges(CatalogDatabases):
-    """The methods of `morrow.Catalog` that change which databases and tables there are."""
+    """The methods of `morrow.Catalog` that create, drop, rename and copy tables."""
 
     _catalog: CatalogProtocol
 
@@ -133,7 +133,7 @@ class CatalogChanges(CatalogDatabases):
             schema: the columns: a pyarrow or Polars schema (or anything that exports one: a frame, a relation), SQL
                 (``"id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y'"``), or a mapping of names to types in SQL
                 or pyarrow. Comments of Arrow fields are their metadata ``comment``.
-            primary_keys: the primary key columns, which become NOT NULL; empty: an append table.
+            primary_keys: the primary key columns, which become NOT NULL; if empty, the table is an append table.
             partition_keys: columns whose values become folders.
             options: Paimon's table options, checked as Java checks them; values may be numbers and booleans.
             comment: the table's comment.
@@ -142,13 +142,13 @@ class CatalogChanges(CatalogDatabases):
 
         Raises:
             AlreadyExists: the table exists.
-            InvalidArgument, ColumnNotFound: an invalid name, column, key or option; nothing was made.
+            InvalidArgument, ColumnNotFound: an invalid name, column, key or option; nothing was created.
             Unsupported: a type or option that Morrow does not handle.
         """
         where = self._catalog.where_of(name)
         if ignore_if_exists and self._catalog.has_table(name):
             return Table(self._catalog.table(name))
-        from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
+        from morrow.engine.schema.creation import build_first_schema  # imports much that reads do not need
 
         first = build_first_schema(
             schema,
@@ -176,16 +176,16 @@ class CatalogChanges(CatalogDatabases):
         options: Mapping[str, object] | None = None,
         comment: str | None = None,
     ) -> FormatTable:
-        """Create a format table: a folder of files that the catalog names. Hive and REST catalogs have them.
+        """Create a format table: a folder of files registered in the catalog. Hive and REST catalogs support it.
 
         Args:
-            schema, partition_keys, comment: as for `create_table`; there is no primary key.
+            schema, partition_keys, comment: as for `create_table`; format tables do not have a primary key.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             options: Paimon's options of format tables, such as ``csv.field-delimiter``, and ``path``, its folder.
 
         Raises:
             AlreadyExists: the table exists. InvalidArgument, ColumnNotFound: a name, column or key that is wrong.
-            Unsupported: the catalog makes no such tables; another format; columns that Hive does not keep as they are.
+            Unsupported: the catalog cannot create format tables; another format; column types that Hive would change.
         """
         from morrow.engine.catalog.protocol import create_format_table
         from morrow.engine.schema.creation import build_first_schema, format_options
@@ -197,7 +197,7 @@ class CatalogChanges(CatalogDatabases):
         return FormatTable(create_format_table(self._catalog, name, replace(made, options=texts)))
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drop a table with all its files, except those outside of its folder or behind links.
+        """Drop a table with all its files, except files outside its folder or behind links.
 
         Raises:
             DatabaseNotFound, TableNotFound. UnsafePath: a link above the table leads out of the warehouse.
@@ -206,27 +206,28 @@ class CatalogChanges(CatalogDatabases):
         self._told(None)
 
     def rename_table(self, name: str, new_name: str) -> Table:
-        """Rename a table, also into another database; both names are ``database.table``.
+        """Rename a table, optionally into another database; both names are ``database.table``.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists.
-            Unsupported: in object stores, where a rename is many steps that others would see.
+            Unsupported: the warehouse is in an object store, which cannot rename a folder atomically.
         """
         return self._told(Table(self._catalog.rename_table(name, new_name)))
 
     def check_replaceable(self) -> None:
-        """Raise `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
+        """Raise `Unsupported` if tables cannot be replaced, as in object stores."""
         from morrow.tables.table_operations import check_replaceable
 
         check_replaceable(self._catalog)
 
     def replace_table(self, name: str, by: str) -> Table:
-        """Put the table `by` in the place of the table `name`, which is dropped; it need not exist.
+        """Replace the table `name` with the table `by`. The old table is dropped; it need not exist.
 
-        Between the two renames there is no table `name`.
+        The table `name` does not exist for a moment between the two renames.
 
         Raises:
-            DatabaseNotFound, TableNotFound: there is no table `by`. Unsupported: in object stores.
+            DatabaseNotFound, TableNotFound: the table `by` does not exist. Unsupported: the warehouse is in an object
+                store.
         """
         from morrow.tables.table_operations import replace_table
 
@@ -237,14 +238,14 @@ class CatalogChanges(CatalogDatabases):
 
         Args:
             source: ``database.table`` of this catalog, or any table.
-            name: the copy, ``database.table``. If it exists, its partitions of which there are rows are replaced; all
-                of its rows where it has no partitions.
-            where: only partitions for which this condition on partition columns is true.
+            name: the copy, ``database.table``. If it exists, the partitions that the copied rows belong to are
+                replaced; without partitions, all its rows are.
+            where: copy only partitions that match this condition on partition columns.
 
         Raises:
             DatabaseNotFound, TableNotFound: no such source.
-            InvalidArgument: `where` is about other columns, or the copy exists with other columns, keys or buckets.
-            Others as `create_table` and `Table.overwrite`; a table made by this call is dropped then.
+            InvalidArgument: `where` uses other columns, or the copy exists with other columns, keys or buckets.
+            Others as `create_table` and `Table.overwrite`; a table created by this call is dropped again.
         """
         from morrow.tables.table_operations import copy_table
 
@@ -254,25 +255,26 @@ class CatalogChanges(CatalogDatabases):
     def clone_parquet(
         self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
     ) -> Table:
-        """Make a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
+        """Create a table from the Parquet files below a local folder, in one commit. The files stay.
 
-        Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns: of the files' type if they
-        hold the column too, numbers if all values are, else text. The table has no primary key. Columns that only some
-        of the files have are null in the rows of the others. Timestamps of the type INT96, which Spark writes unless
-        told otherwise, become TIMESTAMP(9) in UTC, or TIMESTAMP(6) if nanoseconds do not hold them.
+        Folders ``<column>=<value>``, as Hive and Spark write them, become partition columns. Their type is that of the
+        column in the files if they contain it, else a number if all values are numbers, else text. The table is an
+        append table. Columns that only some files have are null in rows of the other files. INT96 timestamps, Spark's
+        default, become TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds.
 
         Args:
-            folder: files and folders whose names begin with ``_`` or ``.`` are left out, unless ``=`` follows.
+            folder: the local folder. Files and folders whose names begin with ``_`` or ``.`` are skipped unless they
+                contain ``=``.
             name: the table, ``database.table``, which must not exist.
-            options: of the table.
+            options: the table's options.
 
         Raises:
             AlreadyExists: the table exists.
-            InvalidArgument: no Parquet file, files that cannot be read or whose columns have different types, folders
-                that name different columns or other values than their files, a folder that the table would lie in.
+            InvalidArgument: no Parquet file; unreadable files; files with different column types; folders that name
+                different columns or contradict their files; a folder that would contain the new table.
             Unsupported: a folder in an object store or of a table of Delta Lake, Iceberg, Hudi, Paimon and the like,
-                whose removed rows are still in files; dates of the Julian calendar. Others as `create_table`; no table
-                is left then.
+                whose deleted rows are still in files; dates of the Julian calendar. Others as `create_table`; the table
+                is then removed.
         """
         from morrow.tables.table_operations import clone_parquet
 
@@ -286,14 +288,15 @@ class CatalogChanges(CatalogDatabases):
         excluding: str | None = None,
         full: bool = False,
     ) -> list[CompactedTable]:
-        """Compact many tables, one after the other, each in a commit of its own; an error does not stop the others.
+        """Compact tables one by one, each in its own commit. An error in one table does not stop the others.
 
         Args:
-            databases: a regular expression for the whole names of databases; None: all.
-            including, excluding: regular expressions for whole names ``database.table``; None: all, and none.
+            databases: a regular expression that database names match in full; None: all.
+            including, excluding: regular expressions that names ``database.table`` match in full; None includes all and
+                excludes none.
             full: as for `Table.compact`.
 
-        Returns: for each table its snapshot (None: nothing was worth it), or its error.
+        Returns: for each table its snapshot (None if nothing was worth compacting), or its error.
 
         Raises:
             InvalidArgument: not a regular expression.

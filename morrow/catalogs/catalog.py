@@ -50,7 +50,7 @@ class CatalogViews:
         return require_views(self._catalog).views(database)
 
     def view(self, name: str) -> View:
-        """Return the view ``database.view``: its text, its texts for other engines, its columns.
+        """Return the view ``database.view``: its query, the queries for other engines and its columns.
 
         Raises:
             DatabaseNotFound, TableNotFound. Unsupported: a catalog without views.
@@ -70,15 +70,16 @@ class CatalogViews:
         """Create the view ``database.view`` of a query, which other engines of the catalog may read as well.
 
         Args:
-            query: SQL as `Catalog.sql` runs it; names without a database are those of the view's own. Its columns are
-                found now.
+            query: SQL as `Catalog.sql` runs it. Names without a database refer to the view's own database. Its columns
+                are determined now.
             dialects: the query as other engines write it: ``{"spark": "SELECT ...", "flink": "SELECT ..."}``.
-            comment, options: kept with the view.
+            comment, options: stored with the view.
             ignore_if_exists: return the existing view, whatever its query.
 
         Raises:
-            AlreadyExists: there is a table or view of this name. InvalidArgument: the query.
-            DatabaseNotFound, TableNotFound: it reads what is not there. Unsupported: a catalog without views.
+            AlreadyExists: a table or view has this name. InvalidArgument: the query is wrong.
+            DatabaseNotFound, TableNotFound: the query reads a missing table. Unsupported: the catalog does not support
+                views.
         """
         catalog = require_views(self._catalog)
         database, _ = table_name(name)
@@ -118,7 +119,7 @@ class CatalogViews:
         return cast("list[str]", cast("Any", self._catalog).functions(database))
 
     def function(self, name: str) -> Function:
-        """Return the function ``database.name`` of a REST server; `Catalog.sql` calls those that are defined in SQL.
+        """Return the function ``database.name`` of a REST server. `Catalog.sql` can call functions defined in SQL.
 
         Raises:
             DatabaseNotFound. TableNotFound: no such function. Unsupported: a catalog without functions.
@@ -169,12 +170,12 @@ class Catalog(CatalogChanges, CatalogViews):
 
     @property
     def warehouse(self) -> str:
-        """The folder or URL of the warehouse, or what another catalog calls itself."""
+        """The folder or URL of the warehouse, or the name of another catalog."""
         return self._catalog.title
 
     @property
     def is_folder(self) -> bool:
-        """Return whether the catalog is a warehouse folder and no more: its tables can be opened by their paths."""
+        """Whether the catalog is just a warehouse folder, so that its tables can be opened by their paths."""
         return isinstance(self._catalog, FilesystemCatalog)
 
     def databases(self) -> list[str]:
@@ -195,11 +196,11 @@ class Catalog(CatalogChanges, CatalogViews):
         return Table(metadata if branch is None else metadata.on_branch(branch))
 
     def format_table(self, name: str) -> FormatTable:
-        """Open a format table: a folder of Parquet, ORC, CSV, JSON or text files that the catalog names.
+        """Open a format table: a folder of Parquet, ORC, CSV, JSON or text files registered in the catalog.
 
         Raises:
             InvalidArgument: a table of another kind. DatabaseNotFound, TableNotFound.
-            Unsupported: the catalog has no such tables.
+            Unsupported: the catalog does not support format tables.
         """
         from morrow.tables.format_table import FormatTable
 
@@ -235,7 +236,7 @@ class Catalog(CatalogChanges, CatalogViews):
                 tables of a table, as for `Table.system`.
 
         Raises:
-            DatabaseNotFound, TableNotFound, BranchNotFound: nothing has this name.
+            DatabaseNotFound, TableNotFound, BranchNotFound: nothing with this name exists.
             InvalidArgument, ColumnNotFound, ...: as `Table.system`.
         """
         if not isinstance(name, str):
@@ -265,36 +266,37 @@ class Catalog(CatalogChanges, CatalogViews):
         cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
         cat.sql("UPDATE db.orders SET amount = $amount WHERE id = $id", {"id": 1, "amount": 10}).fetchall()
 
-        Columns and filters of queries reach the files. Statements that change tables are done when this returns, each
-        in one commit, by the methods of `Table` and with their guarantees and errors; their rows say what was done.
-        docs/sql.md lists them.
+        Columns and filters of queries reach the files. Statements that change tables are complete when this returns.
+        Each is one commit by a method of `Table`, with its guarantees and errors, and returns rows that report what was
+        done. docs/sql.md lists them.
 
-        The dialect is DuckDB's; names may stand in backticks too. ``db.orders`` may be followed by
+        The dialect is DuckDB's; names may also be quoted with backticks. ``db.orders`` may be followed by
 
         - ``VERSION AS OF`` (or ``FOR VERSION AS OF``, ``FOR SYSTEM_VERSION AS OF``): the name of a tag, a snapshot id,
           ``'snapshot.<id>'`` or ``'watermark-<millis>'``; tags come first.
         - ``TIMESTAMP AS OF`` (or ``FOR TIMESTAMP AS OF``, ``FOR SYSTEM_TIME AS OF``): ISO text, seconds since 1970 as a
-          number (Spark's unit), or an expression of constants; what has no time zone is in UTC.
-        - ``/*+ OPTIONS('scan.snapshot-id' = '3') */``, or another ``scan.*`` option of time travel; other options are
-          refused.
+          number (Spark's unit), or an expression of constants; a time without a zone is in UTC.
+        - ``/*+ OPTIONS('scan.snapshot-id' = '3') */``, or another ``scan.*`` option of time travel; other options raise
+          `Unsupported`.
 
         Branches and system tables are quoted names: ``db."orders$branch_dev"``, ``db."orders$snapshots"``,
         ``sys.all_tables``.
 
         Args:
-            query: one or more statements, which semicolons separate.
+            query: one or more statements, separated by semicolons.
             parameters: values of ``$name`` by name, or of ``?`` in order.
-            database: the database of unqualified names; None: the one of the last ``USE``, without one they are tables
-                and views of the connection.
-            connection: DuckDB's default connection when None, which is put to UTC unless it has a ``TimeZone`` of its
-                own. In other time zones queries compare instants with clock times as that zone says; changes that
-                would do so are refused.
+            database: the database of unqualified names. None: the database of the last ``USE``; without it unqualified
+                names are tables and views of the connection.
+            connection: the DuckDB connection; None: DuckDB's default one, set to UTC unless its ``TimeZone`` was set.
+                In other time zones, queries compare instants with clock times by that zone; statements that change
+                tables and would do so are refused.
 
         Raises:
-            InvalidArgument: not a statement, or a query that DuckDB does not understand. Those before it are done.
-            Unsupported: a statement, or a part of one, that Morrow does not have.
+            InvalidArgument: not a statement, or a query that DuckDB does not understand. Earlier statements have taken
+                effect.
+            Unsupported: a statement, or a part of one, that Morrow does not support.
             DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
-            Others: as the methods that do the work.
+            Others: as the methods called by the statement.
         """
         from morrow.readers.execution.duckdb_relation import check_connection
         from morrow.statements.context import Context, default_connection
@@ -333,7 +335,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return make_scan(metadata, travel=travel).dataset()
 
     def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
-        """Return the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
+        """Return the dataset of a format or object table. Raises `Unsupported` for time travel and other tables."""
         kind = find_folder_table(self._catalog, name.table).kind
         if name.system is not None or name.branch is not None or travel != NOW:
             what = f"{name.table}, a {kind}, with a branch, a state or a system table,"
@@ -346,7 +348,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return self.table(name)
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a table ``database.table``: ``"db.orders" in cat``."""
+        """Return whether the table ``database.table`` exists: ``"db.orders" in cat``."""
         return isinstance(name, str) and self._catalog.has_table(name)
 
     def __iter__(self) -> Iterator[str]:

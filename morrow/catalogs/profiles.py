@@ -42,7 +42,7 @@ ALLOWED_ROOTS = "allowed_roots"
 
 @dataclass(frozen=True)
 class Profile:
-    """What a profile says: options of a catalog, and folders that are trusted with its data files."""
+    """A profile: the options of a catalog, and the folders that its data files may lie in."""
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed_roots: tuple[str, ...] = ()
@@ -62,15 +62,15 @@ def open_catalog(
     morrow.open_catalog(profile="prod")
 
     Args:
-        options: ``metastore`` (``filesystem`` where it is not given, ``hive``, ``jdbc``, ``rest``), ``uri``,
-            ``warehouse``, those of the store, ``table-default.*`` and others. What is not given comes from the
-            environment (``MORROW_CATALOG_URI``, ...), and then from the profile.
-        profile: a table of the file of profiles. None: ``default`` if there is one and no `options` are given.
+        options: ``metastore`` (``filesystem`` by default, ``hive``, ``jdbc``, ``rest``), ``uri``, ``warehouse``,
+            options of the store, ``table-default.*`` and others. Missing options come from the environment
+            (``MORROW_CATALOG_URI``, ...), then from the profile.
+        profile: the name of a profile. None: ``default`` if it exists and no `options` are given.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
 
     Raises:
-        InvalidArgument: an option that is missing, unknown, or has a value of no meaning; no such profile.
-        Unsupported: an unknown kind of catalog, or one whose driver is not installed; the message names it.
+        InvalidArgument: an option is missing, unknown or has an invalid value, or the profile does not exist.
+        Unsupported: an unknown kind of catalog, or a driver that is not installed; the message names the driver.
         StorageError: the catalog does not answer.
     """
     given = check_mapping(options, "options")
@@ -87,20 +87,20 @@ def open_with(
     storage_options: Mapping[str, str] | None = None,
     verify: Verify | None = None,
 ) -> Catalog:
-    """Open the catalog of these options alone. Raises as `open_catalog`."""
+    """Open a catalog by these options alone, without environment or profile. Raises as `open_catalog`."""
     settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
     return Catalog.over(opening.open_catalog(settings))
 
 
 def find_storage_options(catalog: Catalog) -> Mapping[str, str] | None:
-    """Return the options of the store of a catalog that is a folder; None where its store has none."""
+    """Return the store options of a warehouse folder; None if its store does not have options."""
     files = catalog._catalog
     assert isinstance(files, FilesystemCatalog)
     return files.store.storage_options or None
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a catalog that the environment holds."""
+    """Return the catalog options that environment variables set."""
     return {
         name.removeprefix(PREFIX).lower().replace("__", ".").replace("_", "-"): value
         for name, value in environment.items()
@@ -109,10 +109,10 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def load_profile(name: str | None) -> Profile:
-    """Return a profile: the one named, or ``default`` where there is a file with it, or an empty one.
+    """Return the named profile. Without a name, return ``default`` if it exists, else an empty profile.
 
     Raises:
-        InvalidArgument: it is not there or cannot be read.
+        InvalidArgument: the profile does not exist or cannot be read.
     """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
@@ -135,7 +135,7 @@ def load_profile(name: str | None) -> Profile:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, str]]:
-    """Yield the options of a table; ``token.provider = "bear"`` is a table in TOML, and an option here."""
+    """Yield the options of a table; ``token.provider = "bear"`` is a table in TOML but one option in Morrow."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.", where)

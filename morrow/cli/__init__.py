@@ -9,12 +9,12 @@ from __future__ import annotations
 __all__ = ["main"]
 
 YOUNG_OBJECTS = 50_000
-"""New objects after which the collector looks for garbage: a command imports a hundred times Python's 700, and keeps
-them."""
+"""New objects between garbage collections. Imports of a command create a hundred times Python's default of 700, and
+never free them."""
 
 
 def main() -> None:
-    """The console script ``morrow``; leaves by `SystemExit`."""
+    """Run the console script ``morrow``; always raises `SystemExit`."""
     import gc
     import sys
 
@@ -24,5 +24,5 @@ def main() -> None:
 
         run(sys.argv[1:])
     finally:
-        if "duckdb" not in sys.modules:  # its binding prints what was not freed, as if that were a defect
-            gc.freeze()  # the process ends: Python would go through all modules once more to find what to free
+        if "duckdb" not in sys.modules:  # its binding would print objects that are not freed
+            gc.freeze()  # the process ends; avoids a last collection of all modules

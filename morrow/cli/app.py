@@ -1,4 +1,4 @@
-"""The commands, their errors and exit codes. What a command does is in a module of its own, imported when it runs."""
+"""The commands, their errors and exit codes. Implementations are in other modules, imported when a command runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from morrow.engine.redaction import clean_text
 
 OK = 0
 FAILED = 1
-"""A `MorrowError`, or the operating system: one line on standard error says what and where."""
+"""A `MorrowError`, or an error of the operating system; one line on standard error describes it."""
 USAGE = 2
 """The command line was not understood; typer's own code."""
 PIPE_CLOSED = 141
-"""Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
+"""The reader of the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
 
 HELP_OPTIONS = ["-h", "--help"]
 MIN_PANEL_COLUMNS = 80
@@ -51,13 +51,13 @@ Credentials of object stores come from the environment (AWS_ACCESS_KEY_ID and so
 
 
 class Commands(TyperGroup):
-    """The group of commands: every error that Morrow raises on purpose becomes a message and an exit code."""
+    """The group of commands, which turns errors of Morrow into a message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Python flushes standard output once more at exit; there is nobody to tell.
+            # Python flushes standard output again at exit, and would report the closed pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (MorrowError, OSError) as error:
@@ -75,7 +75,7 @@ app = typer.Typer(
 
 
 def register_command(panel: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Takes a function in as a command, with the options that all commands of its kind have."""
+    """Register a function as a command, with the shared options of its kind."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         app.command(rich_help_panel=panel)(add_shared_options(function))
@@ -277,14 +277,14 @@ for panel, commands in PANELS.items():
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Runs the command that the arguments name; leaves by `SystemExit`.
+    """Run the command that the arguments name; always raises `SystemExit`.
 
     Of the other commands typer makes nothing: that takes longer than most commands run. Help and completion need all.
     """
     names = {get_command_name(each.callback.__name__): each for each in app.registered_commands if each.callback}
     first = next((each for each in arguments if each in names or each in HELP_OPTIONS), None)
     if first in names and COMPLETION not in os.environ:
-        # An option's value may be a command's name, too.
+        # An option's value may equal a command's name.
         app.registered_commands = [names[each] for each in dict.fromkeys(arguments) if each in names]
     if os.environ.get("NO_COLOR"):
         os.environ[PLAIN_HELP] = "1"

@@ -1,6 +1,6 @@
-"""Arguments and options of commands: each one once with its help, its parser, and its completion in the shell.
+"""Arguments and options of commands, each defined once with its help, parser and shell completion.
 
-While the shell completes a line, errors offer nothing and print nothing: the user is still typing.
+Errors during completion print nothing and offer nothing, since the user is still typing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def parse_column_names(text: str | None) -> list[str] | None:
-    """Parses a comma-separated list of names, which may be quoted as in CSV; None for None.
+    """Parse a comma-separated list of names, which may be quoted as in CSV; None for None.
 
     Raises:
-        InvalidArgument: no such list.
+        InvalidArgument: not a list of names.
     """
     if text is None:
         return None
@@ -41,7 +41,7 @@ def parse_column_names(text: str | None) -> list[str] | None:
 
 
 def split_warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
-    """Splits ``QUERY``, ``WAREHOUSE QUERY``, ``WAREHOUSE`` or nothing. Raises `InvalidArgument` for more.
+    """Split ``QUERY``, ``WAREHOUSE QUERY``, ``WAREHOUSE`` or nothing. Raises `InvalidArgument` for more.
 
     One word alone is a warehouse if it is a folder or URL.
     """
@@ -62,7 +62,7 @@ def _is_place(word: str) -> bool:
 
 
 def parse_named_paths(texts: list[str] | None) -> dict[str, str]:
-    """Returns ``NAME=PATH`` options by name.
+    """Return ``NAME=PATH`` options by name.
 
     Raises:
         InvalidArgument: an option of another form, or a name given twice.
@@ -79,7 +79,7 @@ def parse_named_paths(texts: list[str] | None) -> dict[str, str]:
 
 
 def parse_pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
-    """Returns ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
+    """Return ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
 
     Raises:
         InvalidArgument: an option of another form, or a name given twice.
@@ -96,12 +96,12 @@ def parse_pairs(option: str, texts: list[str] | None, *, last: bool = False) -> 
 
 
 OF_RESULTS = ("form", "output")
-"""Parameters that say how a result is written, and where to."""
+"""Parameters for the form and the destination of a result."""
 
 
 def add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of all commands of its kind: ``--warehouse``, and where there is a result (a
-    parameter ``form``) ``--vertical`` and ``--no-pager``.
+    """Add the shared options to a command: ``--warehouse``, and if it has a result (a parameter ``form``)
+    ``--vertical`` and ``--no-pager``.
     """
     parameters = list(inspect.signature(command, eval_str=True).parameters.values())
     has_result = any(each.name == "form" for each in parameters)
@@ -131,7 +131,7 @@ def add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 def _set_signature(
     run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Returns `run` with the name and help of `command` and these parameters, which typer reads."""
+    """Return `run` with the name and help of `command` and these parameters, for typer to read."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
@@ -139,7 +139,7 @@ def _set_signature(
 
 
 def add_travel_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of `TRAVEL`; it gets those that are given as its first argument."""
+    """Add the options of `TRAVEL` to a command. The command gets the given ones as its first argument."""
 
     def run(**given: Any) -> None:
         values = {name: given.pop(name) for name in TRAVEL}
@@ -152,12 +152,12 @@ def add_travel_options(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
         for name, annotation in TRAVEL.items()
     ]
-    place = next(i for i, each in enumerate(shown) if each.name in OF_RESULTS)  # what is read comes first
+    place = next(i for i, each in enumerate(shown) if each.name in OF_RESULTS)  # before options of results
     return _set_signature(run, command, [*shown[:place], *travel, *shown[place:]])
 
 
 Complete: TypeAlias = Callable[[Any, str], list[str]]
-"""Takes typer's context and the word so far; typer knows the two by their names."""
+"""A completion function of typer's context and the incomplete word; typer passes both by name."""
 
 MAX_NAMES = 500
 
@@ -175,7 +175,7 @@ def _make_completer(find: Callable[[Any, str], Iterable[str]]) -> Complete:
 
 
 def _configure_session(ctx: Any) -> None:
-    """Takes in what stands before the command: it does not run while a line is completed."""
+    """Apply the options before the command, whose callback does not run during completion."""
     from morrow.cli import targets
 
     said, words = ctx.find_root().params, _split_line()
@@ -193,7 +193,7 @@ def _open_table(ctx: Any) -> morrow.Table:
 
 
 def _split_line() -> list[str]:
-    """Returns the line so far, as the shells hand it over; a quote that is still open ends it."""
+    """Return the words of the line so far, as passed by the shell. An open quote ends the line."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     try:
         return shlex.split(line)
@@ -202,7 +202,7 @@ def _split_line() -> list[str]:
 
 
 def _find_first_argument(ctx: Any) -> str:
-    """Returns the first word after the command: options that still lack their value keep typer from parsing it."""
+    """Return the first word after the command. typer cannot parse it if an option lacks its value."""
     words = _split_line()
     after = words[words.index(ctx.info_name) + 1 :] if ctx.info_name in words else []
     return next((word for word in after if not word.startswith("-")), "")
@@ -221,7 +221,7 @@ def _find_tables(ctx: Any, incomplete: str) -> Iterable[str]:
 
 
 def _find_folders(incomplete: str) -> Iterable[str]:
-    """Yields the folders that a path may go on with: what a shell does where nobody completes for it."""
+    """Yield the folders that complete a path, as shells do by default."""
     head, _, _ = incomplete.rpartition("/")
     place = Path(f"{head}/" if "/" in incomplete else ".")
     for each in sorted(os.scandir(place), key=lambda entry: entry.name) if place.is_dir() else ():
@@ -260,13 +260,13 @@ if TYPE_CHECKING:
 
     At: TypeAlias = TravelArguments
 else:
-    At = dict  # commands look at their types when they start, and importing that one takes long
+    At = dict  # commands evaluate annotations at start, and the real import is slow
 
 WHAT, WHEN, RESULT = "What to read", "Which state of the table", "Result"
 
 
 class Format(StrEnum):
-    """How a result is written."""
+    """The format of a result."""
 
     TABLE = "table"
     VERTICAL = "vertical"
@@ -427,7 +427,7 @@ TRAVEL = {
     "watermark": Watermark,
     "branch": Branch,
 }
-"""The options of all commands that read a state of a table: members of `TravelArguments`."""
+"""The time travel options of commands that read a table: members of `TravelArguments`."""
 
 
 Vertical = Annotated[

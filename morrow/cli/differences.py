@@ -39,12 +39,12 @@ def write_differences(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the rows that differ between two states, and to standard error their numbers.
+    """Write the rows that differ between two versions of a table, and their counts to standard error.
 
-    A state is a snapshot id, else a tag, else a branch.
+    A version is a snapshot id, else a tag, else a branch.
 
     Raises:
-        InvalidArgument: nothing has that name. Unsupported: branches with other columns. Others as `Table.changes`.
+        InvalidArgument: nothing has this name. Unsupported: branches with different columns. Others as `Table.changes`.
     """
     table = open_table(path)
     with show_progress("comparing"):
@@ -61,7 +61,7 @@ def write_differences(
 
 
 def _resolve_state(table: morrow.Table, name: str) -> int | str | morrow.Table:
-    """Resolves a snapshot id, the name of a tag, or the name of a branch."""
+    """Resolve a snapshot id, the name of a tag, or the name of a branch."""
     if name.isascii() and name.isdecimal():
         return int(name)
     if name in table.tags:
@@ -76,7 +76,7 @@ def _resolve_state(table: morrow.Table, name: str) -> int | str | morrow.Table:
 
 
 def _scan_state(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:
-    """Reads all rows of a state, with all columns."""
+    """Return a scan of all rows and columns of a version."""
     if isinstance(state, morrow.Table):
         return state.scan()
     return table.scan(snapshot=state) if isinstance(state, int) else table.scan(tag=state)
@@ -97,14 +97,14 @@ def _compare_branches(
 
 
 def _summarize_changes(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
-    """Returns ``1 row +I, 2 rows -D``, and for changed rows ``3 rows changed: amount 3, name 1``."""
+    """Yield ``1 row +I, 2 rows -D``, and for changed rows ``3 rows changed: amount 3, name 1``."""
     kinds = Counter(rows[KIND].to_pylist())
     told = [f"{format_count(kinds[kind], 'row')} {kind}" for kind in ("+I", "-D") if kinds[kind]]
     if told:
         yield ", ".join(told)
     if kinds[AFTER]:
         old, new = (rows.filter(pc.equal(rows[KIND], kind)) for kind in (BEFORE, AFTER))
-        if len(old) != len(new):  # a filter took one of two
+        if len(old) != len(new):  # a filter removed one of the two rows
             yield f"{format_count(len(old), 'row')} {BEFORE}, {format_count(len(new), 'row')} {AFTER}"
             return
         changed = {
@@ -132,7 +132,7 @@ def write_tail(
     *,
     raw: bool,
 ) -> None:
-    """Write the last changed rows; with `follow` those of later snapshots as they come, until Ctrl-C.
+    """Write the last changed rows. With `follow`, also write the changes of later snapshots until Ctrl-C.
 
     Raises:
         InvalidArgument: an endless stream of Arrow. Others as `Table.stream`.
@@ -141,10 +141,10 @@ def write_tail(
         raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")
     table = open_table(path, branch)
     newest = get_metadata(table).latest_snapshot()
-    # Before the rows are read: what is committed meanwhile is not lost.
+    # Resolved before rows are read, so that commits in between are not lost.
     first = 1 if newest is None else newest.id + 1
     rows = _read_last_changes(table, newest, columns, where, limit, raw=raw)
-    suppress_pager(follow)  # a pager would hold up what comes next
+    suppress_pager(follow)  # a pager would block later output
     if rows is not None:
         write_rows(rows.schema, rows.to_batches(), form, None)
     if not follow:
@@ -162,7 +162,7 @@ def write_tail(
 def _follow_changes(
     table: morrow.Table, first: int, columns: Sequence[str] | None, where: str | None, *, raw: bool
 ) -> Iterator[pa.Table]:
-    """Yields the changed rows of each snapshot from `first` on, in the columns that the table has by then."""
+    """Yield the changed rows of each snapshot from `first` on, with the columns of the table at that time."""
     metadata = get_metadata(table)
     while True:
         began = metadata.latest_schema().id
@@ -189,7 +189,7 @@ def _read_last_changes(
     *,
     raw: bool,
 ) -> pa.Table | None:
-    """Returns the last `limit` changed rows, oldest first; None for a table without snapshots."""
+    """Return the last `limit` changed rows, oldest first; None for a table without snapshots."""
     if newest is None:
         return None
     mode: Literal["auto", "raw"] = "raw" if raw else "auto"

@@ -1,4 +1,4 @@
-"""Arrow columns as JSON, a column at a time; how values are written is told in `morrow.cli.output`."""
+"""Conversion of Arrow columns to JSON, a column at a time. `morrow.cli.plain_text` documents the format of values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from morrow.cli.plain_text import TEXT, Test, format_plain, normalize_array
 
 
 def format_nested(array: pa.Array) -> pa.Array:
-    """Returns values with members as `texts`: as JSON, nulls as nulls."""
+    """Return nested values as JSON text; nulls stay null."""
     return pc.if_else(array.is_valid(), format_json(array), pa.scalar(None, TEXT))
 
 
 def format_json(array: pa.Array) -> pa.Array:
-    """Returns the values as JSON (large_string); a null is the text ``null``, so no result is null.
+    """Return the values as JSON (large_string). Nulls become the text ``null``, so the result has none.
 
     Raises:
         Unsupported: as `morrow.cli.output.format_texts`.
@@ -38,7 +38,7 @@ def format_json(array: pa.Array) -> pa.Array:
 
 
 def format_json_lines(batch: pa.RecordBatch) -> memoryview:
-    """Returns the rows as JSON objects in UTF-8, one per line.
+    """Return the rows as JSON objects in UTF-8, one per line.
 
     Raises:
         Unsupported: as `morrow.cli.output.format_texts`.
@@ -65,7 +65,7 @@ def _format_struct(array: pa.StructArray) -> pa.Array:
 
 
 def _join_items(array: pa.Array, members: pa.Array) -> pa.Array:
-    """Returns ``[a,b]`` for each list of `array`; `members` are the texts of all its elements, one after the other."""
+    """Return ``[a,b]`` for each list of `array`; `members` are the texts of all its elements, concatenated."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, members)
@@ -87,7 +87,7 @@ NESTED: tuple[tuple[Test, Callable[[pa.Array], pa.Array]], ...] = (
 
 
 def _quote_strings(strings: pa.Array) -> pa.Array:
-    """Returns JSON strings; Polars escapes inside objects only, so the string is cut out of ``{"v":"..."}``."""
+    """Return JSON strings. Polars only escapes within objects, so the string is extracted from ``{"v":"..."}``."""
     encoded = pl.Series("v", pl.from_arrow(strings), dtype=pl.String).to_frame().to_struct().struct.json_encode()
     quoted = encoded.str.slice(len('{"v":')).str.head(-1)
     return pc.if_else(strings.is_valid(), quoted.to_arrow().cast(TEXT), pa.scalar(None, TEXT))

@@ -37,7 +37,7 @@ HINT = pa.schema(
         ("after", pa.int64()),
     ]
 )
-"""A hint that was changed: the text that stood in it, and the id that does now; null: there is no file."""
+"""A changed hint: its old text and its new id. Null means that the file does not exist."""
 
 
 def rollback(
@@ -50,7 +50,7 @@ def rollback(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Make an earlier state the newest one."""
+    """Roll back to an earlier snapshot."""
     table = open_table(path, branch)
     goals = {"snapshot": snapshot, "tag": tag, "the state at": timestamp}
     given = [f"{what} {goal}" for what, goal in goals.items() if goal is not None]
@@ -59,7 +59,7 @@ def rollback(
 
 
 def purge(path: str, older_than: str | None, *, yes: bool, dry_run: bool) -> None:
-    """Empty a table for good."""
+    """Empty a table permanently."""
     table, age = open_table(path), _parse_age(older_than)
     told = f"{format_count(len(table.snapshots()), 'snapshot')}, {format_count(len(table.tags), 'tag')}, branches: "
     told += ", ".join(table.branches) or "none"
@@ -95,9 +95,9 @@ def expire(
 def write_orphans(
     path: str, older_than: str | None, delete: bool, yes: bool, dry_run: bool, form: Format, output: Path | None
 ) -> None:
-    """Write the paths of orphan files, and how large they are together to standard error; remove them on demand."""
+    """Write the paths of orphan files, and their total size to standard error. Remove them if `delete` is set."""
     age = _parse_age(older_than)
-    if delete and not dry_run:  # without it they are listed only
+    if delete and not dry_run:  # otherwise they are only listed
         confirm("remove the files that nothing names", yes=yes, dry_run=False)
     delete = delete and not dry_run
     with show_progress("looking for orphan files"):
@@ -120,9 +120,9 @@ def repair(path: str, form: Format, output: Path | None) -> None:
 
 
 def _parse_age(text: str | None) -> dt.timedelta | int | None:
-    """Parses an age, or epoch milliseconds.
+    """Parse an age, or epoch milliseconds.
 
-    A bare number is a moment, as with --timestamp: an age of so few milliseconds would make nearly everything older.
+    A bare number is a moment, as with --timestamp. As an age in milliseconds it would match nearly everything.
     """
     if text is None:
         return None
@@ -147,7 +147,7 @@ TAG = pa.schema(
         ("time_retained", pa.string()),
     ]
 )
-"""`create_time` is of the clock on the wall where the tag was made; `time_retained` is an ISO duration."""
+"""`create_time` is the creator's local time; `time_retained` is an ISO duration."""
 
 BRANCH = pa.schema(
     [
@@ -179,7 +179,7 @@ def change_tag(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Make a tag, or rename or delete it."""
+    """Create, rename or delete a tag."""
     made_of = {"--snapshot": snapshot, "--timestamp": timestamp, "--time-retained": time_retained}
     _check_single(made_of, {"--rename": rename, "--delete": delete})
     tags = open_table(path, branch).tags
@@ -222,7 +222,7 @@ def change_branch(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Make a branch of main, or rename, merge or delete one, or fast-forward main to it."""
+    """Create, rename, merge or delete a branch, or fast-forward main to it."""
     made_of = {"--snapshot": snapshot, "--tag": tag}
     _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--merge": merge, "--delete": delete})
     branches = open_table(path).branches
@@ -254,7 +254,7 @@ def change_branch(
 
 
 def _check_single(made_of: Mapping[str, object], changes: Mapping[str, object]) -> None:
-    """Checks that one change was asked for, without the options of a creation. Raises `InvalidArgument`."""
+    """Check that one change is requested, without options of a creation. Raises `InvalidArgument`."""
     wanted = [option for option, value in changes.items() if value not in (None, False)]
     given = [option for option, value in made_of.items() if value is not None]
     if len(wanted) > 1 or (wanted and given):
@@ -272,7 +272,7 @@ def _build_tag_record(tag: Tag) -> dict[str, Any]:
 
 
 def _build_snapshot_columns(snapshot: Snapshot | None) -> dict[str, Any]:
-    """Returns the newest snapshot of a branch as columns; none, and so nulls, for a branch without snapshots."""
+    """Return the newest snapshot of a branch as columns, empty (so nulls) for a branch without snapshots."""
     if snapshot is None:
         return {}
     return {"snapshot": snapshot.id, "time": snapshot.time, "total_records": snapshot.total_record_count}
@@ -299,7 +299,7 @@ FIXES: Mapping[str, tuple[str, Callable[[morrow.Table], str]]] = {
     "orphans": ("remove the orphan files older than a day", _remove_orphans),
     "compaction": ("compact", _compact_table),
 }
-"""What is done about findings, by `Finding.fix`."""
+"""`Finding.fix` -> the description and the function of the repair."""
 ON_REQUEST = ("compaction",)
 
 
@@ -314,10 +314,10 @@ def write_report(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the report; with `fix` after the repairs.
+    """Write the report, with `fix` after repairing the findings.
 
     Raises:
-        typer.Exit: with 1 where an error or a warning is left.
+        typer.Exit: with code 1 if an error or a warning remains.
     """
     table = open_table(path, branch)
     with show_progress("examining"):
@@ -336,7 +336,7 @@ def write_report(
 
 
 def _repair_findings(table: morrow.Table, report: Report, *, compact: bool, yes: bool, dry_run: bool) -> bool:
-    """Whether anything was done about the findings, which is told on standard error."""
+    """Repair the findings, and report the repairs on standard error; return whether anything was repaired."""
     wanted = dict.fromkeys(finding.fix for finding in report.findings if finding.fix in FIXES)
     chosen = [name for name in wanted if compact or name not in ON_REQUEST]
     if not chosen:
@@ -351,7 +351,7 @@ def _repair_findings(table: morrow.Table, report: Report, *, compact: bool, yes:
 
 
 def inspect(path: str, branch: str | None, where: str | None, output: Path | None) -> None:
-    """Write the page to `output`, or what it would tell in a few lines to standard output."""
+    """Write the page to `output`, or a summary of a few lines to standard output."""
     table = open_table(path, branch)
     with show_progress("looking"):
         found = table.inspect(where=where)
@@ -376,7 +376,7 @@ CACHE = pa.schema(
 
 
 def show_cache(clear: bool, form: Format, output: Path | None) -> None:
-    """Write what the cache folder holds, emptied first if that is asked for; where it is off, a row without a path."""
+    """Write the contents of the cache folder, emptied first if `clear`; a row without a path if it is disabled."""
     folder = find_cache_folder()
     if folder is None:
         row = {"path": None, "bytes": 0, "capacity": 0, "entries": 0, "hits": 0, "state": f"off ({SWITCH})"}

@@ -1,6 +1,6 @@
 """``morrow describe``, ``schema``, ``snapshots``, ``history``, ``files``, ``explain`` and ``system``.
 
-They read metadata, and system tables, but none of a table's own rows.
+The commands read metadata and system tables, but not the rows of a table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from morrow.readers.system.registry import SYSTEM_TABLES
 from morrow.scans.system_tables import SystemScan
 from morrow.scans.table_scan import Scan
 
-"""Options of this kind hold credentials, which do not belong on a screen or in a log."""
+"""Options of this kind contain credentials, which must not be shown or logged."""
 
 COLUMN = pa.struct(
     [
@@ -75,14 +75,14 @@ TABLE = pa.schema(
 
 
 def describe(path: str, branch: str | None, form: Format, output: Path | None) -> None:
-    """Write what a table is: in every form but ``table`` one row, with lists and structs inside."""
+    """Write the description of a table: one row with lists and structs, except in the form ``table``."""
     with show_progress("opening"):
         record = _build_table_record(open_table(path, branch))
     if form is Format.TABLE:
         with open_output(output) as out:
             emit("".join(f"{line}\n" for line in _render_description(record, terminal=output is None)), out)
         return
-    # Options are an object with a member for each, so that `.options."file.format"` finds it.
+    # Options become an object with one member each, so that `.options."file.format"` finds them.
     options = pa.struct([(key, pa.string()) for key in record["options"]])
     schema = TABLE.set(TABLE.get_field_index("options"), pa.field("options", options))
     write_rows(schema, pa.Table.from_pylist([record], schema).to_batches(), form, output)
@@ -105,7 +105,7 @@ def write_snapshots(path: str, branch: str | None, limit: int | None, form: Form
 
 
 def write_history(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
-    """Write the frame of `Table.history`; to a terminal without columns in which nothing is known."""
+    """Write the frame of `Table.history`, to a terminal without columns that are completely null."""
     frame = open_table(path, branch).history(limit)
     if form in TABLES:
         frame = frame.select(column for column in frame if column.null_count() < max(frame.height, 1))
@@ -229,10 +229,10 @@ PLAN = pa.schema(
 def write_files(
     path: str, at: TravelArguments, where: str | None, limit: int | None, form: Format, output: Path | None
 ) -> None:
-    """Write the data files of a plan: one row a file.
+    """Write the data files of a plan, one row per file.
 
-    `path` is relative to the table where the file lies in it; `deleted_rows` are those of the deletion vector, null
-    where its cardinality was not recorded; `partition` is there for partitioned tables, a struct of typed values.
+    `path` is relative if the file is in the table's folder. `deleted_rows` is the cardinality of the deletion vector,
+    null if it was not recorded. `partition` is a struct of typed values, for partitioned tables only.
     """
     scan = open_table_scan(path, at, where=where)
     with show_progress("planning"):
@@ -253,7 +253,7 @@ def explain(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the plan: as text, or in every form but ``table`` as one row."""
+    """Write the plan: as text in the form ``table``, else as one row."""
     scan = open_table_scan(path, at, columns, where, limit)
     with show_progress("planning"):
         plan = scan.plan
@@ -321,12 +321,12 @@ def write_system_table(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the rows of a system table; without a name, which system tables there are."""
+    """Write the rows of a system table. Without a name, list the system tables."""
     if name is None and parse_object_name(path).system is None:
         _write_system_tables(form, output)
         return
     cap = TABLE_ROWS if form in TABLES and limit is None else None
-    # One row more than is shown tells whether there are more, and reading stops there.
+    # Read one row more than is shown, to find out whether there are more.
     most = limit if cap is None else cap + 1
     with show_progress("planning"):
         scan = _scan(path, name, at, columns, where, most)

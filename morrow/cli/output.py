@@ -18,12 +18,12 @@ from morrow.cli.terminal import count_batches
 from morrow.engine.errors import InvalidArgument
 
 TABLE_ROWS = 20
-"""Rows of a table, unless a limit is given: a table is for eyes."""
+"""Default limit of rows in the form ``table``, which is for people."""
 
 TABLES = (Format.TABLE, Format.VERTICAL)
 
 TEXT_BATCH_ROWS = 16_384
-"""Rows turned into text at a time: text is larger than columns."""
+"""Rows converted to text at a time, since text is larger than columns."""
 
 
 def write_rows(
@@ -35,16 +35,16 @@ def write_rows(
     header: bool = True,
     rows: int = 0,
 ) -> None:
-    """Write the rows of `batches` in the form that was asked for; `header` is that of CSV.
+    """Write the rows of `batches` in the requested form; `header` applies to CSV.
 
-    `rows` is how many there are, for the progress that is shown; 0: not known.
+    `rows` is the total for the progress display, 0 if unknown.
 
-    One batch at a time is held, except that ``table`` and ``vertical`` hold their rows. With `cap`, these show that
-    many rows and say so when there are more; the other forms take no notice of it.
+    One batch at a time is in memory, except in ``table`` and ``vertical``, which hold all rows. With `cap`, these two
+    show up to `cap` rows and a note if there are more; other forms ignore it.
 
     Raises:
-        typer.BadParameter: Arrow bytes to a terminal. InvalidArgument: a file that cannot be made.
-        Unsupported: a type that has no text. Whatever reading raises; a file is left out then, not left incomplete.
+        typer.BadParameter: Arrow bytes to a terminal. InvalidArgument: the file cannot be created.
+        Unsupported: a type without text form. Also errors of reading; no incomplete file is left then.
     """
     if form is Format.ARROW and output is None and sys.stdout.isatty():
         raise typer.BadParameter("arrow is not for a terminal: name a file with --output, or pipe it on")
@@ -59,10 +59,10 @@ def write_rows(
 
 @contextmanager
 def open_output(output: Path | None) -> Iterator[BinaryIO]:
-    """Opens standard output, or a file that takes its name when all of it is written.
+    """Open standard output, or a file that gets its name when it is complete.
 
     Raises:
-        InvalidArgument: the file cannot be made.
+        InvalidArgument: the file cannot be created.
     """
     if output is None:
         yield sys.stdout.buffer
@@ -89,7 +89,7 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Bina
     stream = pa.ipc.new_stream(out, schema)
     for batch in batches:
         stream.write_batch(batch)
-    # Not in a `finally`: a stream that broke off must not end like a complete one.
+    # Not in a `finally`: an interrupted stream must not end like a complete one.
     stream.close()
 
 
@@ -103,7 +103,7 @@ def _write_json(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) 
 def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     import polars as pl
 
-    # A row of its own: there may be no batch to write it with.
+    # A separate row, since there may not be any batch.
     header = pl.DataFrame([[name] for name in schema.names], schema=[str(i) for i in range(len(schema.names))])
     out.write(header.write_csv(include_header=False).encode())
     _write_csv_rows(schema, batches, out)
@@ -149,7 +149,7 @@ def _write_table(
 
 
 def _read_first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:
-    """Returns up to `cap` rows as text, and whether there are more."""
+    """Return up to `cap` rows as text, and whether there are more."""
 
     rows: list[tuple[str | None, ...]] = []
     for batch in _split_batches(batches):
@@ -172,15 +172,15 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def format_texts(array: pa.Array) -> pa.Array:
-    """Returns the values as text (large_string); nulls stay null.
+    """Return the values as text (large_string); nulls stay null.
 
     Raises:
-        Unsupported: a type that Morrow's tables do not have (an interval, a union: only SQL makes them).
+        Unsupported: a type that only SQL produces and tables lack, such as an interval or a union.
     """
     array = normalize_array(array)
     if not _is_nested(array.type):
         return format_plain(array)
-    from morrow.cli.json_text import format_nested  # it needs Arrow's functions, which take long to import
+    from morrow.cli.json_text import format_nested  # needs Arrow's compute functions, which are slow to import
 
     return format_nested(array)
 

@@ -1,4 +1,4 @@
-"""Arrow columns as exact text, a column at a time: cells of tables and CSV, and JSON.
+"""Conversion of Arrow columns to exact text, a column at a time: cells of tables and CSV, and JSON.
 
  type                | text                                           | in JSON                      |
 ---------------------|------------------------------------------------|------------------------------|
@@ -32,10 +32,10 @@ TEXT = pa.large_string()
 FRACTION_DIGITS = {"s": "", "ms": "%.3f", "us": "%.6f", "ns": "%.9f"}
 TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS, CYCLE_YEARS, CYCLE_DAYS = 86_400, 400, 146_097
-"""The calendar repeats itself every 400 years."""
+"""The calendar repeats every 400 years."""
 HOUR_SECONDS = 3_600
 YEAR_DIGITS, LAST_YEAR = 4, 9999
-"""The last year without a sign, as in ISO 8601 and in Java."""
+"""The last year that is written without a sign, as in ISO 8601 and Java."""
 NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity"}
 
 Test = Callable[[pa.DataType], bool]
@@ -43,10 +43,10 @@ Leaf = Callable[[pl.Series, pa.DataType], pl.Series]
 
 
 def format_plain(array: pa.Array) -> pa.Array:
-    """Returns the values of an array of `normalize_array` as text (large_string); nulls stay null.
+    """Return the values of an array of `normalize_array` as text (large_string); nulls stay null.
 
     Raises:
-        Unsupported: a type that Morrow's tables do not have (an interval, a union: only SQL makes them).
+        Unsupported: a type that only SQL produces and tables lack, such as an interval or a union.
     """
     for test, leaf in LEAVES:
         if test(array.type):
@@ -57,7 +57,7 @@ def format_plain(array: pa.Array) -> pa.Array:
 
 
 def normalize_array(array: pa.Array) -> pa.Array:
-    """Returns the array without dictionary, extension type, or list types that differ in layout only."""
+    """Return the array without dictionaries, extension types, and list types that differ only in layout."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -82,7 +82,7 @@ def _format_hex(series: pl.Series, _: pa.DataType) -> pl.Series:
 
 
 def _count_ticks(array: pa.Array) -> pa.Array:
-    """Returns times as numbers: to DuckDB and PostgreSQL 24:00:00 is a time, to Polars it is null."""
+    """Return times as numbers, since 24:00:00 is a valid time in DuckDB and PostgreSQL but null in Polars."""
     if not pa.types.is_time(array.type):
         return array
     return array.view(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
@@ -102,16 +102,16 @@ def _format_date(series: pl.Series, _: pa.DataType) -> pl.Series:
 def _format_timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
     form = "T%H:%M:%S" + FRACTION_DIGITS[kind.unit] + ("" if kind.tz is None else "Z")
     utc = series if kind.tz is None else series.dt.convert_time_zone("UTC")
-    if kind.unit == "ns":  # they begin in 1677 and end in 2262
+    if kind.unit == "ns":  # limited to the years 1677 to 2262
         return utc.dt.strftime("%Y-%m-%d" + form)
-    unit: Literal["us", "ms"] = "us" if kind.unit == "us" else "ms"  # Polars has no seconds
+    unit: Literal["us", "ms"] = "us" if kind.unit == "us" else "ms"  # Polars lacks seconds
     return _format_days(utc, pl.Datetime(unit), DAY_SECONDS * TICKS_PER_SECOND[unit], form)
 
 
 def _format_days(series: pl.Series, kind: pl.DataType, ticks_per_day: int, time: str) -> pl.Series:
-    """Formats dates, or times of this length of a day, also of years that Polars cannot format (it panics).
+    """Format dates or timestamps with `ticks_per_day`, including years for which Polars panics.
 
-    Years outside of the 400 from 1970 are formatted as the year of that cycle, which has the same days.
+    Years outside 1970 to 2369 are formatted by the equivalent year in this cycle, which has the same days.
     """
     ticks, cycle = series.to_physical().cast(pl.Int64), CYCLE_DAYS * ticks_per_day
     near = (ticks % cycle).cast(kind)

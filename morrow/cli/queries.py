@@ -1,7 +1,7 @@
 """``morrow read``, ``count`` and ``sql``: rows as a stream in bounded memory, and the SQL shell.
 
-``morrow sql`` without a query runs statements one after another, from a terminal or a file. The shell has its own
-words beside SQL, history, and completion of names, keywords, columns and tags.
+``morrow sql`` without a query runs statements one by one, from a terminal or a file. The shell adds its own commands,
+history, and completion of names, keywords, columns and tags.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 PLANS = (["part", "plan"], ["explain_key", "explain_value"])
-"""The columns of EXPLAIN: of Morrow, of DuckDB."""
+"""The columns of EXPLAIN in Morrow and in DuckDB."""
 COUNTED = {"COPY": "rows_copied", "INSERT": "rows_inserted", "UPDATE": "rows_updated", "DELETE": "rows_deleted"}
 CREATED = "created in memory, until the command ends"
 
@@ -48,9 +48,9 @@ def read(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the rows of a table, or of a system table: ``PATH$audit_log``."""
+    """Write the rows of a table, or of a system table such as ``PATH$audit_log``."""
     cap = TABLE_ROWS if form in TABLES and limit is None else None
-    # One row more than is shown tells whether there are more, and reading stops there.
+    # Read one row more than is shown, to find out whether there are more.
     scan = open_scan(path, at, columns, where, limit if cap is None else cap + 1)
     with show_progress("planning"):
         scan.prepare()
@@ -58,7 +58,7 @@ def read(
 
 
 def count(path: str, at: TravelArguments, where: str | None, form: Format, output: Path | None) -> None:
-    """Write how many rows a table has: in the format table the number alone."""
+    """Write the number of rows of a table; in the format ``table`` only the number."""
     import pyarrow as pa
 
     with show_progress("counting"):
@@ -80,24 +80,24 @@ def run_sql(
     output: Path | None,
     yes: bool = False,
 ) -> None:
-    """Write the result of SQL, in which `tables` are views by name and ``paimon_scan`` is known.
+    """Write the result of SQL. `tables` become views by name, and ``paimon_scan`` is available.
 
-    With a `warehouse`, or one said before the command, its tables are known too, and time travel: see `Catalog.sql`.
-    Without a query, statements are read from standard input: see `morrow.cli.queries`. On a terminal a person is asked
-    before a statement that deletes, unless `yes`.
+    With a `warehouse`, or one given before the command, its tables and time travel are available, too; see
+    `Catalog.sql`. Without a query, statements are read from standard input. On a terminal, the user must confirm
+    statements that delete something, unless `yes`.
     """
     import duckdb
 
     import morrow
 
     by_name = warehouse is not None or has_catalog()
-    # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
+    # Without replacement scans, a misspelt table is an error and not a variable of this module.
     replacements = str(by_name).lower()
     with (
         closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection,
         _translate_errors(),
     ):
-        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of its cursors as well
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # also for its cursors
         morrow.duckdb.install(connection)
         for name, path in tables.items():
             with show_progress(f"opening {name}"):
@@ -128,7 +128,7 @@ def run_sql(
 
 
 def _run_duckdb(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRelation | None:
-    """Runs statements of DuckDB's own; its counts get the names that they have with a warehouse."""
+    """Run DuckDB statements. Counts get the same column names as with a warehouse."""
     result = connection.sql(text)
     if result is None or result.columns != ["Count"]:
         return result
@@ -139,7 +139,7 @@ def _run_duckdb(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Duck
 
 
 def _ask(text: str, yes: bool) -> None:
-    """Asks before statements that delete something. Raises `typer.Exit` where the answer is no."""
+    """Ask before statements that delete something. Raises `typer.Exit` if the answer is no."""
     from morrow.cli.terminal import confirm
     from morrow.statements.parser import parse_statements
 
@@ -149,7 +149,7 @@ def _ask(text: str, yes: bool) -> None:
 
 
 def _write_plan(result: duckdb.DuckDBPyRelation, output: Path | None) -> None:
-    """Writes the parts of a plan as text: their lines are no values of a table."""
+    """Write the parts of a plan as text, since lines of a plan do not fit into table cells."""
     text = "".join(f"{clean_text(part)}\n{clean_lines(plan)}\n" for part, plan in result.fetchall())
     with open_output(output) as out:
         emit(text, out)
@@ -157,7 +157,7 @@ def _write_plan(result: duckdb.DuckDBPyRelation, output: Path | None) -> None:
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:
     shown = result if cap is None else result.limit(cap + 1)
-    # DuckDB before 1.5 knows the stream by its older name only.
+    # DuckDB before 1.5 has only the older name of the method.
     stream = getattr(shown, "to_arrow_reader", None) or shown.fetch_arrow_reader
     with closing(stream(BATCH_ROWS)) as reader:
         write_rows(reader.schema, reader, form, output, cap)
@@ -165,7 +165,7 @@ def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raises DuckDB's errors as ours; an error from within ``paimon_scan`` keeps its own message."""
+    """Convert DuckDB's errors to `MorrowError`. An error of ``paimon_scan`` keeps its own message."""
     import duckdb
 
     try:
@@ -181,11 +181,11 @@ SETTLING = frozenset(";'\"`$/")
 
 
 def run_shell(run: Callable[[str], None], catalog: morrow.Catalog | None, names: Sequence[str]) -> None:
-    """Runs the statements of standard input, each of which ends with a semicolon that no string or comment holds.
+    """Run the statements of standard input. A statement ends with a semicolon outside strings and comments.
 
-    On a terminal an error is told and the next statement read, Ctrl-C drops what was typed, and Ctrl-D leaves without
-    running what no semicolon ended. In a file or pipe an error ends the command and says in which line the statement
-    begins; the end of the input runs what is there. `morrow.cli.queries` has the words that are no SQL.
+    On a terminal, errors are printed and the next statement is read. Ctrl-C drops the current input, and Ctrl-D exits
+    without running an incomplete statement. In a file or pipe, an error ends the command and names the line in which
+    the statement begins. The last statement does not need a semicolon there.
     """
     talk = _Shell(run, catalog, sys.stdin.isatty())
     if talk.on_terminal:
@@ -197,7 +197,7 @@ def run_shell(run: Callable[[str], None], catalog: morrow.Catalog | None, names:
 
 @dataclass
 class _Shell:
-    """What was read so far and has not run: `text`, which begins in line `first` of the input."""
+    """The state of the shell: `text` was read but has not run. It begins in line `first` of the input."""
 
     run: Callable[[str], None]
     catalog: morrow.Catalog | None
@@ -206,10 +206,10 @@ class _Shell:
     first: int = 1
     line: int = 0
     unsettled: bool = True
-    """Whether `text` ends within a string or comment, or holds comments alone."""
+    """Whether `text` ends within a string or comment, or only contains comments."""
 
     def goes_on(self) -> bool:
-        """Takes one line; returns whether there is another one."""
+        """Read and process one line; return whether to continue."""
         try:
             line = self._next_line()
         except KeyboardInterrupt:
@@ -239,13 +239,13 @@ class _Shell:
 
     def _next_line(self) -> str:
         prompt = (MORE if self.text else PROMPT) if self.on_terminal else ""
-        if prompt and not sys.stdout.isatty():  # where Python would write it among the results
+        if prompt and not sys.stdout.isatty():  # Python would write it to the results
             typer.echo(prompt, nl=False, err=True)
             prompt = ""
         return input(prompt)
 
     def _without_words(self, line: str) -> str:
-        """Returns the line, or the statement that it stands for if it is a word of `talking_words`."""
+        """Return the line, or the statement of a shell command."""
         try:
             return translate_line(line, self.catalog)
         except MorrowError as error:
@@ -253,10 +253,10 @@ class _Shell:
             return ""
 
     def _settle(self) -> None:
-        """Runs the statements of `text` if it ends with a semicolon; forgets it if there are only comments."""
+        """Run the statements of `text` if it ends with a semicolon. Drop it if it only contains comments."""
         from morrow.statements.tokens import read_tokens, split
 
-        # What is open swallows the mark: a string raises, a comment leaves it out.
+        # An open string or comment contains the mark: a string raises, a comment drops it.
         mark = f"{self.text};"
         try:
             tokens = read_tokens(mark)
@@ -288,7 +288,7 @@ class _Shell:
                 return
 
     def _tell(self, error: MorrowError) -> None:
-        """Tells an error on a terminal. Raises `typer.Exit` elsewhere: what comes next may need what has failed."""
+        """Print an error on a terminal. Otherwise raise `typer.Exit`, since later statements may depend on it."""
         where = "" if self.on_terminal or self.first == self.line == 1 else f"the statement of line {self.first}: "
         typer.echo(clean_text(f"morrow: {where}{error}"), err=True)
         if not self.on_terminal:
@@ -296,7 +296,7 @@ class _Shell:
 
 
 def _split_rest(text: str) -> Sequence[str]:
-    """Returns the statements of the end of the input: comments are none; what cannot be told apart is one."""
+    """Split the rest of the input into statements, without comments. Text that cannot be split is one statement."""
     from morrow.statements.tokens import split
 
     try:
@@ -306,7 +306,7 @@ def _split_rest(text: str) -> Sequence[str]:
 
 
 LEAVING = frozenset({"exit", "quit", ".exit", ".quit", "\\q"})
-"""What leaves, as Ctrl-D does."""
+"""Words that exit the shell, like Ctrl-D."""
 ALSO = {
     "help": ".help",
     "?": ".help",
@@ -316,12 +316,12 @@ ALSO = {
     "\\dt": ".tables",
     "\\d": ".schema",
 }
-"""The same in words of other shells."""
+"""Commands of other shells -> the equivalent shell command."""
 
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """A word with what it takes (empty: nothing), what ``.help`` says of it, and the statement that it stands for."""
+    """A shell command: its word, its argument (empty: none), its text in ``.help``, and its SQL statement."""
 
     takes: str
     says: str
@@ -329,15 +329,15 @@ class ShellCommand:
 
 
 def is_leaving(line: str) -> bool:
-    """Returns whether a line says that the talk is over."""
+    """Return whether a line exits the shell."""
     return line.strip().rstrip(";").lower() in LEAVING
 
 
 def translate_line(line: str, catalog: morrow.Catalog | None) -> str:
-    """Returns the statement that a line stands for, or the line itself where it begins with no word of ours.
+    """Return the SQL statement of a shell command, or the line itself if it is not a shell command.
 
     Raises:
-        InvalidArgument: an unknown word with a dot or backslash, or one that lacks its argument.
+        InvalidArgument: an unknown command with a dot or backslash, or a missing argument.
     """
     name, _, argument = line.strip().rstrip("; ").partition(" ")
     name, argument = ALSO.get(name.lower(), name.lower()), argument.strip()
@@ -386,7 +386,7 @@ SHELL_COMMANDS = {
 
 MAX_HISTORY_LINES = 1_000
 HISTORY_MODE = 0o600
-"""Statements may hold what is for their writer only."""
+"""File mode of the history, since statements may contain private data."""
 STATEMENTS = (
     *("SELECT", "INSERT INTO", "UPDATE", "DELETE FROM", "MERGE INTO", "EXPLAIN", "DESCRIBE", "WITH", "COPY", "CALL"),
     *("CREATE TABLE", "CREATE DATABASE", "ALTER TABLE", "DROP TABLE", "DROP DATABASE", "USE"),
@@ -403,7 +403,7 @@ NAME = rf'(?:{PLAIN}|"(?:[^"]|"")+")'
 
 
 def begin_editing(catalog: morrow.Catalog | None, names: Sequence[str], before: Callable[[], str]) -> None:
-    """Sets up history and completion, where Python has readline; `before` returns the lines of the statement so far."""
+    """Set up history and completion if Python has readline. `before` returns earlier lines of the statement."""
     try:
         import readline
     except ImportError:
@@ -424,14 +424,14 @@ def begin_editing(catalog: morrow.Catalog | None, names: Sequence[str], before: 
 
 
 class Completer:
-    """Offers what fits into a statement; nothing where the catalog answers with an error."""
+    """A completer of words in statements. It offers nothing if the catalog raises an error."""
 
     def __init__(self, catalog: morrow.Catalog | None, names: Sequence[str] = ()) -> None:
         self._catalog = catalog
         self._names = list(names)
 
     def offers(self, word: str, statement: str) -> list[str]:
-        """Returns what `word`, the one before the cursor, may become in this statement, the fittest first."""
+        """Return completions of `word`, the word before the cursor, in this statement, best first."""
         with suppress(MorrowError, OSError):
             known = self._offered(word, statement)
             return [*dict.fromkeys(each for each in known if each.lower().startswith(word.lower()))]
@@ -448,7 +448,7 @@ class Completer:
         return found if dot else [*found, *(_match_case(words, word) for words in (*STATEMENTS, *CLAUSES))]
 
     def _table_names(self, word: str) -> Iterable[str]:
-        """Yields the databases, and the tables of the one that the word names."""
+        """Yield the databases, and the tables of the database that the word names."""
         if self._catalog is None:
             return
         for database in self._catalog.databases():
@@ -458,11 +458,11 @@ class Completer:
                 yield from (f"{prefix}{_quote_name(name)}" for name in self._catalog.tables(database))
 
     def _tables_of(self, statement: str) -> Iterable[morrow.Table]:
-        """Yields the tables that a statement names with their databases."""
+        """Yield the tables that a statement names by qualified names."""
         if self._catalog is None:
             return
         for database, name in dict.fromkeys(re.findall(rf"({NAME})\.({NAME})", statement)):
-            with suppress(MorrowError, OSError):  # a column of an alias, or a name that is not complete yet
+            with suppress(MorrowError, OSError):  # a column of an alias, or an incomplete name
                 yield self._catalog.table(f"{_unquote_name(database)}.{_unquote_name(name)}")
 
 
@@ -475,12 +475,12 @@ def _unquote_name(name: str) -> str:
 
 
 def _match_case(words: str, word: str) -> str:
-    """Returns words of SQL in small letters after a word that begins with one."""
+    """Return SQL words in lower case if `word` begins with a lower-case letter."""
     return words.lower() if word[:1].islower() else words
 
 
 def _load_history(readline: ModuleType) -> None:
-    """Reads the history, and keeps what is added to it: other shells may be adding at the same time."""
+    """Read the history, and append to it on exit, since other shells may append concurrently."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     history = state / "morrow" / "history"
     with suppress(OSError):

@@ -1,5 +1,5 @@
-"""Tables for eyes, drawn by rich: on a terminal as many whole columns as fit and the names of the others, or each row
-as a record of lines; in a file or pipe as wide as they need to be.
+"""Layout of tables for people, drawn by rich. A terminal shows as many whole columns as fit and the names of the
+others, or each row as a record of lines. In files and pipes, tables have their full width.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from morrow.engine.redaction import escape_to_line
 UNLIMITED_WIDTH = 1_000_000
 NULL = "null"
 GAP = 3
-"""Characters between two columns: a space of padding for each, and that of the box."""
+"""Characters between two columns: a space of padding on each side, and the line of the box."""
 MIN_CUT_CHARACTERS = 32
-"""Characters of a column that may not be taken from it to show another column; longer cells end in an ellipsis."""
+"""Minimum width to which a column is cut to show another column. Longer cells end in an ellipsis."""
 MIN_COLUMNS = 3
-"""Where fewer than these fit, rows are drawn as records."""
+"""Minimum columns that must fit; otherwise rows are drawn as records."""
 
 Row = Sequence[str | None]
 
@@ -38,13 +38,13 @@ def render(
     terminal: bool = True,
     vertical: bool = False,
 ) -> str:
-    """Renders the rows as text, in colour when standard output is a terminal and `terminal` is true.
+    """Render the rows as text, in colour if standard output is a terminal and `terminal` is true.
 
-    A terminal shows the columns that fit and names the others in a line below. Rows become records, a line for each
-    column, if `vertical` says so, and on a terminal where fewer than `MIN_COLUMNS` columns fit or there is one row
-    that does not.
+    A terminal shows the columns that fit and names the others in a line below. Rows become records, with a line for
+    each column, if `vertical` is true. They also do on a terminal if fewer than `MIN_COLUMNS` columns fit, or a single
+    row does not fit.
 
-    `numeric` says of each column whether it is aligned at the right. None is drawn as a dim ``null``.
+    `numeric` contains for each column whether it is right-aligned. None is drawn as a dim ``null``.
     """
     on_terminal = terminal and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if on_terminal else UNLIMITED_WIDTH
@@ -60,7 +60,7 @@ def render(
 
 
 def _measure_widths(names: Sequence[str], cells: Sequence[Row]) -> list[int]:
-    """Returns the width of each column: the widest of its name and its cells."""
+    """Return the width of each column: the maximum of its name and its cells."""
     return [
         max(cell_len(name), *(cell_len(NULL if row[i] is None else row[i] or "") for row in cells))
         if cells
@@ -70,7 +70,7 @@ def _measure_widths(names: Sequence[str], cells: Sequence[Row]) -> list[int]:
 
 
 def _fit_widths(natural: Sequence[int], width: int) -> list[int]:
-    """Returns the widths of the first columns, as many as fit; at least one, however narrow."""
+    """Return the widths of the first columns that fit, at least one."""
     found: list[int] = []
     left = width + GAP
     for wide in natural:
@@ -79,7 +79,7 @@ def _fit_widths(natural: Sequence[int], width: int) -> list[int]:
             break
         found.append(min(wide, MIN_CUT_CHARACTERS, max(width, 1)))
         left -= least
-    for i, wide in enumerate(natural[: len(found)]):  # what is left goes to those whose cells were cut
+    for i, wide in enumerate(natural[: len(found)]):  # the remaining width goes to columns that were cut
         more = max(min(wide - found[i], left), 0)
         found[i] += more
         left -= more
@@ -100,7 +100,7 @@ def _render_table(
 
 
 def _list_hidden_columns(names: Sequence[str], width: int) -> Iterator[str]:
-    """Returns ``+2 columns: watermark, commit_user``, and how to see them, in lines of at most `width` characters."""
+    """Yield ``+2 columns: watermark, commit_user``, and how to show them, in lines of up to `width` characters."""
     if not names:
         return
     line = f"+{len(names)} column{'s' if len(names) > 1 else ''}:"
@@ -115,7 +115,7 @@ def _list_hidden_columns(names: Sequence[str], width: int) -> Iterator[str]:
 
 
 def fold_text(head: str, text: str, *, terminal: bool = True) -> Iterator[str]:
-    """Returns `head` and a text, on a terminal in lines that fit where it has blanks, the further ones indented."""
+    """Yield `head` and a text in lines, on a terminal wrapped at blanks with indented continuation lines."""
     width = shutil.get_terminal_size().columns if terminal and sys.stdout.isatty() else UNLIMITED_WIDTH
     line = head
     for i, word in enumerate(text.split(" ")):
@@ -128,7 +128,7 @@ def fold_text(head: str, text: str, *, terminal: bool = True) -> Iterator[str]:
 
 
 def _render_records(names: Sequence[str], cells: Sequence[Row], colours: bool) -> str:
-    """Renders ``row 1`` and one line per column; no value is cut."""
+    """Render ``row 1`` and one line per column, without cutting values."""
     wide = max(map(cell_len, names), default=0)
     text = Text()
     for number, row in enumerate(cells, 1):
@@ -146,8 +146,8 @@ def _render_cell(cell: str | None) -> Text:
 
 def _print_to_text(what: Table | Text, width: int, colours: bool) -> str:
     file = StringIO()
-    plain = bool(os.environ.get("NO_COLOR"))  # rich leaves bold and dim
-    # Of a terminal that calls itself dumb rich takes the width given only where there is a height, too.
+    plain = bool(os.environ.get("NO_COLOR"))  # rich would keep bold and dim
+    # On a dumb terminal, rich uses the given width only together with a height.
     console = Console(file=file, width=width, height=1, force_terminal=colours and not plain)
     console.print(what, soft_wrap=isinstance(what, Text))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())

@@ -1,7 +1,7 @@
-"""Tables, catalogs and scans that the arguments of a command name.
+"""Resolution of command arguments to tables, catalogs and scans.
 
-A table is named by its folder or URL, or as ``db.table`` of a catalog. The catalog is that of ``--warehouse`` and
-``--catalog``, of the environment (MORROW_WAREHOUSE, MORROW_CATALOG_...), or of a profile (``--profile``,
+A table is named by its folder or URL, or as ``db.table`` of a catalog. The catalog is given by ``--warehouse`` and
+``--catalog``, by the environment (MORROW_WAREHOUSE, MORROW_CATALOG_...), or by a profile (``--profile``,
 MORROW_PROFILE); see `morrow.catalogs.profiles`.
 """
 
@@ -34,10 +34,10 @@ _options: ContextVar[Mapping[str, str]] = ContextVar("options of the catalog", d
 def begin(
     allowed_roots: Sequence[str], warehouse: str | None, profile: str | None, catalog: Mapping[str, str] | None = None
 ) -> None:
-    """Takes in what is said before the command: trusted folders, and the catalog of names.
+    """Store the options before the command: trusted folders, and the catalog of names.
 
     Raises:
-        InvalidArgument: a profile that is not there or cannot be read.
+        InvalidArgument: the profile does not exist or cannot be read.
     """
     found = load_profile(profile)
     _allowed.set((*allowed_roots, *found.allowed_roots))
@@ -46,22 +46,22 @@ def begin(
 
 
 def use_warehouse(warehouse: str) -> None:
-    """Names are of this warehouse: ``--warehouse`` after the command."""
+    """Resolve names in this warehouse, for ``--warehouse`` after the command."""
     _options.set({**_options.get(), WAREHOUSE.key: warehouse})
 
 
 def has_catalog() -> bool:
-    """Returns whether there is a catalog that ``db.table`` names are looked up in."""
+    """Return whether there is a catalog for ``db.table`` names."""
     return bool(_options.get())
 
 
 def is_name(text: str) -> bool:
-    """Returns whether text is ``db.table`` and not a path: a path of one part with a dot is written ``./a.b``."""
+    """Return whether text is ``db.table`` and not a path. A relative path with a dot must be written ``./a.b``."""
     return "." in text.strip(".") and not text.startswith(".") and "/" not in text and os.sep not in text
 
 
 def open_table(path: str, branch: str | None = None) -> morrow.Table:
-    """Opens the table of a folder, URL or name; raises as `morrow.open` and `Catalog.table` do."""
+    """Open the table of a folder, URL or name. Raises as `morrow.open` and `Catalog.table`."""
     if is_name(path) and has_catalog():
         return open_catalog().table(path, branch=branch)
     try:
@@ -73,10 +73,10 @@ def open_table(path: str, branch: str | None = None) -> morrow.Table:
 
 
 def open_catalog(path: str | None = None) -> morrow.Catalog:
-    """Opens the catalog of a warehouse, by default the one that names are looked up in.
+    """Open the catalog of a warehouse, by default the catalog of names.
 
     Raises:
-        InvalidArgument: there is none.
+        InvalidArgument: no catalog is given.
     """
     if path is not None:
         return morrow.Catalog(path, allowed_roots=_allowed.get())
@@ -86,10 +86,10 @@ def open_catalog(path: str | None = None) -> morrow.Catalog:
 
 
 def resolve_name(text: str) -> tuple[morrow.Catalog, str]:
-    """Returns catalog and ``db.table`` of a table that need not exist, from its name or path ``WAREHOUSE/db.db/table``.
+    """Return catalog and ``db.table`` of a table from its name or path ``WAREHOUSE/db.db/table``. It need not exist.
 
     Raises:
-        InvalidArgument: neither.
+        InvalidArgument: the text is neither a name nor such a path.
     """
     if is_name(text):
         return open_catalog(), text
@@ -101,12 +101,12 @@ def resolve_name(text: str) -> tuple[morrow.Catalog, str]:
 
 
 def open_named_table(path: str, at: TravelArguments) -> tuple[morrow.Table, str | None]:
-    """Returns the table and branch that a path names, and the system table that the path ends with.
+    """Return the table and branch that a path names, and the system table that the path ends with.
 
-    Raises as `morrow.open`, and `InvalidArgument` where `at` names a branch, too.
+    Raises as `morrow.open`, and `InvalidArgument` if `at` names a branch, too.
     """
     name = parse_object_name(path)
-    name.branch_or(at.get("branch"))  # one that `at` names is opened by the scan
+    name.branch_or(at.get("branch"))  # raises if both name a branch; the scan opens the one of `at`
     return open_table(name.table, branch=name.branch), name.system
 
 
@@ -117,7 +117,7 @@ def open_scan(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan | SystemScan:
-    """Returns the scan that the arguments describe, of a table, of the system table that the path ends with, or of a
+    """Return the scan that the arguments describe: of a table, of the system table at the end of the path, or of a
     format table or object table of the catalog.
     """
     if parse_object_name(path).system is not None:
@@ -132,7 +132,7 @@ def open_scan(
 
 
 def _find_folder_table(name: str) -> FormatTable | ObjectTable | None:
-    """Returns a format table or object table of the catalog; None for others."""
+    """Return a format table or object table of the catalog, None for other tables."""
     catalog = open_catalog()
     for opened in (catalog.format_table, catalog.object_table):
         with suppress(InvalidArgument, Unsupported):
@@ -148,7 +148,7 @@ def open_system_scan(
     where: str | None,
     limit: int | None,
 ) -> SystemScan:
-    """Returns the scan of a system table, named apart or at the end of the path; raises as `Table.system` does."""
+    """Return the scan of a system table, named separately or at the end of the path. Raises as `Table.system`."""
     table, found = open_named_table(path, at)
     if name is not None and found is not None:
         raise InvalidArgument(f"{path} names the system table {found} already: leave {name} out")
@@ -162,7 +162,7 @@ def open_table_scan(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan:
-    """Returns the scan that the arguments describe; raises as `morrow.open` and `Table.scan` do."""
+    """Return the scan that the arguments describe. Raises as `morrow.open` and `Table.scan`."""
     table, system = open_named_table(path, at)
     if system is not None:
         raise InvalidArgument(f"{path} is a system table: this command is for tables")
@@ -170,5 +170,5 @@ def open_table_scan(
 
 
 def get_metadata(source: Table | Scan) -> TableMetadata:
-    """Tags, branches and the root of the table, which its public face does not tell."""
+    """Return the table's metadata (tags, branches, root), which is not public."""
     return source._metadata

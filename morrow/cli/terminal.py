@@ -1,6 +1,6 @@
 """The terminal of a command: pager, progress on standard error, and questions before something is deleted.
 
-The pager is ``$PAGER``, or ``less``. On a terminal a person is asked; a script is not.
+The pager is ``$PAGER``, or ``less``. Questions are asked on a terminal only, not in scripts.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _unwanted: ContextVar[bool] = ContextVar("no pager", default=False)
 
 
 def suppress_pager(unwanted: bool) -> None:
-    """Turns the pager off for this command (``--no-pager``)."""
+    """Turn the pager off for this command (``--no-pager``)."""
     _unwanted.set(unwanted)
 
 
 def emit(text: str, out: BinaryIO) -> None:
-    """Write text for eyes; to a terminal with fewer lines than the text, by the pager.
+    """Write text for people, through the pager if it has more lines than the terminal.
 
-    Not paged: with ``--no-pager``, with NO_PAGER set to anything, with a PAGER of `NONE`, on a dumb terminal, when
-    standard input is no terminal (nobody could turn the pages), or when the pager cannot be started.
+    The pager is not used with ``--no-pager``, if NO_PAGER is set, if PAGER is one of `NONE`, on a dumb terminal, if
+    standard input is not a terminal (so that pages cannot be turned), or if the pager cannot be started.
     """
     if out is sys.stdout.buffer and _is_long(text) and _page_text(text):
         return
@@ -57,7 +57,7 @@ def _page_text(text: str) -> bool:
     if _unwanted.get() or os.environ.get("NO_PAGER") or pager in NONE or os.environ.get("TERM") == "dumb":
         return False
     sys.stdout.flush()
-    # As git does: stay out of the way of short texts, show colours, leave the text on the screen.
+    # As in git: do not page short texts, show colours, leave the text on the screen.
     environment = {"LESS": "FRX", **os.environ}
     try:
         subprocess.run(shlex.split(pager), input=text.encode(), env=environment, check=False)
@@ -67,10 +67,10 @@ def _page_text(text: str) -> bool:
 
 
 def confirm(deed: str, *, yes: bool, dry_run: bool) -> bool:
-    """Asks on a terminal whether to do what `deed` says, such as ``drop db.t with 3 snapshots``.
+    """Ask on a terminal whether to do `deed`, such as ``drop db.t with 3 snapshots``; return whether to do it.
 
-    With `dry_run` it is told and nothing is done. On a terminal without `yes` the user is asked; where standard input
-    is no terminal nobody can be, and the command line itself is the answer.
+    With `dry_run` the deed is printed and not done. With `yes`, or if standard input is not a terminal, the answer is
+    yes without asking.
 
     Raises:
         typer.Exit: the user said no; nothing was done.
@@ -85,21 +85,21 @@ def confirm(deed: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def _ask_user(question: str) -> bool:
-    # Polars, once it has run a query, has the system go on with what Ctrl-C interrupts: the question would stay until
-    # a line is typed.
+    # After its first query, Polars lets the system restart calls that Ctrl-C interrupts: the question would stay
+    # until a line is typed.
     signal.siginterrupt(signal.SIGINT, True)
     return typer.confirm(clean_text(question), err=True)
 
 
 def show_progress(what: str) -> AbstractContextManager[bool]:
-    """Shows work of unknown length (opening, planning) once it takes longer than a moment."""
+    """Show progress of work of unknown length (opening, planning) if it takes longer than a moment."""
     return progress.show_progress(what)
 
 
 def count_batches(batches: Iterable[pa.RecordBatch], *, rows: int = 0, shown: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, showing their rows and bytes as they pass, of `rows` in all where that is known.
+    """Yield the batches, and show the progress in rows and bytes, with the total `rows` if it is known.
 
-    `shown` is False where the rows themselves go to the terminal.
+    `shown` is False if the rows themselves go to the terminal.
     """
     if not shown:
         yield from batches

@@ -1,10 +1,10 @@
-"""CSV and JSON files: their rows in the types of a table, and the types of their columns.
+"""Reading of CSV and JSON files with the types of a table, and inference of their column types.
 
 The rows are read as `morrow.cli.output` writes them: nested values are JSON in a cell of CSV, maps are lists of
-pairs, bytes are hexadecimal digits. Nothing is rounded and no text is taken for null: in CSV an empty cell is null,
-``""`` an empty text. A type is chosen from all values of a column, and only if it gives back each text. Others stay
-text: leading zeros, signs, exponents as in ``1e5``, trailing zeros of different lengths, digits that no double
-holds.
+pairs, bytes are hexadecimal digits. Values are never rounded, and text is never read as null: in CSV an empty cell is
+null and ``""`` is empty text. A type is inferred from all values of a column, and only if every value formats back to
+the same text. Other columns stay text: with leading zeros, signs, exponents as in ``1e5``, trailing zeros of different
+lengths, or more digits than a double holds.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ CSV_TEXTS: Mapping[str, Any] = {
     "strings_can_be_null": True,
     "quoted_strings_can_be_null": False,
 }
-"""Which cells of a CSV file are null."""
+"""Options that define which cells of a CSV file are null."""
 EXACT_DIGITS = 15
-"""Digits of a JSON number that DuckDB keeps where it is no integer."""
+"""Maximum digits of a fractional JSON number that DuckDB reads exactly."""
 BLOCK_BYTES = 16 << 20
-"""Of a CSV file, read at once."""
+"""Bytes of a CSV file that are read at a time."""
 GLOB = re.compile(r"[*?\[]")
-"""What DuckDB takes for a pattern in the name of a file."""
+"""Characters that DuckDB treats as a pattern in a file name."""
 
 
 def read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Reads a CSV file, a block at a time, the first without rows; columns that the schema lacks are as Arrow finds
-    them.
+    """Read a CSV file a block at a time; the first block is empty. Columns missing in the schema get Arrow's inferred
+    types.
 
     Raises:
-        InvalidArgument: a cell that is not of its column's type, no CSV.
+        InvalidArgument: a cell does not match its column's type, or the file is not CSV.
     """
     odd = {field.name: field.type for field in schema if _is_binary(field.type) or pa.types.is_nested(field.type)}
     types = {field.name: pa.string() if field.name in odd else field.type for field in schema}
@@ -63,7 +63,7 @@ def read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _parse_members(blocks: Iterator[pa.Table], cells: Mapping[str, pa.DataType], read: pa.Schema) -> Iterator[pa.Table]:
-    at = {name: f"c{number}" for number, name in enumerate(cells)}  # DuckDB takes "a" and "A" for one
+    at = {name: f"c{number}" for number, name in enumerate(cells)}  # DuckDB ignores the case of names
     query = (
         f"SELECT {', '.join(f'{_cast_cell(at[name], kind)} AS {at[name]}' for name, kind in cells.items())} FROM block"
     )
@@ -76,10 +76,10 @@ def _parse_members(blocks: Iterator[pa.Table], cells: Mapping[str, pa.DataType],
 
 
 def read_json(file: Path, schema: pa.Schema) -> pa.Table:
-    """Reads a file of one JSON object a line; members that the schema lacks are text.
+    """Read a file with one JSON object per line. Members missing in the schema are text.
 
     Raises:
-        InvalidArgument: a value that is not of its column's type, or no such file.
+        InvalidArgument: a value does not match its column's type, or the file does not exist.
     """
     with file.open("rb") as text:
         if text.read(64).lstrip()[:1] == b"[":
@@ -112,7 +112,7 @@ def _cast_cell(column: str, kind: pa.DataType) -> str:
 
 
 def _cast_value(kind: pa.DataType, value: str, depth: int = 0) -> str:
-    """Returns SQL for a JSON value as one of `kind` whose single values are still text, bytes or times."""
+    """Return SQL that casts a JSON value to `kind`, whose scalar values are still text, bytes or times."""
     if pa.types.is_struct(kind):
         members = ", ".join(
             f"{_quote_text(m.name)}: {_cast_value(m.type, build_member_sql(value, m.name), depth)}" for m in kind
@@ -171,12 +171,12 @@ def format_error(error: Exception) -> str:
 
 
 MAX_DIGITS = 38
-"""The digits of Paimon's largest decimals."""
+"""Maximum digits of a Paimon decimal."""
 DAY, TIME = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 WHOLE = r"0|-?[1-9]\d*"
 FIXED = r"-?(0|[1-9]\d*)(\.\d+)?"
 SHORTEST = r"-?(0|[1-9]\d*)(\.(0|\d*[1-9]))?(e[+-]\d+)?"
-"""A number as it is printed from a double. ``1e5`` is none of these: it may be a name."""
+"""A number in the form in which a double is printed. ``1e5`` does not match, since it may be a name."""
 NO_NUMBER = r"NaN|nan|-?inf|-?Infinity"
 
 JSON_TEXT, JSON_NUMBER = """'"([^"\\\\]|\\\\.)*"'""", "'-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?'"
@@ -197,7 +197,7 @@ def _is_cast(texts: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _is_exact(texts: pa.Array, _: pa.DataType) -> bool:
-    """Return whether all texts are digits of a double: few of them, or those that the double is printed with."""
+    """Return whether doubles represent all texts exactly: with few digits, or the digits printed for the double."""
     digits = pc.utf8_length(pc.replace_substring_regex(texts, r"[^0-9]|e.*", ""))
     many = texts.filter(pc.greater(digits, EXACT_DIGITS))
     printed = many.cast(pa.float64()).cast(pa.string())
@@ -212,7 +212,7 @@ def _is_short(texts: pa.Array, _: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class _Guess:
-    """A type for texts of a pattern, all with the same number of digits after the point if it `counts` these."""
+    """A type for texts that match a pattern. If `counts`, all must have the same number of fractional digits."""
 
     pattern: str
     kind: Callable[[int], pa.DataType]
@@ -234,12 +234,12 @@ GUESSES = (
     _Guess(rf"{DAY}[ T]{TIME}(\.\d{{1,9}})?", _make_timestamp_type(None), _is_cast, counts=True),
     _Guess(rf"{DAY}[ T]{TIME}(\.\d{{1,9}})?Z", _make_timestamp_type("UTC"), _is_cast, counts=True),
 )
-"""The types that are tried, from the first on."""
+"""The types to try, in this order."""
 
 
 @dataclass
 class _Column:
-    """The guesses that fit all texts so far, and the digits after the point that they have."""
+    """The guesses that fit all texts so far, and the number of fractional digits."""
 
     guesses: Sequence[_Guess] = GUESSES
     digits: set[int] = field(default_factory=set)
@@ -269,7 +269,7 @@ class _Column:
 
 
 def infer_csv_schema(file: Path) -> pa.Schema:
-    """Return the columns of a CSV file; null: those without any value. Raises `InvalidArgument`: no CSV."""
+    """Infer the columns of a CSV file; the type null means no values. Raises `InvalidArgument` if it is not CSV."""
     options = csv.ReadOptions(block_size=BLOCK_BYTES)
     try:
         with csv.open_csv(file, options) as reader:
@@ -286,13 +286,13 @@ def infer_csv_schema(file: Path) -> pa.Schema:
 
 
 def infer_json_schema(file: Path) -> pa.Schema:
-    """Return the columns of a file of JSON objects, as Arrow finds them in its first block; null: none has a value.
+    """Infer the columns of a file of JSON objects, as Arrow does from its first block. The type null means no values.
 
-    Whole numbers beyond BIGINT become DECIMAL. Texts that Arrow takes for moments stay texts unless all have one form.
+    Integers beyond BIGINT become DECIMAL. Text that Arrow reads as timestamps stays text unless all have one form.
 
     Raises:
-        InvalidArgument: a number with more digits than a double holds.
-        pa.ArrowInvalid: no JSON, or values of two types.
+        InvalidArgument: a number has more digits than a double holds.
+        pa.ArrowInvalid: the file is not JSON, or a column has values of two types.
     """
     import pyarrow.dataset as ds
 
@@ -329,9 +329,10 @@ def _infer_json_field(connection: duckdb.DuckDBPyConnection, lines: str, each: p
 
 
 def _check_numbers(connection: duckdb.DuckDBPyConnection, lines: str, columns: Sequence[str], file: Path) -> None:
-    """Raise `InvalidArgument` for a number that a double does not give back: any fraction, and integers of `columns`.
+    """Raise `InvalidArgument` for numbers that a double cannot represent exactly: all fractions, and integers of
+    `columns`.
 
-    DuckDB prints the members of an object anew, so that only a whole line has the digits of fractions.
+    DuckDB reformats the members of an object, so only whole lines have the original digits of fractions.
     """
     sources = [
         (
@@ -357,7 +358,7 @@ def _has_type(is_of: Callable[[pa.DataType], bool], kind: pa.DataType) -> bool:
 
 
 def _replace_timestamps(kind: pa.DataType) -> pa.DataType:
-    """Return a type whose members and items are texts where Arrow takes them for moments."""
+    """Return a type with timestamps in members and items replaced by text."""
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(_replace_timestamps(each.type)) for each in kind])
     if pa.types.is_list(kind):

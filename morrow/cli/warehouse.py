@@ -1,6 +1,6 @@
 """Commands for warehouses: ``morrow ls``, ``create``, ``alter``, ``drop``, ``rename`` and ``demo``.
 
-The warehouse of ``demo`` is generated from numbers: it is the same each time except for ids and times.
+The warehouse of ``demo`` is generated deterministically, except for ids and times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TABLES = pa.schema([("database", pa.string()), ("table", pa.string())])
 
 
 def write_listing(what: str | None, long: bool, form: Format, output: Path | None) -> None:
-    """Write databases and tables; those without tables come last, with a null."""
+    """Write databases and tables. Databases without tables come last, with a null."""
     by_name = what is not None and has_catalog() and "/" not in what and what not in (".", "..")
     catalog = open_catalog(None if by_name else what)
     check_warehouse(catalog._catalog)
@@ -59,7 +59,7 @@ def create(
     comment: str | None,
     if_not_exists: bool,
 ) -> None:
-    """Create a table, or without columns a database."""
+    """Create a table, or a database if no columns are given."""
     if columns is None:
         if primary_key or partition_by or not _is_database(name):
             raise InvalidArgument(f"{name}: a table needs columns, such as 'id BIGINT, name STRING'; nothing was made")
@@ -94,7 +94,7 @@ def alter(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Change columns and options, in one schema. Raises `InvalidArgument` where no change is asked for."""
+    """Change columns and options, in one schema version. Raises `InvalidArgument` if no change is requested."""
     if not (add or drop or rename or types or options or unset or comment is not None):
         raise InvalidArgument("no change was asked for: --add, --drop, --rename, --type, --set, --unset or --comment")
     if _is_database(path) and has_catalog() and not Path(path).exists():
@@ -222,10 +222,10 @@ TRY = (
 
 
 def create_demo(folder: Path) -> None:
-    """Make the warehouse, and say what to try on it.
+    """Create the demo warehouse, and print commands to try.
 
     Raises:
-        AlreadyExists: the folder has something in it. InvalidArgument: it is a file.
+        AlreadyExists: the folder is not empty. InvalidArgument: it is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidArgument(f"{folder}: a file; name a folder for the warehouse")
@@ -251,7 +251,7 @@ def _list_hints(folder: str) -> Iterator[str]:
 
 
 def _create_orders(catalog: morrow.Catalog) -> None:
-    """Makes a table of one commit a day, then corrections, a sale, and a branch on which the sale did not happen."""
+    """Create a table with one commit per day, then corrections, a sale, and a branch without the sale."""
     table = catalog.create_table(
         "shop.orders",
         schema="day DATE, id BIGINT, item STRING, amount DECIMAL(10, 2), paid BOOLEAN",
@@ -290,7 +290,7 @@ def _create_visits(catalog: morrow.Catalog) -> None:
 
 
 def _create_customers(catalog: morrow.Catalog) -> None:
-    """Names come from one source, cities from another, each with a version of its own."""
+    """Create a table with names from one source and cities from another, each with its own sequence column."""
     table = catalog.create_table(
         "shop.customers",
         schema="id BIGINT, name_version INT, name STRING, city_version INT, city STRING",

@@ -1,4 +1,4 @@
-"""The commands that write rows or compact files: one commit each, and a line that says what was done."""
+"""The commands that write rows or compact files. Each makes one commit and prints one line about it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def append(path: str, file: Path, kinds: str | None) -> None:
-    """Add the rows of a file; with a primary key, put them in place of those with the same key."""
+    """Append the rows of a file. With a primary key, they replace rows with the same key."""
     table = open_table(path)
     print_snapshot(table.append(_read_rows(file, table.schema), kinds=kinds))
 
 
 def upsert(path: str, file: Path) -> None:
-    """Put the rows of a file in place of those with the same key, or beside them."""
+    """Upsert the rows of a file: insert new keys and replace rows with existing ones."""
     table = open_table(path)
     print_snapshot(table.upsert(_read_rows(file, table.schema)))
 
@@ -48,7 +48,7 @@ def update(path: str, set_: Mapping[str, str], where: str | None, dry_run: bool)
 
 
 def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
-    """Add the rows of a file; make the table of the columns of the file where there is none."""
+    """Append the rows of a file, and create the table with the file's columns if it does not exist."""
     try:
         table = open_table(path)
     except (TableNotFound, DatabaseNotFound):
@@ -70,7 +70,7 @@ def _create_table(path: str, file: Path, primary_key: Sequence[str]) -> morrow.T
     catalog, name = resolve_name(path)
     reader = FORMATS.get(file.suffix.lower())
     if reader is None or not file.is_file():
-        _read_rows(file, None)  # raises what is wrong
+        _read_rows(file, None)  # raises the error of the file
     import pyarrow as pa
 
     hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
@@ -86,7 +86,7 @@ def _create_table(path: str, file: Path, primary_key: Sequence[str]) -> morrow.T
 
 
 def _infer_schema(file: Path) -> pa.Schema:
-    """Return the columns of a file: those that it names, or of text those that lose nothing of its values."""
+    """Return the columns of a file: its own types, or for text files the inferred lossless types."""
     from morrow.cli.text_files import infer_csv_schema, infer_json_schema
 
     ending = file.suffix.lower()
@@ -97,7 +97,7 @@ def _infer_schema(file: Path) -> pa.Schema:
 def export(
     path: str, file: Path, at: TravelArguments, columns: Sequence[str] | None, where: str | None, limit: int | None
 ) -> None:
-    """Write rows to a file, whose ending says the format; it appears when it is complete."""
+    """Write rows to a file in the format of its extension. The file appears when it is complete."""
     form = EXPORTS.get(file.suffix.lower())
     if form is None:
         raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(EXPORTS))}")
@@ -154,11 +154,11 @@ FORMATS: Mapping[str, str] = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-"""Endings of files that a table can be made of, and Arrow's names of the formats."""
+"""Extensions of files that can be imported -> Arrow's names of the formats."""
 
 
 def overwrite(path: str, file: Path, whole: bool, *, yes: bool, dry_run: bool) -> None:
-    """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
+    """Replace the partitions that the file has rows for, or the whole table, with the rows of the file."""
     table = open_table(path)
     what = "the whole table" if whole or not table.partition_keys else "the partitions that it has rows of"
     if confirm(f"put the rows of {file} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
@@ -168,7 +168,7 @@ def overwrite(path: str, file: Path, whole: bool, *, yes: bool, dry_run: bool) -
 def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
     """Delete rows."""
     table = open_table(path)
-    asks = dry_run or (not yes and sys.stdin.isatty())  # only then are they counted
+    asks = dry_run or (not yes and sys.stdin.isatty())  # rows are counted only then
     count = table.scan(filter=where).count() if asks else 0
     if confirm(f"delete {format_count(count, 'row')} of {table.name}", yes=yes, dry_run=dry_run):
         print_snapshot(table.delete(where))
@@ -180,7 +180,7 @@ def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | 
 
 
 def print_snapshot(snapshot: Snapshot | None) -> None:
-    """Prints what a commit made; None is nothing."""
+    """Print the snapshot of a commit, or that there was none."""
     if snapshot is None:
         typer.echo("nothing to do")
     else:
@@ -190,7 +190,7 @@ def print_snapshot(snapshot: Snapshot | None) -> None:
 
 
 def _read_rows(file: Path, schema: pa.Schema | None) -> object:
-    """Reads the rows of a file by its ending; text becomes the types of the table."""
+    """Read the rows of a file by its extension, with text converted to the types of the table."""
     if not file.is_file():
         raise InvalidArgument(f"{file}: there is no such file")
     read = _READERS.get(file.suffix.lower())

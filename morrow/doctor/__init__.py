@@ -1,6 +1,6 @@
 """Diagnostics of whole tables: `Table.doctor` and `Table.inspect`.
 
-`examination` runs the checks, whose findings are a `report`; `inspection` is a page of `charts`.
+`examination` runs the checks and builds a `report` of their findings; `inspection` builds a page of `charts`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Charts of a table's live files: snapshots over time, merge trees, sizes of partitions and ages of files.
 
-The timeline has a bar for what each snapshot added, tags above and branches below. A merge tree has a row for each
-sorted run, the newest on top; files are boxes from their first to their last key.
+The timeline has a bar for the size of each snapshot's new files, with tags above and branches below. A merge tree has a
+row for each sorted run, with the newest on top. Files are boxes from their first to their last key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_BARS = 120
 MAX_TAGS = 12
 MAX_BRANCHES = 6
 MAX_LABEL_CHARACTERS = 16
-"""Characters of a name in a picture."""
+"""Maximum characters of a name in a chart."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Bar:
 
 
 def build_timeline(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Safe:
-    """Return the section; at most `MAX_BARS` bars, each of as many snapshots as it takes."""
+    """Build the section, with up to `MAX_BARS` bars. A bar may cover several snapshots."""
     if not snapshots:
         return build_element("p", "Nothing was committed.")
     step = -(-len(snapshots) // MAX_BARS)
@@ -148,14 +148,14 @@ RUN_PIXELS = 22
 MAX_BUCKETS = 8
 MAX_RUNS = 10
 MAX_BOXES = 320
-"""Boxes in all pictures of buckets together."""
+"""Maximum boxes in all charts of buckets together."""
 MIN_FILE_WIDTH = 0.4
-"""Percents of the width that a file has at least, so that the pointer finds it."""
+"""Minimum width of a file in percent, so that the pointer can hit it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A row of the picture: files of one level that do not overlap, or several runs summed up (`runs` > 1)."""
+    """A row of the chart: files of one level that do not overlap, or a summary of several runs (`runs` > 1)."""
 
     level: int
     files: tuple[PlacedFile, ...]
@@ -163,7 +163,7 @@ class Run:
 
 
 def build_trees(files: LiveFiles, where: str) -> Safe:
-    """Return the section: the largest buckets drawn, the others summed."""
+    """Build the section: the largest buckets as charts, the others as a summary."""
     if not files.frame.height:
         return build_element("p", "There is no file.")
     sizes = files.frame.group_by("partition", "bucket").agg(pl.col("size").sum()).sort("size", descending=True)
@@ -195,7 +195,7 @@ def _filter_bucket(frame: pl.DataFrame, partition: str, bucket: int) -> pl.DataF
 
 
 def _group_runs(files: Sequence[PlacedFile], keyed: bool) -> list[Run]:
-    """Return the runs, the newest first; files of tables without a key are one row."""
+    """Group files into runs, the newest first. Files of append tables are one row."""
     if not keyed:
         return [Run(0, tuple(files))]
     newest = sorted((each for each in files if each.level == 0), key=lambda each: -each.sequence)
@@ -216,7 +216,7 @@ def _build_tree(partition: str, bucket: int, runs: Sequence[Run], most: int) -> 
 
 
 def _select_runs(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield the runs that fit: the newest and the oldest, those between as one."""
+    """Yield the runs to draw: the newest and the oldest, with the runs between them as one row."""
     if len(runs) <= MAX_RUNS:
         yield from runs
         return
@@ -279,7 +279,7 @@ AGES = (
 
 
 def build_bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
-    """Return a bar for each name, value and text beside it."""
+    """Build a bar chart of rows (name, value, text next to the bar)."""
     most = max((value for _, value, _ in rows), default=0) or 1
     lines = (
         build_element(
@@ -299,7 +299,7 @@ def build_bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
 
 
 def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
-    """Return the partitions by size: the largest, and the others together."""
+    """Build a chart of partitions by size: the largest ones, and a bar for all others."""
     if not keys:
         return build_element("p", "The table has no partitions.")
     sizes = frame.group_by("partition").agg(pl.len().alias("files"), pl.col("size", "rows").sum())
@@ -316,7 +316,7 @@ def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
 
 
 def build_age_chart(frame: pl.DataFrame, now: dt.datetime | None = None) -> Safe:
-    """Return the files by age; `now` is of the local clock, as creation times are stored."""
+    """Build a chart of files by age. `now` is local time, as creation times are."""
     now = now or dt.datetime.now()
     known = frame.filter(pl.col("created").is_not_null())
     rows, before = [], dt.timedelta.min
@@ -349,7 +349,7 @@ COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The files of a snapshot, columns `COLUMNS`; `keyed`: their keys are known and place them in a merge tree."""
+    """The files of a snapshot with the columns `COLUMNS`. If `keyed`, their keys place them in a merge tree."""
 
     schema: TableSchema
     frame: pl.DataFrame
@@ -357,12 +357,12 @@ class LiveFiles:
 
 
 def sum_column(frame: pl.DataFrame, name: str) -> int:
-    """Return the sum of a column of whole numbers."""
+    """Return the sum of an integer column."""
     return int(frame[name].sum())
 
 
 def read_live_files(metadata: TableMetadata, snapshot: Snapshot | None) -> LiveFiles:
-    """Return the files of the snapshot. Raises as `read_live_entries`."""
+    """Read the live files of the snapshot. Raises as `read_live_entries`."""
     newest = metadata.latest_schema()
     if snapshot is None:
         return LiveFiles(newest, pl.DataFrame(schema=COLUMNS), False)
@@ -403,7 +403,7 @@ def _format_partition(schema: TableSchema, values: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file of a bucket: `start` and `end` are between 0 and 1, in the order of keys (or of commits)."""
+    """A file of a bucket. `start` and `end` are positions from 0 to 1 in the order of keys (or commits)."""
 
     level: int
     rows: int
@@ -416,7 +416,7 @@ class PlacedFile:
 
 
 def place_files(files: LiveFiles, bucket: pl.DataFrame, where: str) -> list[PlacedFile]:
-    """Return the files of one bucket with their places among all keys that bound files there."""
+    """Return the files of one bucket with positions by rank among all bounding keys of the bucket."""
     rows = bucket.to_dicts()
     return _place_by_keys(files, rows, where) if files.keyed else _place_by_size(rows)
 

@@ -1,8 +1,8 @@
 """The examination of a table, as `Table.doctor` runs it: all checks, one after another.
 
-A check that fails does not stop the others. The checks of storage look at snapshots, tags, branches, the files that
-they name, hints and orphans; those of contents at levels, deletion vectors, rows and the options that say how rows
-are read; those of costs at what makes reads and writes expensive. Costs are advice, not damage.
+A check that fails does not stop the others. Storage checks examine snapshots, tags, branches, their files, hints and
+orphan files. Content checks examine levels, deletion vectors, rows and options that affect reads. Cost checks find
+reasons for slow reads and writes; their findings are advice, not damage.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from morrow.writers.operations.compaction import build_levels, plan_compactions
 
 PATH, SIZE, STATE = "path", "size", "state"
 MAX_EXPIRY_SECONDS = 3_600
-"""An expiry that began longer ago was interrupted; or the hint is wrong."""
+"""Maximum duration of an expiry. After this time, it was interrupted or the hint is wrong."""
 MAX_ROOTS_AT_ONCE = 256
 RESTORE = "restore it from a backup"
 
 
 def check_schemas(subject: Subject) -> Generator[Finding, None, str]:
-    """Every schema of every branch can be read."""
+    """Check that every schema of every branch can be read."""
     count = 0
     for branch in subject.branches:
         for schema_id in branch.schema_ids():
@@ -68,7 +68,7 @@ def check_schemas(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_files(subject: Subject) -> Generator[Finding, None, str]:
-    """Every file that a snapshot, tag or changelog names is there, with the size that metadata say."""
+    """Check that every file of a snapshot, tag or changelog exists with the size in metadata."""
     wanted = pl.DataFrame(schema={PATH: pl.String, SIZE: pl.Int64, STATE: pl.String})
     seen = _Seen()
     states = 0
@@ -111,7 +111,7 @@ def _find_gaps(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
 
 
 def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
-    """Yield the states of a branch, the newest snapshot first; a finding for each that cannot be read."""
+    """Yield the roots of a branch, the newest snapshot first, and a finding for each unreadable one."""
     for snapshot_id in reversed(branch.living_snapshot_ids()):
         try:
             found = branch.snapshot_or_none(snapshot_id)
@@ -136,7 +136,7 @@ def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
 
 
 def _read_ahead(branch: TableMetadata, roots: Iterator[Root | Finding]) -> Iterator[Root | Finding]:
-    """Yield the states; what many of them are made of is read together."""
+    """Yield the roots, and prefetch manifests of several roots together."""
     some: list[Root | Finding] = []
     failed: MorrowError | None = None
     while not failed:
@@ -155,14 +155,14 @@ def _read_ahead(branch: TableMetadata, roots: Iterator[Root | Finding]) -> Itera
 
 @dataclass
 class _Seen:
-    """What the states so far have named: data files, index manifests, index files."""
+    """The data files, index manifests and index files of the roots examined so far."""
 
     walk: StateWalk = field(default_factory=StateWalk)
     index_manifests: set[str] = field(default_factory=set)
     names: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     def new(self, kind: str, frame: pl.DataFrame, key: Iterable[str]) -> pl.DataFrame:
-        """Return the rows whose key no state so far has named."""
+        """Return the rows with new keys, and remember these keys."""
         key, known = [*key], self.names.get(kind)
         new = frame if known is None else frame.join(known, on=key, how="anti", maintain_order="left")
         if new.height:
@@ -171,7 +171,7 @@ class _Seen:
 
 
 def _find_named_files(root: Root, seen: _Seen) -> Iterator[pl.DataFrame]:
-    """Yield paths and sizes of the files that a state names and that none before it did."""
+    """Yield paths and sizes of the files of a root that earlier roots do not name."""
     metadata, snapshot = root.metadata, root.snapshot
     schema = metadata.schema(snapshot.schema_id)
     options = metadata.options(metadata.latest_schema())
@@ -206,7 +206,7 @@ def _find_named_files(root: Root, seen: _Seen) -> Iterator[pl.DataFrame]:
 
 
 def _list_sizes(subject: Subject, paths: list[str]) -> Mapping[str, int | None]:
-    """Return the size of each path, None where there is no file: from listings of the folders."""
+    """List the folders, and return the size of each path; None if the file is missing."""
     store = subject.metadata.store
     folders = list(dict.fromkeys(map(dirname, paths)))
 
@@ -246,7 +246,7 @@ def _report_unreadable(subject: Subject, root: Root, error: MorrowError) -> Find
 
 
 def check_hints(subject: Subject) -> Generator[Finding, None, str]:
-    """LATEST and EARLIEST are right, in all branches; without them the folder is listed."""
+    """Check that LATEST and EARLIEST are right in all branches. Missing hints are allowed."""
     found = [hint for hint in find_wrong_hints(subject.metadata) if hint.before is not None]
     for hint in found:
         branch = subject.metadata.at_branch(hint.branch)
@@ -261,7 +261,7 @@ def check_hints(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def _find_hidden_snapshots(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
-    """Yield a finding where EARLIEST has hidden snapshots for longer than their expiry takes."""
+    """Yield a finding if EARLIEST has hidden snapshots for longer than an expiry takes."""
     living = branch.living_snapshot_ids()
     hidden = [number for number in branch.snapshot_ids() if living and number < living[0]]
     long_ago = (time.time() - MAX_EXPIRY_SECONDS) * MILLIS_PER_SECOND
@@ -274,7 +274,7 @@ def _find_hidden_snapshots(subject: Subject, branch: TableMetadata) -> Iterator[
 
 
 def check_orphans(subject: Subject) -> Generator[Finding, None, str]:
-    """No old file lies there that nothing names."""
+    """Look for old orphan files."""
     found = remove_orphan_files(subject.metadata, dry_run=True)
     if found.paths:
         what = f"{format_count(found.count, 'file')} older than a day, {format_size(found.bytes)}, that no state names"
@@ -285,7 +285,7 @@ def check_orphans(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_options(subject: Subject) -> Generator[Finding, None, str]:
-    """The options of the newest schema can be read, and do not contradict each other."""
+    """Check that the options of the newest schema are valid and do not contradict each other."""
     where, schema = subject.metadata.where, subject.metadata.latest_schema()
 
     def found(error: MorrowError) -> Finding:
@@ -305,7 +305,7 @@ def check_options(subject: Subject) -> Generator[Finding, None, str]:
         try:
             rule(proposal)
         except Unsupported:
-            continue  # other software's, which reads of Morrow's refuse by themselves
+            continue  # options of other software, which Morrow's reads refuse if necessary
         except MorrowError as error:
             if str(error) not in told:
                 yield found(error)
@@ -314,7 +314,7 @@ def check_options(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_levels(subject: Subject) -> Generator[Finding, None, str]:
-    """Files of one level above 0 do not overlap; the first key of a file is not greater than its last."""
+    """Check that files of a level above 0 do not overlap, and that first keys are not greater than last keys."""
     if not subject.metadata.latest_schema().primary_keys:
         return "an append table has none"
     trees = 0
@@ -340,7 +340,7 @@ def check_levels(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_vectors(subject: Subject) -> Generator[Finding, None, str]:
-    """Every deletion vector of the newest snapshot can be read, and has as many rows as metadata say."""
+    """Check that every deletion vector of the newest snapshot is readable and has the cardinality in metadata."""
     metadata, snapshot = subject.metadata, subject.snapshot
     if snapshot is None:
         return "none"
@@ -367,7 +367,7 @@ def check_vectors(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_data(subject: Subject) -> Generator[Finding, None, str]:
-    """All rows are what metadata say: counts, statistics, order and uniqueness of keys, checksums, indexes."""
+    """Check rows against metadata: counts, statistics, order and uniqueness of keys, checksums, indexes."""
     if not subject.data:
         return "not read: --data, or doctor(data=True), reads every file"
     if subject.snapshot is None:
@@ -382,7 +382,7 @@ def check_data(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_types(subject: Subject) -> Generator[Finding, None, str]:
-    """Files of before a change of a column's type can be read in the newest type."""
+    """Check that files written before a change of a column's type can be read in the newest type."""
     if not subject.data:
         return "not read: --data, or doctor(data=True), reads the files of before"
     if subject.snapshot is None:
@@ -399,14 +399,14 @@ def check_types(subject: Subject) -> Generator[Finding, None, str]:
 MAX_SNAPSHOTS = 1_000
 MAX_MANIFESTS = 1_000
 MAX_SMALL_FILES = 100
-"""Files that one compaction would make few of: fewer cost no read anything worth telling."""
+"""Number of small files above which a compaction is advised. Fewer do not slow reads noticeably."""
 MAX_DEAD_SHARE = 0.3
 MIN_DEAD_ROWS = 10_000
 COMPACT = "`morrow compact`, or Table.compact()"
 
 
 def check_runs(subject: Subject) -> Generator[Finding, None, str]:
-    """No bucket has more sorted runs than those at which its writers would wait for a compaction."""
+    """Check that no bucket has more sorted runs than the limit at which writers wait for a compaction."""
     if not subject.metadata.latest_schema().primary_keys:
         return "no key, so nothing is merged"
     most, limit = 0, subject.target.write.run_stop_trigger
@@ -429,7 +429,7 @@ def check_runs(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_small_files(subject: Subject) -> Generator[Finding, None, str]:
-    """There are not many small files that a compaction would make few of."""
+    """Check that there are not many small files that a compaction would merge."""
     if subject.snapshot is None:
         return "nothing was committed"
     planned = list(plan_compactions(subject.target, subject.states))
@@ -443,7 +443,7 @@ def check_small_files(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_dead_rows(subject: Subject) -> Generator[Finding, None, str]:
-    """Not too many of the rows that reads decode are dead."""
+    """Check that the share of deleted rows that reads decode is small."""
     stored = sum(file.row_count for state in subject.states.values() for file in state.files)
     ranges = (
         each for state in subject.states.values() for index in state.index_files for each in index.deletion_ranges or ()
@@ -458,7 +458,7 @@ def check_dead_rows(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_history(subject: Subject) -> Generator[Finding, None, str]:
-    """Snapshots, manifests and tags are not kept longer than they have to be; consumers can go on."""
+    """Check that snapshots, manifests and tags are not kept too long, and that consumers can continue."""
     metadata = subject.metadata
     ids = metadata.living_snapshot_ids()
     most = subject.target.options.given.get(SNAPSHOT_NUM_RETAINED_MAX)
@@ -510,9 +510,9 @@ def examine(metadata: TableMetadata, *, data: bool = False) -> Report:
     """Run all checks of a table; see `Table.doctor`.
 
     Raises:
-        StorageError: the store does not answer, which is no fault of the table.
+        StorageError: the store does not answer, which is not a finding about the table.
     """
-    METADATA_CACHE.clear()  # what is remembered would hide what has happened to the files
+    METADATA_CACHE.clear()  # cached metadata would hide damage of files
     subject = Subject(metadata, data)
     findings: list[Finding] = []
     told: list[tuple[str, str]] = []
@@ -528,9 +528,9 @@ def examine(metadata: TableMetadata, *, data: bool = False) -> Report:
 
 
 def _run_check(check: Check, subject: Subject, name: str, findings: list[Finding]) -> str:
-    """Add the findings of a check; return what it says it looked at.
+    """Run a check and add its findings; return its summary.
 
-    An error is a finding, unless the file that it names has been found before.
+    An error becomes a finding, unless an earlier finding names the same file.
     """
     running = check(subject)
     known = {(each.where, each.what) for each in findings}

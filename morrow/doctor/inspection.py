@@ -1,6 +1,6 @@
-"""The page that `Table.inspect` shows: all pictures of a table, made of metadata alone.
+"""The page that `Table.inspect` shows: all charts of a table, drawn from metadata alone.
 
-It tells what the next compaction would do, what reads and writes cost, and how a filter prunes.
+It also shows what the next compaction would do, what reads and writes cost, and how a filter prunes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ MAX_FINDINGS = 30
 
 @dataclass(frozen=True)
 class Inspection:
-    """A page about a table, made once: what its newest snapshot was when `Table.inspect` was called.
+    """A page about the snapshot of a table that was newest when `Table.inspect` was called.
 
-    Shows itself in notebooks; ``save("report.html")`` writes it.
+    Notebooks display it; ``save("report.html")`` writes it.
     """
 
     metadata: TableMetadata
@@ -69,12 +69,12 @@ class Inspection:
 
     @cached_property
     def html(self) -> str:
-        """The page: one document that needs nothing from anywhere."""
+        """The page: one self-contained document."""
         name = self.metadata.root.rstrip("/").rsplit("/", 1)[-1]
         return build_page(f"{name} inspected", self._content(name))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page; the file appears when it is complete. Raises `InvalidArgument` where it cannot be made."""
+        """Write the page to a file atomically. Raises `InvalidArgument` if the file cannot be created."""
         target = Path(path)
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         text = self.html
@@ -146,7 +146,7 @@ class Inspection:
 
 
 def _try_section(title: str, content: Callable[[], Safe]) -> Safe:
-    """Return a section; in place of one that cannot be made, what is wrong: a damaged table is looked at, too."""
+    """Return a section, or its error if it cannot be built, so that damaged tables can be inspected."""
     try:
         made = content()
     except StorageError:
@@ -208,12 +208,12 @@ def _build_health(report: Report) -> Safe:
 
 MAX_PARTS = 10
 MAX_COMMITS = 200
-"""The newest snapshots whose writes are counted."""
+"""Maximum snapshots, the newest ones, whose writes are counted."""
 WRITTEN, COMPACTED = 0, 1
 
 
 def describe_compaction(subject: Subject) -> Safe:
-    """Return what `Table.compact` would do first, with and without ``full``: the choices of the writers."""
+    """Describe what `Table.compact` would do first, with and without ``full``."""
     if subject.snapshot is None:
         return build_element("p", "Nothing was committed.")
     try:
@@ -250,7 +250,7 @@ def _describe_planned(subject: Subject, call: str, planned: Sequence[PlannedComp
 
 
 def describe_pruning(metadata: TableMetadata, where: FilterLike) -> Safe:
-    """Return what a read with this condition opens, and what kept it from the rest."""
+    """Describe which files a read with this condition opens, and why it skips the others."""
     plan = make_scan(metadata, filter=where).plan
     whole = make_scan(metadata).plan if where is not None else plan
     rows = [("all files", float(len(whole.files)), _describe_plan(whole))]
@@ -273,7 +273,7 @@ def _describe_plan(plan: ScanPlan) -> str:
 
 
 def describe_amplification(metadata: TableMetadata, frame: pl.DataFrame, snapshots: Sequence[Snapshot]) -> Safe:
-    """Return what reads and writes cost beyond the rows themselves."""
+    """Describe the read and write amplification."""
     written = _sum_written_bytes(metadata, snapshots[-MAX_COMMITS:])
     appended, compacted = written.get(WRITTEN, 0), written.get(COMPACTED, 0)
     stored, dead = sum_column(frame, "rows"), sum_column(frame, "dead")

@@ -1,6 +1,6 @@
 """The findings of an examination as values, text and HTML, and the table under examination.
 
-`Subject` reads once what several checks need.
+`Subject` caches metadata that several checks need.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from morrow.writers.operations.compaction import read_bucket_states
 from morrow.writers.target import WriteTarget
 
 MAX_FINDINGS = 50
-"""Findings of one check that are printed; the others are counted."""
+"""Maximum findings of one check that are printed; the others are counted."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Rows are lost or wrong, or reads of some state fail."""
+    """Rows are lost or wrong, or reads of some snapshot fail."""
     WARNING = "warning"
-    """All rows are there, and something is not as it has to be."""
+    """Rows are complete, but something else is wrong."""
     ADVICE = "advice"
-    """All is as it has to be; reads or writes cost more than they need to."""
+    """Nothing is wrong, but reads or writes cost more than necessary."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: `check` found it, `where` is a path, bucket, hint or option, `remedy` what to do.
+    """A finding of `check`: `where` is a path, bucket, hint or option, `remedy` says what to do.
 
-    `fix` names what ``morrow doctor --fix`` does about it; empty where that is no safe thing to do unasked.
+    `fix` names the fix that ``morrow doctor --fix`` applies; empty if an automatic fix is not safe.
     """
 
     severity: Severity
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What an examination found: `findings` by severity, `checks` what was looked at, with numbers."""
+    """The result of an examination: `findings` by severity, and a summary of each of the `checks`."""
 
     table: str
     snapshot: int | None
@@ -69,12 +69,12 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Whether there is neither an error nor a warning."""
+        """Whether the findings are only advice, without errors and warnings."""
         return all(each.severity is Severity.ADVICE for each in self.findings)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings of lost or wrong rows, and of states that cannot be read."""
+        """The findings of lost or wrong rows, and of unreadable snapshots."""
         return tuple(each for each in self.findings if each.severity is Severity.ERROR)
 
     def __bool__(self) -> bool:
@@ -125,14 +125,14 @@ def _render_lines(report: Report) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Subject:
-    """The table that is examined; with `data` its rows are read, too."""
+    """The examined table. With `data` its rows are read, too."""
 
     metadata: TableMetadata
     data: bool = False
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
-        """The newest snapshot when the examination began."""
+        """The snapshot that was newest when the examination began."""
         return self.metadata.latest_snapshot()
 
     @cached_property
@@ -146,7 +146,7 @@ class Subject:
 
     @cached_property
     def branches(self) -> tuple[TableMetadata, ...]:
-        """The branch of the table; all branches when it is main."""
+        """The branch of the table, or all branches if it is main."""
         if self.metadata.branch != MAIN_BRANCH:
             return (self.metadata,)
         return (self.metadata, *map(self.metadata.at_branch, self.metadata.branch_names()))
@@ -158,13 +158,13 @@ class Subject:
         return ", ".join([*(f"{name}={value!s}" for name, value in values), f"bucket {place.bucket}"])
 
     def relative(self, path: str) -> str:
-        """Return the path within the table's folder; others whole."""
+        """Return the path relative to the table's folder; paths outside are unchanged."""
         root = f"{self.metadata.root}/"
         return path.removeprefix(root) if path.startswith(root) else self.metadata.store.url(path)
 
 
 Check: TypeAlias = Callable[[Subject], Generator[Finding, None, str]]
-"""Yields findings; returns what it has looked at, in a few words."""
+"""A generator function that yields findings and returns a short summary of the check."""
 
 
 def describe_root(root: Root) -> str:
@@ -174,7 +174,7 @@ def describe_root(root: Root) -> str:
 
 
 def is_there(root: Root) -> bool:
-    """Return whether a state still exists: the files of one that has gone meanwhile may be gone, too."""
+    """Return whether a root still exists. If it was removed meanwhile, its files may be missing."""
     if root.kind == RootKind.SNAPSHOT:
         return root.id in root.metadata.living_snapshot_ids()
     if root.kind == RootKind.TAG:

@@ -1,1 +1,1 @@
-"""Paimon's procedures: their names, arguments and results, and what they do without Spark."""
+"""Paimon's procedures: their names, arguments and results, and their implementations without Spark."""

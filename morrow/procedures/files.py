@@ -45,7 +45,7 @@ PURGED = "Success"
 
 @dataclass(frozen=True)
 class Compaction:
-    """The arguments of ``compact``, checked."""
+    """The validated arguments of ``compact``."""
 
     full: bool
     partitions: Sequence[Mapping[str, object]]
@@ -67,7 +67,7 @@ def parse_compaction(
     partition_idle_time: str | None,
     buckets: str | None,
 ) -> Compaction:
-    """Return the arguments of ``compact``. Raises `InvalidArgument`."""
+    """Parse the arguments of ``compact``. Raises `InvalidArgument`."""
     how = (compact_strategy or FULL).strip().lower()
     if how not in (FULL, MINOR):
         raise InvalidArgument(f"compact: compact_strategy is 'full' or 'minor', not {compact_strategy!r}")
@@ -114,7 +114,7 @@ def _compact(call: Call, **arguments: str | None) -> Rows:
 
 
 def parse_distribution(mode: str | None) -> bool | None:
-    """Return whether the mode of ``remove_orphan_files`` asks for jobs; None: it is not given."""
+    """Return whether the mode of ``remove_orphan_files`` asks for Spark jobs; None if it is not given."""
     word = None if mode is None else mode.strip().lower()
     if word is not None and word not in DISTRIBUTED:
         raise InvalidArgument(f"remove_orphan_files: mode is 'distributed' or 'local', not {mode!r}")
@@ -214,7 +214,7 @@ def _compact_manifest(
 
 
 def _log_skipped(target: WriteTarget) -> None:
-    """Log what there is to merge: the result of a dry run has no place for it."""
+    """Log the manifests to merge, since the result of a dry run lacks a column for them."""
     latest = target.metadata.latest_snapshot()
     listed = None if latest is None else list_manifests(target.metadata, latest)
     count, size = (0, 0) if listed is None else (listed.height, int(listed["_FILE_SIZE"].sum()))
@@ -270,7 +270,7 @@ def _compact_database(
         databases=including_databases, including=including_tables, excluding=excluding_tables, full=True
     )
     failed = [one for one in found if one.error is not None]
-    for one in failed:  # as in Paimon, the others are compacted all the same
+    for one in failed:  # as in Paimon, the other tables are still compacted
         log.warning("compact_database: %s was not compacted: %s", one.name, one.error)
     return build_compaction_result(len(found) - len(failed), len(failed))
 

@@ -1,6 +1,6 @@
-"""The class `Procedure`: a name, parameters in SQL's types, columns of the result, and a function.
+"""The class `Procedure`: a name, parameters with SQL types, result columns, and a function.
 
-Parsers of arguments that hold lists or conditions in one text are here, too.
+The module also parses arguments that contain lists or conditions as text.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 DONE: Rows = [(True,)]
 RESULT = "result BOOLEAN"
-"""The result of most procedures: one row, true. Failures are errors."""
+"""The result of most procedures: one row with true. Failures raise."""
 
 MOST_INT, MOST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
 class Kind(Enum):
-    """The type of a parameter: its name in Spark, and the Python values it takes."""
+    """The type of a parameter: its name in Spark, and the accepted Python values."""
 
     STRING = "STRING"
     INT = "INT"
@@ -41,7 +41,7 @@ class Kind(Enum):
     BOOLEAN = "BOOLEAN"
     VERSION = "STRING, or the number of a snapshot"
     FLAG = "'true' or 'false'"
-    """A STRING in Paimon, where Spark casts a BOOLEAN to it."""
+    """A STRING in Paimon; Spark casts a BOOLEAN to it."""
     TABLE = "the name of a table"
     """A STRING; the procedure gets a `NamedTable`."""
     MAP = "MAP<STRING, STRING>"
@@ -72,7 +72,7 @@ _TAKES: Mapping[Kind, Callable[[object], bool]] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter besides `table`, which most procedures have first."""
+    """A parameter besides `table`, which is the first one of most procedures."""
 
     name: str
     kind: Kind = Kind.STRING
@@ -88,7 +88,7 @@ class Parameter:
 
 
 class NamedTable(Protocol):
-    """A table that an argument names: in a catalog, or a folder without one."""
+    """A table named by an argument: in a catalog, or a folder without a catalog."""
 
     @property
     def name(self) -> str: ...
@@ -132,7 +132,7 @@ class Call(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog of the table. Raises `InvalidArgument` where it is a folder."""
+        """The catalog of the table. Raises `InvalidArgument` if the table was opened by its folder."""
 
     @property
     def table(self) -> Table:
@@ -140,7 +140,7 @@ class Call(Protocol):
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The tables that are meant: this one, or all of a database."""
+        """The tables of the call: one table, or all tables of a database."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,10 @@ class Procedure:
 
     Args:
         parameters: in Paimon's order, without the first one, `table`.
-        columns: of the result, as DDL.
-        run: the function; gets the `Call` and the arguments by the parameters' Python names, None where not given.
-        jobs: whether Spark may run jobs for it, and so takes `distributed`.
-        of_table: whether it is about one table, which the parameter `table` names. Others have all their parameters in
-            `parameters`.
+        columns: the columns of the result, as DDL.
+        run: the function. It gets the `Call` and the arguments by Python names, None for missing ones.
+        jobs: whether the procedure may run Spark jobs, and so accepts `distributed`.
+        of_table: whether the first parameter is `table`. Other procedures list all their parameters in `parameters`.
     """
 
     name: str
@@ -164,7 +163,7 @@ class Procedure:
     of_table: bool = True
 
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """Return the arguments by Python names. Names ignore case, as in Spark; a blank text is None.
+        """Return the arguments by Python names. Names ignore case, as in Spark; blank text is None.
 
         Raises:
             InvalidArgument: an unknown or missing argument, or one of a wrong type.
@@ -205,9 +204,9 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 
 def translate_condition(text: str | None) -> str | None:
-    """Translate a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
+    """Translate a condition in Spark SQL, with its quotes and functions, to the SQL of filters.
 
-    Raises `InvalidArgument` for what is no condition.
+    Raises `InvalidArgument` if the text is not a condition.
     """
     if text is None:
         return None
@@ -237,10 +236,10 @@ def parse_pairs(text: str | None, argument: str) -> dict[str, str]:
 
 
 def parse_options(text: str | None, known: Sequence[AnyOption], procedure: str) -> Options:
-    """Parse the dynamic options of a call, all of which the procedure has to know.
+    """Parse the dynamic options of a call. The procedure must support all of them.
 
     Raises:
-        InvalidArgument: not pairs. Unsupported: an option that the procedure would ignore.
+        InvalidArgument: the text does not consist of pairs. Unsupported: an option that the procedure would ignore.
     """
     found = parse_pairs(text, "options")
     others = [key for key in found if not any(key in option.keys for option in known)]

@@ -1,4 +1,4 @@
-"""All procedures by name."""
+"""The registry of all procedures by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from morrow.procedures import files, snapshots
 from morrow.procedures.procedure import Procedure, suggest_name
 
 NAMESPACE = "sys."
-"""The database of Paimon's procedures; optional here."""
+"""The database of procedures in Paimon; optional in Morrow."""
 TABLE = "table"
 
 PROCEDURES: Mapping[str, Procedure] = {
@@ -36,14 +36,14 @@ NOT_HERE: Mapping[str, str] = {
     "reassign_row_id": "Morrow does not rewrite files whose rows have ids",
     "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
 }
-"""The procedures of Paimon that Morrow does not have, each with the reason."""
+"""Paimon procedures that Morrow does not support, each with the reason."""
 
 
 def find_procedure(name: str) -> Procedure:
     """Return a procedure by its name, in any case, with or without ``sys.``.
 
     Raises:
-        Unsupported: a procedure of Paimon's that Morrow does not have. InvalidArgument: there is none of this name.
+        Unsupported: a Paimon procedure that Morrow does not support. InvalidArgument: an unknown name.
     """
     plain = name.strip().lower().removeprefix(NAMESPACE) if isinstance(name, str) else ""
     if plain in PROCEDURES:

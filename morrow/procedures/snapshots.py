@@ -27,9 +27,9 @@ from morrow.tables.history import Branches
 
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 EXPIRED = "deleted_snapshots_count INT NOT NULL, left_snapshots_count INT NOT NULL, kept_by STRING NOT NULL"
-"""The first column is Paimon's; the others say how many snapshots are left, and why."""
+"""The first column is Paimon's; the others report the remaining snapshots and the reason."""
 EXPIRED_PARTITIONS = "expired_partitions STRING, left_partitions_count INT NOT NULL, kept_by STRING NOT NULL"
-"""The first column is Paimon's; the others say in each row how many partitions are left, and why."""
+"""The first column is Paimon's; the others repeat the number of remaining partitions and the reason in each row."""
 NO_EXPIRED_PARTITIONS = "No expired partitions."
 SNAPSHOT_OPTIONS = (
     maintenance.SNAPSHOT_NUM_RETAINED_MAX,
@@ -61,7 +61,7 @@ def _rollback_to_timestamp(call: Call, timestamp: int) -> Rows:
 
 
 def _rollback_to_watermark(call: Call, watermark: int) -> Rows:
-    # The newest snapshot whose watermark is not above this; Paimon searches from the end, too.
+    # Find the newest snapshot whose watermark is not greater, from the end as in Paimon.
     for snapshot in reversed(call.table.snapshots()):
         if snapshot.watermark is not None and snapshot.watermark <= watermark:
             return _run_rollback(call, snapshot=snapshot.id)
@@ -133,7 +133,7 @@ def _reset_consumer(call: Call, consumer_id: str, next_snapshot_id: int | None) 
     if next_snapshot_id is None:
         consumers.delete(consumer_id)
     else:
-        call.metadata.snapshot(next_snapshot_id)  # it must exist to be read next
+        call.metadata.snapshot(next_snapshot_id)  # raises if it does not exist
         consumers.record(consumer_id, next_snapshot_id)
     return DONE
 
@@ -195,7 +195,7 @@ def _create_tag_from_timestamp(call: Call, tag: str, timestamp: int, time_retain
 
 def _build_tag_row(tag: Tag) -> tuple[object, ...]:
     snapshot = tag.snapshot
-    # Paimon's text of a missing watermark.
+    # Paimon's text for a missing watermark.
     watermark = "null" if snapshot.watermark is None else str(snapshot.watermark)
     return tag.name, snapshot.id, snapshot.time_millis, watermark
 
@@ -213,7 +213,7 @@ def _rename_tag(call: Call, tag: str, target_tag: str) -> Rows:
 def _delete_tag(call: Call, tag: str) -> Rows:
     tags = call.table.tags
     for name in _split_names(tag):
-        tags.delete(name, ignore_if_not_exists=True)  # as in Paimon: a missing tag is the result asked for
+        tags.delete(name, ignore_if_not_exists=True)  # as in Paimon, a missing tag is not an error
     return DONE
 
 

@@ -1,9 +1,9 @@
 """The dialect of queries: DuckDB's SQL, names in backticks, time travel, table options, and parameters.
 
 Time travel is written as in Spark, Flink and Trino (``VERSION AS OF``, ``TIMESTAMP AS OF``), options in Flink's
-form: ``FROM db.orders /*+ OPTIONS('scan.snapshot-id' = '3') */``. To DuckDB and its parser a hint is a comment. A
-hint that selects the rows must not be lost: it is applied, or the query is refused. Values of parameters become
-literals as nodes of sqlglot's tree, never pasted text.
+form: ``FROM db.orders /*+ OPTIONS('scan.snapshot-id' = '3') */``. DuckDB and its parser treat a hint as a comment. A
+hint that selects rows must not be lost: it is applied, or the query is refused. Parameter values become literal nodes
+of sqlglot's tree, never pasted text.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def parse_query(query: str) -> Node:
     """Parse one query.
 
     Raises:
-        InvalidArgument: no text, not one query, one that changes rows, or a hint that follows no table.
+        InvalidArgument: not exactly one query, a query that changes rows, or a hint that does not follow a table.
     """
     if not isinstance(query, str):
         raise InvalidArgument(f"a query must be text, not {query!r}")
@@ -86,7 +86,7 @@ def parse_query(query: str) -> Node:
 
 
 def _check_hints(query: str, tree: Node) -> None:
-    """Check that every hint of the text follows a table: the parser drops comments elsewhere."""
+    """Check that every hint follows a table, since the parser drops comments elsewhere."""
     if "/*+" not in query:
         return
     written = sum(len(find_hints(token.comments)) for token in Dialect().tokenize(query))
@@ -103,7 +103,7 @@ def list_comments(table: Node) -> list[str]:
 
 
 def find_travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
-    """Return the state of a table that a clause or a hint after its name asks for."""
+    """Return the time travel that a clause or hint after a table's name requests."""
     asked = parse_travel_clause(table.args.get("version"))
     hinted = parse_hint_travel(options, name)
     if NOW not in (asked, hinted):
@@ -118,7 +118,7 @@ _PAIRS = re.compile(rf"\s*\(({_PAIR}(?:,{_PAIR})*)\)\s*")
 
 
 def find_hints(comments: Iterable[str] | None) -> list[str]:
-    """Return the text after OPTIONS of the comments that are such hints."""
+    """Return the text after OPTIONS of all comments that are hints."""
     found = (_HINT.fullmatch(comment) for comment in comments or ())
     return [match[1] for match in found if match]
 
@@ -137,10 +137,10 @@ def parse_hints(hints: Sequence[str], table: str) -> dict[str, str]:
 
 
 def parse_hint_travel(options: Mapping[str, str], table: str) -> Travel:
-    """Return the state of a table that the options of hints ask for.
+    """Return the time travel that the options of hints request.
 
     Raises:
-        InvalidArgument: an invalid value. Unsupported: an option other than those of time travel.
+        InvalidArgument: an invalid value. Unsupported: an option that is not about time travel.
     """
     for key in options:
         if key not in TRAVEL_KEYS:
@@ -157,7 +157,7 @@ NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 
 
 def parse_travel_clause(version: Node | None) -> Travel:
-    """Return the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
+    """Return the time travel that a clause ``VERSION | TIMESTAMP AS OF`` requests.
 
     Raises:
         InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
@@ -212,7 +212,7 @@ Node: TypeAlias = Any
 
 
 def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> object:
-    """Return the value of a parameter. Raises `InvalidArgument` where it has none."""
+    """Return the value of a parameter. Raises `InvalidArgument` if it is missing."""
     name = str(placeholder.this)
     if name not in parameters:
         raise InvalidArgument(f"the query: the parameter ${name} has no value")
@@ -220,7 +220,7 @@ def find_parameter(placeholder: Node, parameters: Mapping[str, object]) -> objec
 
 
 def make_literal(value: object) -> Node:
-    """Return a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
+    """Return a value as a typed literal in DuckDB SQL. Raises `InvalidArgument` for types without literals."""
     for kind, made in _LITERALS:
         if isinstance(value, kind):
             return made(value)
@@ -268,13 +268,13 @@ _LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
 
 
 def bind(node: Node, parameters: Mapping[str, object]) -> None:
-    """Put literals in the place of parameters, where DuckDB does not see them."""
+    """Replace parameters with literals in a node that DuckDB does not see."""
     for placeholder in list(node.find_all(exp.Placeholder)):
         placeholder.replace(make_literal(find_parameter(placeholder, parameters)))
 
 
 def select_parameters(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of the parameters that DuckDB sees, under names that are none of its numbers."""
+    """Return the values of the parameters that DuckDB sees, by names that do not clash with its numbered ones."""
     used: dict[str, object] = {}
     for placeholder in tree.find_all(exp.Placeholder):
         value = find_parameter(placeholder, parameters)

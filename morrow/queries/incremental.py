@@ -1,4 +1,4 @@
-"""Options that ask for the changes between two states, and the functions of Paimon that stand for them."""
+"""Options for the changes between two snapshots or tags, and Paimon's table functions for the same."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ CHANGES_BY = {
     "paimon_incremental_between_timestamp": (TIMES, 2),
     "paimon_incremental_to_auto_tag": (TO_TAG, 1),
 }
-"""The functions: the option of each, and how many arguments it has besides a table."""
+"""Table functions: the option of each, and its number of arguments besides the table."""
 
 
 def has_change_options(given: Mapping[str, str]) -> bool:
-    """Return whether the options ask for the changes between two states."""
+    """Return whether the options ask for the changes between two snapshots or tags."""
     return any(key.lower() in SOURCES for key in given)
 
 
 def parse_change_options(table: Table, given: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the arguments of `Table.changes` that the options stand for; None: nothing has changed.
+    """Convert options to arguments of `Table.changes`; None if nothing has changed.
 
     Raises:
-        Unsupported: an option of another kind. InvalidArgument: a value that is none of the option's, several sources.
+        Unsupported: an option of another kind. InvalidArgument: an invalid value, or several sources.
         SnapshotNotFound, TagNotFound.
     """
     options = {key.lower(): value for key, value in given.items()}
@@ -76,7 +76,7 @@ def _split_pair(key: str, text: str) -> tuple[str, str]:
 
 
 def _resolve_range(table: Table, start: str, end: str, mode: str, *, as_snapshots: bool) -> dict[str, Any] | None:
-    """As in Paimon: two tags, whose states are compared, or two ids."""
+    """Resolve a range as Paimon does: two tags to compare, or two snapshot ids."""
     if start in table.tags and end in table.tags:
         if not as_snapshots:
             return {"from_snapshot": start, "to_snapshot": end, "mode": "diff"}
@@ -97,7 +97,7 @@ def _parse_time(text: str) -> int:
 
 
 def _to_tag(table: Table, name: str) -> dict[str, Any] | None:
-    """As in Paimon: from the automatic tag before this one; nothing where one of the two is not there."""
+    """Resolve the range from the previous automatic tag to this one, as Paimon does; None if a tag is missing."""
     period = TagPeriod.of(parse_tag_options(table.options, where=table.path))
     end = period.time(name)
     if end is None:

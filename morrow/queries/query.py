@@ -2,11 +2,10 @@
 
 sqlglot parses the text. Each table of the catalog becomes a variable that holds a dataset: DuckDB finds it in the
 frame that runs the query, and the relation keeps it. No name or value of the query is pasted into text.
-A view or function is taken in its SQL for ``duckdb``, else in that for ``spark``, ``trino``, ``presto`` or (a
-function) ``hive``, which sqlglot translates. Names without a database in a view are those of the view's own
-database; the name of the catalog that another engine wrote in front of them is dropped. A call ``db.f(a, b)``
-becomes the expression that defines the function; arguments and result are cast to the declared types, as a call
-would.
+A view or function runs by its SQL for ``duckdb``, else by its SQL for ``spark``, ``trino``, ``presto`` or (functions)
+``hive``, which sqlglot translates. Unqualified names in a view refer to the view's own database, and a catalog name of
+another engine is dropped. A call ``db.f(a, b)`` is replaced with the function's expression. Arguments and result are
+cast to the declared types, as in a call.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ if TYPE_CHECKING:
     from morrow.readers.execution.duckdb_relation import PaimonDataset
 
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
-"""Names of one part that are files, which DuckDB reads."""
+"""Unqualified names that are files, which DuckDB reads."""
 
 NO_TABLE = re.compile(r"Catalog Error: (Table|View|Schema) with name")
-"""DuckDB's words for a table that is not there; it says them of functions and formats of files as well."""
+"""DuckDB's error for a missing table. DuckDB reports missing functions and file formats in the same form."""
 
 RUN_QUERY = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
-"""DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
+"""DuckDB looks up variables in the calling frame, so it finds only the variables that this code is evaluated with."""
 
 
 class Sources(Protocol):
@@ -67,30 +66,30 @@ class Sources(Protocol):
     def databases(self) -> Sequence[str]: ...
 
     def open_table(self, name: str, travel: Travel) -> PaimonDataset:
-        """Return the dataset of ``database.table``, perhaps with ``$``, in a state."""
+        """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot."""
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
-        """Return the rows that were added or updated between the states that options name."""
+        """Return the rows that were added or updated between the snapshots or tags that options name."""
 
     def of_schema(self, schema: str, name: str) -> pa.Table | None:
-        """Return a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
+        """Return a table that the catalog generates, such as ``information_schema.tables``; None for other schemas."""
 
     def view(self, name: str) -> View | None:
-        """Return the view ``database.view``; None where there is none."""
+        """Return the view ``database.view``, None if it does not exist."""
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
-        """Return the rows of a table function of Paimon's; None for DuckDB's functions."""
+        """Return the rows of a Paimon table function, None for DuckDB's functions."""
 
     def catalog_function(self, name: str) -> Function | None:
-        """Return the function ``database.name`` that the catalog keeps; None where there is none."""
+        """Return the catalog's function ``database.name``, None if it does not exist."""
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
-        """Return the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
+        """Return the value of a Paimon function in the database ``sys``, None if the function does not exist."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query as DuckDB runs it: its text, the tables that it names by variables, and the values of its parameters."""
+    """A query ready for DuckDB: its text, its tables by variable name, and its parameter values."""
 
     text: str
     variables: Mapping[str, object]
@@ -121,7 +120,7 @@ def prepare_query(
 ) -> Prepared:
     """Return a query with the tables of the catalog as variables; see `Catalog.sql`.
 
-    `literals`: parameters become literals, for statements in which DuckDB has none.
+    `literals`: replace parameters with literals, for statements in which DuckDB does not support parameters.
 
     Raises:
         InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
@@ -174,7 +173,7 @@ def _find_source(
     connection: duckdb.DuckDBPyConnection,
     parameters: Mapping[str, object],
 ) -> PaimonDataset | pa.Table | None:
-    """Return the rows that a table of the query stands for; None where it is not the catalog's."""
+    """Return the dataset of a table in the query, None if the table is not the catalog's."""
     if isinstance(table.this, exp.Anonymous):
         if table.db or table.args.get("version") is not None:
             return None
@@ -196,7 +195,7 @@ def _find_source(
 
 
 def _replace_calls(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:
-    """Replace calls ``sys.max_pt('t')`` by their values; return whether there was one."""
+    """Replace calls such as ``sys.max_pt('t')`` with their values; return whether any was found."""
     changed = False
     for dot in list(tree.find_all(exp.Dot)):
         call = dot.expression
@@ -209,7 +208,7 @@ def _replace_calls(tree: Node, sources: Sources, database: str | None, parameter
 
 
 def _evaluate_arguments(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
-    """Yield the arguments of a function, which are texts or numbers."""
+    """Yield the arguments of a function call, which must be text or numbers."""
     bind(call, parameters)
     for argument in call.expressions:
         if not isinstance(argument, exp.Literal):
@@ -227,7 +226,7 @@ def _name_in_catalog(
 ) -> str | None:
     """Return ``database.table`` of a table of the catalog; None for common table expressions and DuckDB's own tables.
 
-    Names of two parts are the catalog's, unless only DuckDB has such a schema. Names of one part are the catalog's when
+    Qualified names are the catalog's, unless only DuckDB has such a schema. Unqualified names are the catalog's if
     there is a default `database`.
     """
     if not isinstance(table.this, exp.Identifier) or table.catalog:
@@ -253,9 +252,9 @@ def _check_no_travel(table: Node) -> None:
 
 
 def _replace(table: Node, variable_name: str) -> None:
-    """Replace the table by a variable, which keeps its alias or else its name."""
+    """Replace the table with a variable that keeps the table's alias or name."""
     if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
-        name = table.name or table.this.name  # of a function
+        name = table.name or table.this.name  # a function's name
         table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     table.set("this", exp.to_identifier(variable_name, quoted=True))
     table.set("db", None)
@@ -263,9 +262,9 @@ def _replace(table: Node, variable_name: str) -> None:
 
 
 def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
-    """Drop the database from columns qualified by database and table (``db.orders.id``), not from members of rows."""
+    """Drop the database from columns qualified by database and table (``db.orders.id``), but not from struct fields."""
     for column in tree.find_all(exp.Column):
-        # Of `db.orders.place.city` the parser takes the first part for a catalog.
+        # The parser reads the first part of `db.orders.place.city` as a catalog.
         first, second = ("db", "table") if column.args.get("catalog") is None else ("catalog", "db")
         if (column.text(first).lower(), column.text(second).lower()) in tables:
             column.set(first, None)
@@ -287,11 +286,11 @@ def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duc
 
 
 def run_prepared(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:
-    """Run a query by a method of DuckDB's connection, which finds its tables.
+    """Run a query by a method of a DuckDB connection, with its tables as variables.
 
     Raises:
-        InvalidArgument: DuckDB refuses it. TableNotFound: it names a table that nobody has.
-        StorageError: it cannot read a file.
+        InvalidArgument: DuckDB refuses it. TableNotFound: a table does not exist. StorageError: DuckDB cannot read a
+        file.
     """
     import duckdb
 
@@ -316,12 +315,12 @@ def _format_error(error: Exception) -> str:
 
 
 TRANSLATED: Mapping[str, str] = {"spark": "spark", "trino": "trino", "presto": "presto", "hive": "hive"}
-"""The dialects that sqlglot translates, those that are taken first before the others."""
+"""The dialects that sqlglot translates, in order of preference."""
 OWN = "duckdb"
 MAX_VIEWS = 50
-"""Views that lead to each other, at most."""
+"""Maximum views in one query, since views may refer to each other."""
 MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
-"""Functions that return rows and read no files."""
+"""Table functions that do not read files."""
 
 
 def is_common(table: Node) -> bool:
@@ -335,10 +334,10 @@ def is_common(table: Node) -> bool:
 
 
 def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:
-    """Put the query of the view `name` in the place of a table of a query; return the tables that it reads.
+    """Replace a table of a query with the query of the view `name`; return the tables that the view reads.
 
     Raises:
-        Unsupported: its text is in a dialect that cannot be run, has parameters, or reads files.
+        Unsupported: the view's SQL is in an unknown dialect, has parameters, or reads files.
     """
     if table.args.get("version") is not None or any("OPTIONS" in each for each in table.comments or ()):
         raise Unsupported("an earlier state of a view", where=name, hint="name the tables that it reads")
@@ -388,7 +387,7 @@ def _check_tree(tree: Node, name: str) -> Node:
 
 
 def _qualify(table: Node, name: str, databases: Sequence[str]) -> None:
-    """Give a table of a view its database. Raises `Unsupported` for what is no table of the catalog."""
+    """Qualify a table of a view with its database. Raises `Unsupported` for tables that are not the catalog's."""
     if isinstance(table.this, exp.Anonymous) and table.this.name.lower() in ("paimon_incremental_query",):
         return
     if not isinstance(table.this, exp.Identifier):
@@ -406,17 +405,17 @@ def _qualify(table: Node, name: str, databases: Sequence[str]) -> None:
 
 
 MAX_CALLS = 200
-"""Calls that are put in place in one query at most: functions may call each other, and themselves."""
+"""Maximum function calls expanded in one query, since functions may call each other and themselves."""
 
 
 def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
-    """Put definitions in the place of calls of a catalog's functions; return whether there was one.
+    """Replace calls of catalog functions with their definitions; return whether any was found.
 
     Args:
-        known: returns the function ``database.name`` of the catalog, None where it has none.
+        known: returns the catalog's function ``database.name``, None if it does not exist.
 
     Raises:
-        InvalidArgument: another number of arguments, or functions that call themselves.
+        InvalidArgument: a wrong number of arguments, or recursive functions.
         Unsupported: a function without SQL, or whose SQL reads more than its parameters.
     """
     asked = cache(known)

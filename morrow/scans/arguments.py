@@ -55,7 +55,7 @@ def expose_travel_arguments(function: F) -> F:
     signature = inspect.signature(function)
     own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     travel = [
-        # The annotations of a TypedDict are wrapped; those of functions are text here.
+        # The annotations of a TypedDict are wrapped, but function annotations are text here.
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -74,7 +74,7 @@ def to_epoch_millis(age: Age | None) -> int | None:
     """Return the epoch milliseconds of a moment, or of now minus an age; a bare number is a moment.
 
     Raises:
-        InvalidArgument: neither.
+        InvalidArgument: `age` is neither a moment nor an age.
     """
     if age is None or isinstance(age, int):
         return None if age is None else to_millis(age)
@@ -90,7 +90,7 @@ def to_epoch_millis(age: Age | None) -> int | None:
 
 
 def _parse_span(text: str) -> dt.timedelta | str:
-    """Return the time span that the text is, or the text where it is none; a bare number is a moment."""
+    """Parse a time span; return the text unchanged if it is not a span. A bare number is a moment."""
     if text.strip().isdigit():
         return text
     try:
@@ -100,7 +100,7 @@ def _parse_span(text: str) -> dt.timedelta | str:
 
 
 def parse_time(text: str, argument: str) -> dt.datetime:
-    """Parse a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
+    """Parse a time such as ``2024-01-01 00:00:00``. A time without a zone is local time, as in Paimon.
 
     Raises `InvalidArgument`.
     """

@@ -42,10 +42,10 @@ FIRST_SNAPSHOT = 1
 
 
 class Changes(Rows):
-    """Changed rows, led by the column ``rowkind``: +I, -U, +U or -D.
+    """Changed rows with the leading column ``rowkind``: +I, -U, +U or -D.
 
-    Rows are in the order of their snapshots, within a snapshot bucket by bucket. `snapshot` is the last snapshot
-    included (None for a table without snapshots); `is_full`: these are all rows of it, as insertions.
+    Rows are ordered by snapshot, then by bucket. `snapshot` is the last snapshot included (None for a table without
+    snapshots). If `is_full`, the changes are all rows of that snapshot as insertions.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Changes(Rows):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no file to read, and so no change."""
+        """Whether the changes are empty because there is no file to read."""
         return not self._parts
 
     @property
@@ -198,8 +198,8 @@ def _check_single(**given: object) -> None:
 def resolve_start(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool = False
 ) -> int:
-    """Return the id of the snapshot after which changes begin. Without snapshot and timestamp it is one before the
-    oldest; `changelogs` includes changelogs that have outlived their snapshots.
+    """Return the id of the snapshot after which changes begin. Without snapshot and timestamp, return the id before the
+    oldest snapshot. `changelogs` includes changelogs that have outlived their snapshots.
     """
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot.id
@@ -214,7 +214,7 @@ def resolve_start(
 def _resolve_end(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool
 ) -> Snapshot | None:
-    """Return the last snapshot of the changes: the newest by default; None when none is old enough."""
+    """Return the last snapshot of the changes: the newest by default, None if no snapshot is old enough."""
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot
     if snapshot is None and timestamp is None:
@@ -241,7 +241,7 @@ POLL_SECONDS = 1.0
 
 
 def is_raw(mode: StreamMode) -> bool:
-    """Return whether rows as they were written are asked for. Raises `InvalidArgument` for other modes."""
+    """Return whether `mode` asks for rows as written. Raises `InvalidArgument` for unknown modes."""
     if mode not in STREAM_MODES:
         raise InvalidArgument(f"mode must be one of {', '.join(STREAM_MODES)}, not {mode!r}")
     return mode == "raw"
@@ -254,7 +254,7 @@ def _to_seconds(interval: timedelta | None) -> float:
 class ChangeStream:
     """An iterator over the changes of a table, snapshot by snapshot; see `Table.stream`.
 
-    With a consumer it is also a context manager, which commits unless an error leaves it. `next_snapshot` is the id of
+    With a consumer it is also a context manager, which commits unless its block raises. `next_snapshot` is the id of
     the snapshot to read next, which `commit` records.
     """
 
@@ -272,7 +272,7 @@ class ChangeStream:
     ) -> None:
         if start is not None and start not in STARTS:
             raise InvalidArgument(f"start must be one of {', '.join(STARTS)}, not {start!r}")
-        _ = request.followed_mode  # what cannot be followed is said at once
+        _ = request.followed_mode  # raises now if the table cannot be followed
         begins = (from_snapshot, from_timestamp, start) == (None, None, None)
         said = parse_stream_options(request.options.given, begins=begins)
         self._metadata = metadata
@@ -345,10 +345,10 @@ class ChangeStream:
         )
 
     def _snapshot(self) -> Snapshot | None:
-        """Return the next snapshot, None when it does not exist yet.
+        """Return the next snapshot, None if it does not exist yet.
 
         Raises:
-            SnapshotExpired: it has expired, or a rollback undid what the stream has read.
+            SnapshotExpired: the next snapshot has expired, or a rollback removed snapshots that the stream has read.
         """
         try:
             found = find_snapshot_or_changelog(self._metadata, self.next_snapshot)
@@ -361,9 +361,9 @@ class ChangeStream:
         return found
 
     def _check_line(self, following: Snapshot | None) -> None:
-        """Refuse to go on where the snapshot before the next one is not the one that was read.
+        """Refuse to continue if the snapshot before the next one is not the one that was read.
 
-        Ids begin anew after a rollback: the stream would leave out those that others have taken, or wait for ever.
+        Ids are reused after a rollback. The stream would skip new snapshots with reused ids, or wait for ever.
         """
         id_ = self.next_snapshot - 1
         if id_ < FIRST_SNAPSHOT:
@@ -380,7 +380,7 @@ class ChangeStream:
             return  # it has expired, as the oldest do first
         newest = self._metadata.latest_snapshot()
         if now is None and (self._before is None if newest is None else newest.id >= id_):
-            return  # nothing was committed yet, or somebody was faster than these looks
+            return  # nothing was committed yet, or a commit happened between these checks
         there = "it has no snapshots" if newest is None else f"its newest snapshot is {newest.id}"
         raise SnapshotExpired(
             f"{self._metadata.where}: the snapshot {id_} up to which the stream has read is not there any more, and "

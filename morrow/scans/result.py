@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Rows(ABC):
     """Rows of a scan or of a system table, or changes.
 
-    Subclasses implement `fields`, `title`, `to_batches`, `to_polars` and `count`; the other forms follow from these,
-    and are overridden where there is a shorter way.
+    Subclasses implement `fields`, `title`, `to_batches`, `to_polars` and `count`. The other forms are derived from
+    these and may be overridden by faster ones.
     """
 
     @property
@@ -68,10 +68,10 @@ class Rows(ABC):
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls.
+        """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep types and nulls.
 
         Raises:
-            Unsupported: pandas is not installed, which the extra ``morrow[pandas]`` brings.
+            Unsupported: pandas is not installed; install ``morrow[pandas]``.
         """
         with require_extra("to_pandas", "pandas", "pandas"):
             import pandas as pd
@@ -85,11 +85,11 @@ class Rows(ABC):
         return duckdb_relation.make_relation(self.to_arrow(), connection)
 
     def to_spark(self, spark: SparkSession) -> SparkDataFrame:
-        """Return a Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
+        """Return a Spark DataFrame, created from Arrow data on the driver. Use it for results that fit the driver.
 
         Raises:
             Unsupported: a column of a type that this version of Spark lacks (TIME before 4.1).
-            InvalidArgument: the rows take more than 1 GiB; `morrow.spark.read` leaves them to the executors.
+            InvalidArgument: the rows take more than 1 GiB; use `morrow.spark.read`, which reads on the executors.
         """
         from morrow.spark import dataframes
 

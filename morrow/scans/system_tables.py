@@ -1,6 +1,6 @@
 """Scans of system tables by name: tables of metadata, and the table's rows with their hidden columns.
 
-``$binlog``, and changes as ``$audit_log`` and ``$binlog``, are produced as record batches only.
+``$binlog``, and changes in the form of ``$audit_log`` or ``$binlog``, are produced only as record batches.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _make_changes_scan(
     schema = metadata.latest_schema()
     fields = table.fields_of(schema, metadata.options(schema), metadata.where)
     if fields[1:2] == (SEQUENCE_NUMBER_FIELD,):
-        # Sequence numbers are in the files of a snapshot, not in a difference of two snapshots.
+        # A difference of two snapshots does not contain sequence numbers; only files of a snapshot do.
         fields = (fields[0], *fields[2:])
     asked = Asked.of(title, fields, columns, filter, limit)
     changes = partial(make_changes, metadata, start, end, mode=mode, filter=None)
@@ -138,7 +138,7 @@ def _make_changes_scan(
 
 
 MakeRows = Callable[[Sequence[str]], "pl.DataFrame"]
-"""Makes the rows with the named columns."""
+"""A function that builds the rows with the named columns."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Asked:
         filter: FilterLike | None,
         limit: int | None,
     ) -> Asked:
-        """Check a caller's arguments. Raises `ColumnNotFound`, `InvalidArgument` when they are wrong."""
+        """Check a caller's arguments. Raises `ColumnNotFound` or `InvalidArgument` if they are wrong."""
         names = tuple(field.name for field in fields)
         wanted = names if columns is None else check_columns(columns)
         for name in wanted:
@@ -181,12 +181,12 @@ class Asked:
 
     @property
     def read(self) -> tuple[DataField, ...]:
-        """Output columns and those that only the filter reads."""
+        """Output columns, and columns that only the filter reads."""
         extra = (f for f in self.fields if f.name in self.filter.columns and f.name not in self.columns)
         return (*self.shown, *extra)
 
     def narrowed(self, columns: Sequence[str] | None, filter: FilterLike | None) -> Asked:
-        """Return a request for fewer columns and rows; both refer to the output. Raises as `of`."""
+        """Return a request for fewer columns and rows. Columns and filter refer to the output. Raises as `of`."""
         if self.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
         inner = Asked.of(self.title, self.shown, columns, filter, self.limit)
@@ -196,7 +196,7 @@ class Asked:
 class SystemScan(Rows):
     """A read of a system table: rows as Arrow, Polars, pandas, DuckDB or Spark.
 
-    The state is fixed on first use of the rows; make a new scan to see later changes.
+    The snapshot is fixed when the rows are first used. Create a new scan to see later changes.
     """
 
     def __init__(self, asked: Asked) -> None:
@@ -214,7 +214,7 @@ class SystemScan(Rows):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Do now what needs no data files: makes the plan, or all rows where they are metadata."""
+        """Do the work that needs metadata only: make the plan, or all rows if they consist of metadata."""
 
     @abstractmethod
     def lazy(self) -> pl.LazyFrame:
@@ -222,11 +222,11 @@ class SystemScan(Rows):
 
     @abstractmethod
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> SystemScan:
-        """Return this scan with fewer columns and rows; both refer to this scan's output.
+        """Return this scan with fewer columns and rows. Columns and filter refer to this scan's output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
-            InvalidArgument: a filter on a scan with a limit, whose meaning it would change.
+            InvalidArgument: a filter on a scan with a limit, since filtering after the limit differs.
         """
 
     def dataset(self) -> PaimonDataset:
@@ -257,7 +257,7 @@ class SystemScan(Rows):
 
 
 class MadeScan(SystemScan):
-    """A system scan whose rows are made of metadata, all at once."""
+    """A system scan whose rows are built from metadata, all at once."""
 
     def __init__(self, asked: Asked, make: MakeRows) -> None:
         super().__init__(asked)
@@ -297,7 +297,7 @@ class MadeScan(SystemScan):
 
 
 class RowScan(SystemScan):
-    """A system scan whose rows are those of a scan of the table."""
+    """A system scan that returns the rows of a table scan."""
 
     def __init__(self, asked: Asked, scan: Scan) -> None:
         super().__init__(asked)
@@ -338,7 +338,7 @@ class RowScan(SystemScan):
 
 
 class StreamedScan(SystemScan):
-    """A system scan whose rows are produced as record batches; the other forms are made of these."""
+    """A system scan whose rows are produced as record batches; the other forms are derived from these."""
 
     def to_polars(self) -> pl.DataFrame:
         return self.lazy().collect()
@@ -367,7 +367,7 @@ class StreamedScan(SystemScan):
         return sum(map(len, self.to_batches()))
 
     def _finished(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches without the columns that only the filter reads, up to the limit."""
+        """Yield up to `limit` rows in batches, without the columns that only the filter reads."""
         left = self._asked.limit
         for rows in batches:
             if left == 0:
@@ -387,7 +387,7 @@ class PackedScan(StreamedScan):
 
     @cached_property
     def _parts(self) -> tuple[Filter, Filter]:
-        """The filter's conditions on plain columns, which are not arrays, and its other conditions."""
+        """The filter's conditions on columns that are not arrays, and its other conditions."""
         from morrow.readers.system.audit_log import PLAIN
 
         whole, plain = self._asked.filter, frozenset(field.name for field in PLAIN)
@@ -403,7 +403,7 @@ class PackedScan(StreamedScan):
 
     @property
     def _read(self) -> tuple[DataField, ...]:
-        """Output columns, and those that the other conditions need."""
+        """Output columns, and columns that the other conditions need."""
         return replace(self._asked, filter=self._parts[1]).read
 
     @cached_property
@@ -414,7 +414,7 @@ class PackedScan(StreamedScan):
 
     @property
     def unpacked(self) -> Scan | None:
-        """The scan whose rows, with each value in an array, are this scan's; None if the filter looks into arrays."""
+        """The scan of the same rows without arrays around the values; None if the filter uses arrays."""
         rest = self._parts[1]
         return None if rest.columns or rest.residuals else self._inner
 
@@ -461,7 +461,7 @@ class ChangesScan(StreamedScan):
 
         read = self._asked.read
         batches = self._inner.to_batches(batch_rows)
-        if self._inner.compares and not self._packed:  # Paimon's difference has one row of a key
+        if self._inner.compares and not self._packed:  # Paimon's difference has one row per key
             batches = (rows.filter(pc.not_equal(rows[ROWKIND], NAMES[UPDATE_BEFORE])) for rows in batches)
         if self._packed:
             batches = (pack_rows(rows, read, pairs=True) for rows in align_pairs(batches))

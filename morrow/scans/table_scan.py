@@ -1,8 +1,7 @@
 """Scans of a table: planned reads whose rows are Arrow, Polars, pandas, DuckDB or Spark data.
 
 `make_scan` checks the arguments and chooses the snapshot. A scan is planned once, on first use. `DuckDBScan` runs
-in DuckDB. Scans are cached by their arguments for repeated queries, as long as the newest schema and snapshot are
-theirs.
+in DuckDB. Scans are cached by their arguments for repeated queries, until the newest schema or snapshot changes.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Scan(Rows):
         return execute.to_arrow(self.plan, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield rows as record batches, in bounded memory whatever the table's size."""
+        """Yield rows as record batches, with memory bounded independently of the table's size."""
         from morrow.readers.execution import execute
 
         return execute.to_batches(
@@ -112,10 +111,10 @@ class Scan(Rows):
         return execute.to_polars(self.plan, self._metadata.store)
 
     def lazy(self) -> pl.LazyFrame:
-        """Return a Polars LazyFrame of this scan's snapshot, which is planned and read when it is collected.
+        """Return a Polars LazyFrame of this scan's snapshot. Planning and reading happen on collect.
 
-        Columns, filters and limits set later reach the files as those of `Table.scan` do, also in tables whose rows are
-        merged. Errors of files are raised on collect as by the other results, such as `CorruptFile`.
+        Columns, filters and limits set on the frame prune files as the arguments of `Table.scan` do, even in tables
+        with a primary key. Errors such as `CorruptFile` are raised on collect.
         """
         from morrow.readers.execution.execute import scan_lazily
 
@@ -124,7 +123,7 @@ class Scan(Rows):
     def _planned(
         self, columns: Sequence[str] | None, filter: pl.Expr | None, limit: int | None
     ) -> tuple[ScanPlan, pl.Expr | None]:
-        """Plan what Polars asks for; return the filter, too, if rows of the plan are still to be tested by it."""
+        """Plan the request of Polars. Return the filter, too, if rows of the plan must still be filtered."""
         request = self._request
         names = request.columns if columns is None else tuple(columns)
         if limit is not None:
@@ -134,7 +133,7 @@ class Scan(Rows):
             return self.plan.with_columns(names), filter
         try:
             parsed = parse_filter(filter, self.fields)
-        except MorrowError:  # Polars took it, and can test it on rows
+        except MorrowError:  # Polars accepted the filter and can apply it to rows
             return self.plan.with_columns(names), filter
         exact = Filter(parsed.predicate, (), columns_of(parsed.predicate), parsed.text)
         narrowed = Scan(self._metadata, replace(request, columns=names, filter=combine_filters(request.filter, exact)))
@@ -157,11 +156,12 @@ class Scan(Rows):
         return PaimonDataset(self.schema, read, key, plan)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
-        """Return a scan of the same snapshot with fewer columns and rows; both refer to this scan's output.
+        """Return a scan of the same snapshot with fewer columns and rows. Columns and filter refer to this scan's
+        output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
-            InvalidArgument: a filter on a scan with a limit, whose meaning it would change.
+            InvalidArgument: a filter on a scan with a limit, since filtering after the limit differs.
         """
         request = self._request
         if request.limit is not None and filter is not None:
@@ -183,40 +183,41 @@ class Scan(Rows):
         return self._request
 
     def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
-        """Return a scan of the same snapshot whose request is changed by `change`."""
+        """Return a scan of the same snapshot with the request that `change` returns."""
         return Scan(self._metadata, change(self._request))
 
     def asking(self, columns: tuple[str, ...], filter: Filter, limit: int | None) -> Scan:
-        """Return a scan of the same snapshot with these columns, filter and limit, which are not checked again."""
+        """Return a scan of the same snapshot with these columns, filter and limit, without checking them."""
         return Scan(self._metadata, replace(self._request, columns=columns, filter=filter, limit=limit))
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers.execution import duckdb_relation
 
-        # Planning now raises Morrow's own errors: DuckDB wraps those of its scans.
+        # Plan now, to raise Morrow's own errors; DuckDB wraps errors raised in its scans.
         _ = self.plan
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._request.limit is None else self.to_arrow()
         return duckdb_relation.make_relation(source, connection)
 
     def to_sql(self) -> str:
-        """Return this read as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
+        """Return this read as one DuckDB statement over ``read_parquet``, which runs without Morrow.
 
-        Its rows are those of `to_arrow`, in no order, as long as the files of the snapshot exist. Merges are window and
-        aggregate functions; positions that deletion vectors name dead are in the text.
+        It returns the rows of `to_arrow` in any order, as long as the snapshot's files exist. Merges become window and
+        aggregate functions. Deleted positions of deletion vectors are part of the text.
 
         Raises:
-            Unsupported: what SQL cannot say: files of other formats than Parquet, timestamps of more than microseconds,
-                types without one in DuckDB, casts of older files' columns that DuckDB does otherwise than Paimon, some
-                aggregate functions, conditions of Polars and pyarrow that are no predicates of columns and constants.
+            Unsupported: the read cannot be expressed in SQL: files in formats other than Parquet, timestamps finer than
+                microseconds, types that DuckDB lacks, casts of older files that DuckDB computes differently from
+                Paimon, some aggregate functions, and Polars or pyarrow conditions other than comparisons of columns
+                with constants.
         """
         from morrow.readers.execution.plain_sql import build_plain_sql
 
         return build_plain_sql(self.plan, self._metadata.store)
 
     def count(self) -> int:
-        """Return the number of rows, from metadata where that suffices."""
+        """Return the number of rows, from metadata if possible."""
         from morrow.readers.execution import execute
         from morrow.readers.execution.statistics import Summary, Summing, is_of_partitions, summarize
 
@@ -227,34 +228,33 @@ class Scan(Rows):
         return execute.count(self.plan, self._metadata.store)
 
     def verify(self) -> int:
-        """Read every data file whole and check it against its metadata and checksums; see `verification`.
+        """Read every data file completely and check it against metadata and checksums; see `verification`.
 
         Returns: the number of files.
 
         Raises:
-            FileMissing, CorruptFile: a file is gone, truncated or damaged; the message names the others.
-            Unsupported: a file that cannot be read. SnapshotExpired: files are gone because the snapshot has been
-            removed meanwhile. StorageError.
+            FileMissing, CorruptFile: a file is missing, truncated or damaged; the message names all such files.
+            Unsupported: a file cannot be read. SnapshotExpired: the snapshot expired during the read. StorageError.
         """
         found = self.verification()
         found.raise_problems()
         return len(found.files)
 
     def verification(self) -> Verification:
-        """Read every data file whole and report the damage file by file; `str` of the report is a readable text.
+        """Read every data file completely and report the damage by file. The report prints as text.
 
-        Files: all live files of the snapshot (of a fallback branch: those that the scan reads), with a filter those
-        that may hold matching rows. All columns are decoded, in every format, whatever the scan's columns. Checked
-        against metadata: size, number of rows and of retractions, statistics of columns (bounds, nulls), NOT NULL,
-        partition values, first and last key, order and uniqueness of keys, sequence numbers, deletion vectors and file
-        indexes (for some values); in Parquet files the checksum of every page that has one.
+        Checks all live files of the snapshot (for a fallback branch, the files that the scan reads). With a filter, it
+        checks files that may contain matching rows. All columns are decoded, regardless of the scan's columns. The
+        checks cover size, numbers of rows and retractions, column statistics (bounds, nulls), NOT NULL, partition
+        values, first and last key, order and uniqueness of keys, sequence numbers, deletion vectors, file indexes (for
+        some values) and Parquet page checksums.
 
-        Scans check only sizes, numbers of rows and checksums of deletion vectors and blobs, and with
-        ``open(..., verify="pages")`` those of the pages they read.
+        Scans check only sizes, numbers of rows and checksums of deletion vectors and blobs, and with ``open(...,
+        verify="pages")`` checksums of the pages that they read.
 
         Raises:
-            SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
-            CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
+            SnapshotExpired: the snapshot expired during the read.
+            CorruptFile, FileMissing, Unsupported, UnsafePath: metadata cannot be read. StorageError.
         """
         from morrow.readers.execution.verification import verify_plan
 
@@ -284,7 +284,7 @@ class Scan(Rows):
 
 
 def plan_with_outlines(scan: Scan, outlines: Outlines) -> Scan:
-    """Return the scan with its plan; if that is not made yet, `outlines` may have manifests decoded elsewhere."""
+    """Return the scan with its plan. If it must be planned, `outlines` may decode manifests elsewhere."""
     if scan._given_plan is not None or "plan" in scan.__dict__:
         return scan
     return Scan(scan._metadata, scan._request, plan_scan(scan._metadata, scan._request, outlines))
@@ -299,10 +299,10 @@ def make_scan(
     travel: Travel = NOW,
     newest: bool = False,
 ) -> Scan:
-    """Resolve branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`.
+    """Resolve branch, snapshot and schema, and check columns, filter and limit against them; see `Table.scan`.
 
     Args:
-        newest: read the newest snapshot with the newest columns, whatever the options of time travel say.
+        newest: read the newest snapshot with the newest columns, ignoring options of time travel.
     """
     metadata, travel = travel.of_branch(metadata)
     latest, ahead = (
@@ -315,7 +315,7 @@ def make_scan(
     if is_now and not newest:
         travel = parse_travel_options(options.travel)
     found = ahead if is_now and travel.is_latest else resolve_travel(metadata, travel)
-    # Time travel reads with that snapshot's columns; options are those of today, as in Java.
+    # As in Java, time travel uses the snapshot's columns but the current options.
     schema = latest if travel.is_latest or found is None else metadata.schema(found.schema_id)
     refuse_unreadable(schema, metadata.where)
     asked = Travel()
@@ -334,13 +334,13 @@ BATCH_ROWS = 131_072
 
 
 class DuckDBScan(Scan):
-    """A scan whose rows are those of `Scan.to_sql`, run by a DuckDB that spills to disk beyond memory.
+    """A scan that runs `Scan.to_sql` in a DuckDB that spills to disk if memory is exhausted.
 
-    Its results raise `Unsupported` for what SQL cannot say. Rows come in no order.
+    Results raise `Unsupported` if SQL cannot express the read. Rows come in any order.
     """
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield rows as record batches, in bounded memory whatever the table's size."""
+        """Yield rows as record batches, with memory bounded independently of the table's size."""
         from morrow.readers.execution import plain_sql
 
         return plain_sql.read_batches_by_duckdb(
@@ -364,11 +364,11 @@ class DuckDBScan(Scan):
         import polars as pl
 
         found = pl.from_arrow(self.to_arrow())
-        assert isinstance(found, pl.DataFrame)  # of a table
+        assert isinstance(found, pl.DataFrame)  # the result of a table
         return found
 
     def lazy(self) -> pl.LazyFrame:
-        """Raise `Unsupported`: a LazyFrame is run by Polars."""
+        """Raise `Unsupported`, since Polars runs LazyFrames."""
         raise Unsupported("a LazyFrame of a scan that DuckDB runs", hint="leave out engine, or use to_polars")
 
     def count(self) -> int:
@@ -380,12 +380,12 @@ class DuckDBScan(Scan):
         return plain_sql.count_by_duckdb(self.plan, self._metadata.store)
 
     def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
-        """Return a scan of the same snapshot whose request is changed by `change`."""
+        """Return a scan of the same snapshot with the request that `change` returns."""
         return DuckDBScan(self._metadata, change(self._request))
 
 
 def choose_engine(scan: Scan, engine: str | None) -> Scan:
-    """Return the scan as one that this engine runs. Raises `InvalidArgument` for an unknown one."""
+    """Return the scan for this engine. Raises `InvalidArgument` for an unknown engine."""
     if engine is None or engine == "polars":
         return scan
     if engine == "duckdb":
@@ -395,18 +395,18 @@ def choose_engine(scan: Scan, engine: str | None) -> Scan:
 
 MAX_CACHED_SCANS = 32
 _CACHE: ByteCache[Scan] = ByteCache(MAX_CACHED_SCANS)
-"""Scans with their plans; each counts as one."""
+"""A cache of scans with their plans; every scan counts as one entry."""
 
 
 def forget_scans() -> None:
-    """Drop all scans."""
+    """Clear the cache of scans."""
     _CACHE.clear()
 
 
 def find_cached_scan(key: Hashable) -> Scan | None:
-    """Return the scan that was kept, None where there is none or the newest schema or snapshot is not its own.
+    """Return a cached scan; None if it is missing, or the table has a newer schema or snapshot.
 
-    Both are read from the table. Raises as `load_newest_state`.
+    Reads the newest schema and snapshot from the table. Raises as `load_newest_state`.
     """
     scan = _CACHE.get(key)
     if scan is None:
@@ -416,7 +416,7 @@ def find_cached_scan(key: Hashable) -> Scan | None:
 
 
 def cache_scan(key: Hashable, scan: Scan) -> None:
-    """Keep a scan of the newest state, if nothing but that decides of what it is: of a main branch on a local disk."""
+    """Cache a scan of the newest snapshot, if it depends on nothing else: on the main branch, on a local disk."""
     options, metadata = scan.request.options, scan._metadata
     is_newest = scan.request.travel == NOW and parse_travel_options(options.travel).is_latest
     is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None
@@ -428,9 +428,9 @@ log = get_logger(__name__)
 
 
 def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plan a read, and log what it opens and how long that took. Arguments and errors as for `plan_with_fallback`."""
+    """Plan a read, and log its files and duration. Arguments and errors as for `plan_with_fallback`."""
     began = time.monotonic()
-    # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
+    # The schema was read for this request. With a fallback branch it combines two branches and is not in a file.
     known = metadata if request.options.other_branch is not None else metadata.knowing(request.schema)
     plan = plan_with_fallback(known, request, outlines)
     _log_plan(plan, metadata.where, time.monotonic() - began)
@@ -438,7 +438,7 @@ def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
 
 
 def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
-    """Log what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
+    """Log the files of a read: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
     if not log.isEnabledFor(logging.INFO):
         return
     files = [file for part in plan.parts for file in part.files]
@@ -452,14 +452,14 @@ def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
 
 
 def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Read what a plan of this snapshot will need, ahead of it."""
+    """Prefetch the manifests that a plan of this snapshot will need."""
     from morrow.engine.plan import prefetch
 
     prefetch.read_manifests_ahead(metadata, snapshot)
 
 
 def read_latest_files(metadata: TableMetadata) -> None:
-    """Read what a plan of the newest snapshot will probably need, while nothing tells yet which that is."""
+    """Prefetch files that a plan of the newest snapshot will probably need, before its id is known."""
     from morrow.engine.plan import prefetch
 
     prefetch.read_latest_files_ahead(metadata)

@@ -1,6 +1,6 @@
-"""SQL statements: text becomes frozen values (`parser`), which the methods of `Table` and `Catalog` run.
+"""SQL statements: text is parsed to frozen values (`parser`), which run by methods of `Table` and `Catalog`.
 
-Parsing knows no table: `parse_statements` returns the statements of a text, and refuses what is left over of them.
+Parsing does not access tables. `parse_statements` returns the statements of a text, and refuses unparsed tokens.
 Queries go to DuckDB (`morrow.queries`). The runners are registered in `execution`.
 """
 

@@ -1,6 +1,6 @@
-"""The context in which statements run: catalog, current database, DuckDB's connection, values of parameters.
+"""The context of statements: catalog, current database, DuckDB connection and parameter values.
 
-Expressions of statements are sqlglot's trees here: their columns, and the values of their subqueries.
+Expressions are sqlglot trees. This module also resolves their columns and replaces subqueries with values.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Warehouse(Protocol):
 
 @dataclass
 class Context:
-    """The state in which the statements of a text run, one after the other."""
+    """The context shared by the statements of a text, which run one by one."""
 
     catalog: Warehouse
     sources: Sources
@@ -129,7 +129,7 @@ class Context:
         return ".".join(name)
 
     def plain_name(self, name: Name, what: str) -> str:
-        """Return ``database.table`` of a table itself, neither a branch nor a system table."""
+        """Return ``database.table``. Raises `InvalidArgument` for a branch or a system table."""
         full = self.full_name(name)
         found = parse_object_name(full)
         if found.branch is not None or found.system is not None:
@@ -145,14 +145,14 @@ class Context:
         return self.catalog.table(found.table, branch=found.branch)
 
     def format_table(self, name: Name) -> FormatTable | None:
-        """Open a format table; None where the table is of another kind, or the catalog has none of this kind."""
+        """Open a format table; None for another kind of table, or if the catalog does not support them."""
         try:
             return self.catalog.format_table(self.full_name(name))
         except (InvalidArgument, Unsupported):
             return None
 
     def database_of(self, name: Name) -> str:
-        """Return a database that is named, or the current one."""
+        """Return the named database, or the current one."""
         if name:
             return name[0]
         if self.database is None:
@@ -163,7 +163,7 @@ class Context:
     # Queries and values
 
     def prepared(self, query: str) -> Prepared:
-        """Return a query whose parameters are literals."""
+        """Prepare a query, with parameters replaced by literals."""
         return prepare_query(
             query,
             self.sources,
@@ -174,11 +174,11 @@ class Context:
         )
 
     def rows(self, query: str) -> pa.Table:
-        """Return the rows of a query as an Arrow table. Raises as `of_query` where DuckDB cannot compute them."""
+        """Return the rows of a query as an Arrow table. Raises as `of_query` if DuckDB fails."""
         return make_relation(self.prepared(query), self.connection).to_arrow_table()
 
     def expression(self, text: str, what: str) -> Node:
-        """Return the tree of an expression, with literals in the place of parameters."""
+        """Parse an expression, and replace its parameters with literals."""
         try:
             tree = run_with_stack(lambda: sqlglot.parse_one(text, into=exp.Condition, dialect=Dialect), text, what)
         except SqlglotError as error:
@@ -189,7 +189,7 @@ class Context:
         return holder.this
 
     def constant(self, text: str, what: str) -> Any:
-        """Return the value of an expression of constants, computed by a DuckDB without tables and file access."""
+        """Evaluate an expression of constants, in a DuckDB without tables and file access."""
         import duckdb
 
         tree = self.expression(text, what)
@@ -201,15 +201,15 @@ class Context:
                 found = apart.execute(exp.select(tree).sql(dialect=DuckDB)).fetchone()
             except duckdb.Error as error:
                 raise InvalidArgument(f"{what}: {text!r}: {str(error).splitlines()[0]}") from error
-        assert found is not None  # a SELECT without FROM
+        assert found is not None  # a SELECT without FROM returns one row
         return found[0]
 
     def partition(self, given: Values, what: str) -> dict[str, object]:
-        """Return values of partition columns."""
+        """Evaluate the values of partition columns."""
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
     def zone(self) -> str:
-        """Return the time zone of the connection's session. Raises as `of_query` while a result of it is open."""
+        """Return the time zone of the connection. Raises as `of_query` while the connection has an open result."""
         query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
         return str(make_relation(query, self.connection).fetchall()[0][0])
 
@@ -219,39 +219,39 @@ class Context:
         return make_relation(rows, self.connection)
 
     def did(self, deed: str) -> duckdb.DuckDBPyRelation:
-        """Return the result of a statement about tables: what was done."""
+        """Return the result of a statement that changes tables: one row that reports what was done."""
         import pyarrow as pa
 
         return self.relation(pa.table({"done": [deed]}))
 
 
 def default_connection() -> duckdb.DuckDBPyConnection:
-    """Return DuckDB's default connection, in UTC as filters are, unless its user has SET a TimeZone of the session."""
+    """Return DuckDB's default connection. It is set to UTC, as filters use, unless the user has SET a TimeZone."""
     import duckdb
 
     from morrow.readers.execution.duckdb_relation import check_connection
 
     connection = check_connection(None)
-    with suppress(duckdb.InvalidInputException), connection.cursor() as cursor:  # an error: its settings are locked
+    with suppress(duckdb.InvalidInputException), connection.cursor() as cursor:  # raises if its settings are locked
         cursor.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
 MAX_VALUES = 100_000
-"""The most values of a subquery: they become a list in the condition."""
+"""Maximum values of a subquery, since they become a list in the condition."""
 
 
 class DependsOnRows(Exception):
-    """A subquery has no value of its own: it reads columns of the table that is changed, or has too many values."""
+    """Raised if a subquery cannot be replaced by values: it reads the target's columns, or returns too many."""
 
     def __init__(self, error: MorrowError) -> None:
         super().__init__(str(error))
         self.error = error
-        """What is wrong with it where rows cannot be looked at."""
+        """The error to raise if the statement cannot evaluate the subquery for each row."""
 
 
 def parse_expression(context: Context, text: str, what: str) -> Node:
-    """Return the tree of an expression below a node, so that any part of it can be replaced."""
+    """Parse an expression below a parent node, so that every part of it can be replaced."""
     return exp.Paren(this=context.expression(text, what))
 
 
@@ -260,7 +260,7 @@ def render_expression(holder: Node) -> str:
 
 
 def bind_expression(context: Context, text: str, what: str) -> str:
-    """Return an expression as DuckDB writes it, with literals in the place of parameters."""
+    """Return an expression in DuckDB's SQL, with parameters replaced by literals."""
     return render_expression(parse_expression(context, text, what))
 
 
@@ -273,12 +273,12 @@ COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, e
 
 
 def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], others: Collection[str] = ()) -> None:
-    """Refuse an expression with instants where the session is not in UTC: a change would read it in UTC all the same.
+    """Refuse an expression with instants if the session is not in UTC, since statements evaluate it in UTC.
 
-    Instants that are only copied, or compared with each other, are alike in all time zones.
+    Instants that are only copied, or compared with each other, do not depend on the time zone.
 
     Args:
-        zoned: columns with instants. others: those without, of either side.
+        zoned: columns that contain instants. others: other columns, of either side.
     """
     names = {name.lower() for name in zoned}
     sure = names - {name.lower() for name in others}
@@ -298,7 +298,7 @@ def check_zone(context: Context, tree: Node, what: str, zoned: Collection[str], 
 
 
 def _is_alike(column: Node, instants: Collection[str]) -> bool:
-    """Tell whether the place of a column with instants means the same in all time zones."""
+    """Return whether the use of an instant column is independent of the time zone."""
     while isinstance(column.parent, (exp.Column, exp.Dot, exp.Paren)):
         column = column.parent
     parent = column.parent
@@ -309,7 +309,7 @@ def _is_alike(column: Node, instants: Collection[str]) -> bool:
 
 
 def has_instants(type: DataType | pa.DataType) -> bool:
-    """Tell whether values of a type of Paimon's or Arrow's are, or contain, instants."""
+    """Return whether values of a Paimon or Arrow type are or contain instants."""
     return re.search(r"LOCAL TIME ZONE|tz=", str(type)) is not None
 
 
@@ -326,10 +326,10 @@ def build_path(parts: Sequence[Node]) -> Node:
 
 
 def replace_subqueries(context: Context, tree: Node, what: str) -> None:
-    """Put the values of subqueries in their places. They are read once, as when the statement begins.
+    """Replace subqueries with their values, which are computed once when the statement begins.
 
     Raises:
-        LooksAtRows: it has no value of its own. InvalidArgument: more rows or columns than one.
+        DependsOnRows: a subquery is correlated or too large. InvalidArgument: more than one row or column.
     """
     while (node := tree.find(exp.Query)) is not None:
         parent = node.parent
@@ -337,7 +337,7 @@ def replace_subqueries(context: Context, tree: Node, what: str) -> None:
             values = _evaluate_subquery(context, node, what)
             parent.set("query", None)
             parent.set("expressions", [make_literal(value) for value in values] or [exp.null()])
-            if not values:  # nothing is IN an empty list, not even null
+            if not values:  # IN an empty list is false, even for null
                 parent.replace(exp.Boolean(this=False))
         elif isinstance(parent, exp.Exists):
             rows = _run_subquery(context, f"SELECT 1 FROM ({_render_node(node)}) LIMIT 1")
@@ -357,7 +357,7 @@ def _render_node(node: Node) -> str:
 
 
 def _run_subquery(context: Context, query: str) -> pa.Table:
-    """Return the rows of a subquery. Raises `DependsOnRows` where it does not stand alone, or is wrong."""
+    """Return the rows of a subquery. Raises `DependsOnRows` if it is correlated or wrong."""
     try:
         return context.rows(query)
     except (ColumnNotFound, InvalidArgument) as error:

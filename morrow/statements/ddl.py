@@ -116,7 +116,7 @@ def create_table(context: Context, statement: CreateTable) -> duckdb.DuckDBPyRel
 
 
 def _check_database(context: Context, name: str) -> None:
-    """Raise `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    """Raise `DatabaseNotFound` if the database does not exist. CREATE TABLE only creates the database ``default``."""
     database = name.partition(".")[0]
     if database != DEFAULT_DATABASE and database not in context.catalog.databases():
         raise DatabaseNotFound(f"there is no database {database}; CREATE DATABASE makes one")
@@ -154,12 +154,12 @@ def _create_format_table(context: Context, statement: CreateTable, name: str) ->
 
 
 def _create_filled_table(context: Context, statement: CreateTable, name: str) -> duckdb.DuckDBPyRelation:
-    """Make a table of the rows of a query; after an error there is none."""
+    """Create a table with the rows of a query. The table is dropped after an error."""
     import duckdb
 
     assert statement.query is not None  # CREATE TABLE AS
     relation = run_prepared(context.prepared(statement.query), context.connection.sql, {})
-    assert isinstance(relation, duckdb.DuckDBPyRelation)  # of a query
+    assert isinstance(relation, duckdb.DuckDBPyRelation)  # the result of a query
     twice = sorted({column for column in relation.columns if relation.columns.count(column) > 1})
     if twice:
         raise InvalidArgument(f"CREATE TABLE AS: the query has several columns {twice[0]!r}")
@@ -176,7 +176,7 @@ def _create_filled_table(context: Context, statement: CreateTable, name: str) ->
 
 
 def _convert_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as Paimon stores them: times of day in milliseconds, enumerations as texts."""
+    """Convert columns to types that Paimon stores: times of day in milliseconds, enumerations as text."""
     import pyarrow as pa
 
     fields = []
@@ -187,7 +187,7 @@ def _convert_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _replace_table(context: Context, statement: CreateTable, name: str, there: bool) -> duckdb.DuckDBPyRelation:
-    """Make a table beside another one and then gives it the name; after an error the old one stays."""
+    """Create a table under another name, then replace the old one. The old table stays after an error."""
     if statement.must_exist and not there:
         raise TableNotFound(f"there is no table {name} to replace")
     context.catalog.check_replaceable()
@@ -265,7 +265,7 @@ def delete_tags(context: Context, statement: DeleteTags) -> duckdb.DuckDBPyRelat
     wanted = parse_names(statement.tags)
     if not statement.if_exists:
         for tag in wanted:
-            tags.get(tag)  # none is deleted where one is missing
+            tags.get(tag)  # raises before any tag is deleted if one is missing
     gone = [tag for tag in wanted if tags.delete(tag, ignore_if_not_exists=True)]
     return context.did(f"deleted the tag {', '.join(gone)}" if gone else f"there was no tag {statement.tags}")
 
@@ -295,7 +295,7 @@ def analyze_tables(context: Context, statement: AnalyzeTables) -> duckdb.DuckDBP
 
 
 ANY_NAME = "x"
-"""The name of a column whose definition is parsed alone."""
+"""Placeholder name of a column whose definition is parsed alone."""
 
 
 def alter_table(context: Context, statement: AlterTable) -> duckdb.DuckDBPyRelation:
@@ -314,17 +314,17 @@ def alter_table(context: Context, statement: AlterTable) -> duckdb.DuckDBPyRelat
 
 
 def _is_done(told: AlterChange, schema: TableSchema) -> bool:
-    """Return whether DROP COLUMN IF EXISTS finds none."""
+    """Return whether there is nothing to do, as for DROP COLUMN IF EXISTS of a missing column."""
     return told.if_exists and told.path[0].lower() not in {name.lower() for name in schema.by_name}
 
 
 def _resolve_path(path: Name, schema: TableSchema) -> Name:
-    """Return a path whose first part is a column of the table, in the case that the table has."""
+    """Return a path with its first part, a column of the table, in the table's case."""
     return (find_column(path[0], schema).name, *path[1:])
 
 
 def _add_column(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
-    assert told.new is not None  # of ADD COLUMN
+    assert told.new is not None  # ADD COLUMN has a new column
     column = _parse_definition(told.new.definition, told.path)
     path = told.path if len(told.path) == 1 else _resolve_path(told.path, schema)
     added: list[SchemaChange] = [AddColumn(path, column.type, column.comment, _parse_position(told.new.after))]
@@ -336,7 +336,7 @@ def _add_column(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
 
 
 def _parse_definition(text: str, path: Name) -> Column:
-    """Parse a type with what may follow it: NOT NULL, COMMENT, DEFAULT."""
+    """Parse a type and its optional NOT NULL, COMMENT and DEFAULT."""
     found = parse_columns(f"{ANY_NAME} {text}", only=ANY_NAME)
     if found.primary_keys:
         raise Unsupported(f"a primary key added by ALTER TABLE ({format_name(path)})")
@@ -392,4 +392,4 @@ _CHANGES: Mapping[str, Callable[[AlterChange, TableSchema], list[SchemaChange]]]
     "drop not null": lambda told, schema: [SetNullable(_resolve_path(told.path, schema), True)],
     "move column": _move_column,
 }
-"""By the verb of a change."""
+"""Verb of a change -> the function that builds its schema changes."""

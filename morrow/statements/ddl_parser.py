@@ -42,7 +42,7 @@ def _parse_create_database(words: Words) -> Statement:
 
 
 def parse_database_properties(words: Words) -> dict[str, str]:
-    """Take what follows the name in CREATE DATABASE: COMMENT, LOCATION and WITH DBPROPERTIES, once each."""
+    """Parse the clauses of CREATE DATABASE: COMMENT, LOCATION and WITH DBPROPERTIES, once each."""
     found: dict[str, str] = {}
 
     def put(given: dict[str, str]) -> None:
@@ -72,7 +72,7 @@ def _parse_alter_database(words: Words) -> Statement:
 
 
 def parse_database_changes(words: Words) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Take what follows the name in ALTER DATABASE; return properties to set, and the names of those to remove."""
+    """Parse the clauses of ALTER DATABASE; return the properties to set and the names of properties to remove."""
     if words.has("SET", "LOCATION"):
         return {LOCATION: words.string()}, ()
     if words.has("SET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
@@ -84,7 +84,7 @@ def parse_database_changes(words: Words) -> tuple[dict[str, str], tuple[str, ...
 
 
 def parse_database_comment(words: Words) -> Statement:
-    """Take what follows COMMENT ON DATABASE."""
+    """Parse the rest of COMMENT ON DATABASE."""
     name = words.name()
     words.need("IS")
     return AlterDatabase(name, {COMMENT: take_text_or_null(words) or ""})
@@ -113,7 +113,7 @@ COMMENT_OPTION = "comment"
 
 
 LITERALS = frozenset({"TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X"})
-"""Words with which the literal of a default value may begin."""
+"""Words that a literal default value may begin with."""
 UNITS: Mapping[str, dt.timedelta] = {
     "DAYS": dt.timedelta(days=1),
     "HOURS": dt.timedelta(hours=1),
@@ -197,7 +197,7 @@ def _parse_new_column(words: Words) -> NewColumn:
 
 
 def _parse_position(words: Words) -> str | None:
-    """Take FIRST (an empty name) or AFTER a column."""
+    """Parse FIRST (returned as an empty name) or AFTER and a column."""
     if words.has("FIRST"):
         return ""
     return words.name() if words.has("AFTER") else None
@@ -298,7 +298,7 @@ def _make_refusal(what: str, hint: str | None = None) -> Callable[[Words, Name],
 
 
 def check_literal(words: Words, at: int) -> None:
-    """Refuse a default value that is computed: Paimon stores a value, and no expression."""
+    """Refuse a computed default value, since Paimon stores values and not expressions."""
     token = words.tokens[at] if at < len(words.tokens) else None
     following = words.tokens[at + 1] if at + 1 < len(words.tokens) else None
     if token is None:
@@ -329,7 +329,7 @@ _CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] =
     (("REPLACE", "COLUMNS"), _make_refusal("ALTER TABLE REPLACE COLUMNS", "drop and add columns")),
     (("RECOVER",), _make_refusal("ALTER TABLE RECOVER PARTITIONS")),
 )
-"""What follows ALTER TABLE and a name, and what parses the rest."""
+"""The words after ALTER TABLE and a name, and the parser of the rest."""
 
 PROVIDERS = ("paimon", "morrow")
 
@@ -377,7 +377,7 @@ def _parse_columns(words: Words) -> Columns:
 
 
 def _check_columns(words: Words) -> None:
-    """Refuse what is no literal behind DEFAULT, and constraints that nobody would hold."""
+    """Refuse DEFAULT values that are not literals, and constraints that would not be enforced."""
     depth, at = 0, words.at
     while at < len(words.tokens) and depth >= 0:
         token = words.tokens[at]
@@ -394,13 +394,13 @@ def _check_columns(words: Words) -> None:
 
 
 def _refuse_constraint(words: Words, at: int, word: str) -> None:
-    """A column may have such a name: then a type follows."""
+    """Refuse a constraint. A column may have the same name as its keyword if a type follows."""
     if words.tokens[at - 1].text not in ("(", ","):
         raise Unsupported(f"{word} in a table", hint="Paimon has keys, NOT NULL, comments and default values")
 
 
 def _parse_clauses(words: Words) -> dict[str, Any]:
-    """Take what stands between the columns of a table and its query."""
+    """Parse the clauses between the columns of a table and its query."""
     found: dict[str, Any] = {}
 
     def put(key: str, value: object) -> None:

@@ -1,7 +1,7 @@
 """UPDATE, DELETE, TRUNCATE and MERGE INTO, by the methods of `Table`.
 
-An UPDATE or DELETE that looks at other tables for each row (subqueries, FROM, USING) is a query that finds the
-rows, and a merge that changes them.
+An UPDATE or DELETE that depends on other tables for each row (correlated subqueries, FROM, USING) runs as a query that
+finds the rows, and a merge that changes them.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def truncate(context: Context, statement: Truncate) -> duckdb.DuckDBPyRelation:
 
 
 def _list_qualifiers(table: Name, alias: str | None) -> set[str]:
-    """Return what may stand in front of a column of the table, in lower case."""
+    """Return the valid qualifiers of a column of the table, in lower case."""
     return {(alias or table[-1]).lower()}
 
 
 def _build_assignments(
     given: Sequence[tuple[Name, str]], schema: TableSchema, names: set[str], value_of: Callable[[str, str], str]
 ) -> dict[str, str]:
-    """Return SQL by the columns that an UPDATE sets; `value_of` makes it of an expression and what that is for."""
+    """Return the assigned columns of an UPDATE with their SQL, converted by `value_of(expression, description)`."""
     found: dict[str, str] = {}
     members: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in given:
@@ -122,7 +122,7 @@ def _build_assignments(
 
 
 def _replace_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], str]) -> str:
-    """Return a row with new values of some of its members."""
+    """Return SQL of a struct with new values of some fields."""
     known = {field.name for field in kind.fields}
     for path in given:
         if path[0] not in known:
@@ -154,7 +154,7 @@ def build_condition(context: Context, statement: Delete | Update, schema: TableS
 
 
 def _build_value(context: Context, text: str, what: str, names: set[str], schema: TableSchema) -> str:
-    """Return an expression over the columns of one table, with the values of its subqueries."""
+    """Return an expression over the columns of one table, with subqueries replaced by values."""
     tree = parse_expression(context, text, what)
     for column in list(tree.find_all(exp.Column)):
         parts = [part.name for part in column.parts]
@@ -187,7 +187,7 @@ def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
 
 
 def _list_source_columns(statement: MergeInto, columns: Sequence[str]) -> list[str]:
-    """Return the columns of the source that its clauses assign: all by ``*``, and those that they set by name."""
+    """Return the source columns that clauses assign: all with ``*``, else the columns set by name."""
     if any(clause.set is None and clause.action != "delete" for clause in statement.clauses):
         return list(columns)
     names = {path[-1].lower() for clause in statement.clauses for path, _ in clause.set or () if path}
@@ -207,7 +207,7 @@ def _read_source(context: Context, statement: MergeInto) -> pa.Table:
 
 
 class _Sides:
-    """The columns of both sides, by which names in expressions are found."""
+    """The columns of both sides, for resolving names in expressions."""
 
     def __init__(self, context: Context, statement: MergeInto, schema: TableSchema, source: pa.Schema) -> None:
         self._context = context
@@ -223,7 +223,7 @@ class _Sides:
         self._sides = {target_name: TARGET, source_name: SOURCE}
 
     def text(self, text: str, what: str, visible: Sequence[str]) -> str:
-        """Return an expression with its columns as ``target.x`` and ``source.x``."""
+        """Return an expression with its columns qualified as ``target.x`` and ``source.x``."""
         tree = parse_expression(self._context, text, what)
         bound = {name.name for node in tree.find_all(exp.Lambda) for name in node.expressions}
         for column in list(tree.find_all(exp.Column)):
@@ -268,7 +268,7 @@ class _Sides:
         return sides[0]
 
     def assignments(self, clause: When, keys: frozenset[str]) -> dict[str, object]:
-        """Return the values of a clause by the columns of the table."""
+        """Return the assigned values of a clause by table column."""
         what = f"WHEN {clause.when.upper()}"
         visible = _VISIBLE.get(clause.when, (TARGET, SOURCE))
         if clause.set is None:
@@ -296,7 +296,7 @@ class _Sides:
         return _find_name(path[-1], self.columns[TARGET], f"MERGE, {what}")
 
     def _all(self, clause: When, keys: frozenset[str]) -> dict[str, object]:
-        """Return every column of the table from the source; an update leaves out those that ON has made equal."""
+        """Assign every column of the table from the source. An update skips columns that ON makes equal."""
         wanted = [n for n in self.columns[TARGET] if clause.action == "insert" or n not in keys]
         return {
             name: f"source.{quote_identifier(_find_name(name, self.columns[SOURCE], 'MERGE with *, source'))}"
@@ -318,7 +318,7 @@ def _find_name(name: str, known: Sequence[str], where: str) -> str:
 
 
 def _find_source_name(source: str) -> str:
-    """Return the name of a source without an alias: the last part of a table's name, nothing for a query."""
+    """Return the name of a source without an alias: the last part of a table's name, or empty text for a query."""
     from morrow.statements.tokens import split
 
     words = split(source)[0]
@@ -328,7 +328,7 @@ def _find_source_name(source: str) -> str:
 
 
 def _find_join_columns(on: str) -> list[str]:
-    """Return the columns that a condition makes equal to those of the same name in the source."""
+    """Return the columns that a condition equates with source columns of the same name."""
     tree = exp.Paren(this=_parse(on)).this.unnest()
     parts = [part.unnest() for part in tree.flatten()] if isinstance(tree, exp.And) else [tree]
     pairs = [_match_equality(part) for part in parts if isinstance(part, exp.EQ)]
@@ -336,7 +336,7 @@ def _find_join_columns(on: str) -> list[str]:
 
 
 def _match_columns(on: str, schema: TableSchema, source: pa.Table) -> list[str] | None:
-    """Return the columns of a condition that is nothing but ``target.x = source.x AND ...``; None for others."""
+    """Return the columns of a condition ``target.x = source.x AND ...``; None for other conditions."""
     tree = _parse(on).unnest()
     parts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
     equated = _find_join_columns(on)
@@ -386,18 +386,18 @@ def delete_joined(context: Context, statement: Delete, table: Table) -> Snapshot
 
 
 def update_joined(context: Context, statement: Update, table: Table, values: Mapping[str, str]) -> Snapshot | None:
-    """Update rows by values, or a condition, with correlated subqueries. `values`: SQL by the columns that are set."""
+    """Update rows by values or a condition with correlated subqueries. `values` maps assigned columns to SQL."""
     found = _build_merge(context, statement, table, values)
     sets: dict[str, object] = {name: f"{SOURCE}.{_name_value(i)}" for i, name in enumerate(values)}
     return None if found is None else found.when_matched_update(sets).execute()
 
 
 def _build_merge(context: Context, statement: Delete | Update, table: Table, values: Mapping[str, str]) -> Merge | None:
-    """Return a merge that matches the rows of a statement; None where there are none.
+    """Build a merge that matches the rows of a statement; None if no rows match.
 
-    A row is known by the columns that the statement reads, and by its key: rows that are alike in all of these are
-    changed alike, also where another commit has moved them meanwhile; a row that another commit has changed in one of
-    them is not.
+    Rows are identified by the columns that the statement reads, and by their key. Rows with equal values in these
+    columns are changed alike, even if another commit has moved them meanwhile. Rows that another commit has changed in
+    one of these columns are not matched.
     """
     texts = [*values.values(), *([] if statement.where is None else [statement.where])]
     known = [*table.primary_keys, *_read_columns(context, texts, table)]
@@ -419,7 +419,7 @@ def _build_merge(context: Context, statement: Delete | Update, table: Table, val
 
 
 def _read_columns(context: Context, texts: Iterable[str], table: Table) -> list[str]:
-    """Return the columns of the table that expressions may read: all whose names they have."""
+    """Return the table columns that expressions may read: all columns whose names occur in them."""
     by_folded = {field.name.lower(): field.name for field in table._newest.fields}
     names = (
         part.name.lower()

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE, DELETE, MERGE, TRUNCATE: text as statements."""
+"""Parsers of INSERT, UPDATE, DELETE, MERGE and TRUNCATE."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _parse_insert(*, overwrite: bool, evolves: bool = False) -> Callable[[Words]
 
 
 def _query(words: Words) -> str:
-    """Take the rest, a query. Raises `Unsupported` for ON CONFLICT and RETURNING behind it."""
+    """Take the rest, a query. Raises `Unsupported` for ON CONFLICT or RETURNING after the query."""
     start, end = words.at, len(words.tokens)
     while not words.is_at_end():
         words.until("RETURNING", "CONFLICT", "DUPLICATE")
@@ -58,14 +58,14 @@ def _query(words: Words) -> str:
 
 
 def _parse_replace_where(words: Words) -> str | None:
-    """Take ``REPLACE WHERE condition``, up to the query behind it."""
+    """Parse ``REPLACE WHERE condition``, up to the following query."""
     if not words.has("REPLACE", "WHERE"):
         return None
     return words.until("SELECT", "VALUES", "WITH", "TABLE")
 
 
 def _is_query(words: Words) -> bool:
-    """Return whether the parentheses that come enclose a query, not a list of columns."""
+    """Return whether the next parentheses enclose a query and not a list of columns."""
     deep = 0
     while words.comes("(", after=deep):
         deep += 1
@@ -73,7 +73,7 @@ def _is_query(words: Words) -> bool:
 
 
 def _parse_partition(words: Words) -> Values:
-    """Take ``(day = '2026-05-01', hour)``."""
+    """Parse ``(day = '2026-05-01', hour)``."""
     pairs = words.enclosed(lambda: _parse_pair(words))
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names):
@@ -87,7 +87,7 @@ def _parse_pair(words: Words) -> tuple[str, str | None]:
 
 
 def parse_static_partition(words: Words) -> Values:
-    """Take ``(day = '2026-05-01')``, each column with its value."""
+    """Parse ``(day = '2026-05-01')``, in which every column has a value."""
     found = _parse_partition(words)
     bare = next((name for name, value in found.items() if value is None), None)
     if bare is not None:
@@ -173,7 +173,7 @@ def _parse_merge(words: Words) -> Statement:
 
 
 def _take_source(words: Words) -> None:
-    """Take the name of a source or a function, and the state that is read of it."""
+    """Take the name of a source table or function, with its time travel clause."""
     words.path()
     _take_brackets(words)
     words.has("FOR")

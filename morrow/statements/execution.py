@@ -66,7 +66,7 @@ def _build_table(**columns: Sequence[str | None]) -> pa.Table:
 
 
 def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
-    """Return the names that fit ``LIKE 'or*|it*'``: Spark's, with ``*`` and ``|``; ``%`` and ``_`` are SQL's."""
+    """Return the names that match ``LIKE 'or*|it*'``: ``*`` and ``|`` as in Spark, ``%`` and ``_`` as in SQL."""
     if pattern is None:
         return list(names)
     parts = ["".join({"*": ".*", "%": ".*"}.get(char, re.escape(char)) for char in part) for part in pattern.split("|")]
@@ -161,7 +161,7 @@ def _show_create_table(context: Context, statement: Show) -> pa.Table:
 
 
 def render_create_table(name: str, schema: TableSchema) -> str:
-    """Return the statement that makes a table with these columns, keys and options."""
+    """Return the CREATE TABLE statement for these columns, keys and options."""
     lines = [f"  {_render_column(field)}" for field in schema.fields]
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(_quote_name, schema.primary_keys))}) NOT ENFORCED")
@@ -219,7 +219,7 @@ _SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
 
 
 def describe(context: Context, statement: Describe) -> duckdb.DuckDBPyRelation:
-    """List the columns of a table, with EXTENDED what else it is; tables of DuckDB are described by DuckDB."""
+    """List the columns of a table, and with EXTENDED its properties. DuckDB describes its own tables."""
     try:
         table = context.table(statement.table)
     except (TableNotFound, DatabaseNotFound):
@@ -270,7 +270,7 @@ ARROW = {"BIGINT": pa.int64(), "INT": pa.int32(), "BOOLEAN": pa.bool_(), "STRING
 
 @dataclass(frozen=True)
 class ProcedureTarget:
-    """A table that an argument names, perhaps with its branch; ``db.*`` is all tables of a database."""
+    """A table named by an argument, optionally with a branch; ``db.*`` names all tables of a database."""
 
     warehouse: Warehouse
     name: str
@@ -294,7 +294,7 @@ class Call:
 
     @property
     def table(self) -> Table:
-        assert self.where is not None  # of procedures with a table
+        assert self.where is not None  # set for procedures with a table
         return self.where.table
 
     @property
@@ -311,7 +311,7 @@ class Call:
 
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
-    """Call a procedure; its result has Paimon's columns."""
+    """Call a procedure. The result has the same columns as in Paimon."""
     *namespace, name = statement.procedure
     if namespace and [part.lower() for part in namespace[-1:]] != [NAMESPACE]:
         raise InvalidArgument(f"there is no procedure {'.'.join(statement.procedure)}; they are in {NAMESPACE}")
@@ -327,7 +327,7 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
 
 
 def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argument]) -> dict[str, Any]:
-    """Return the arguments by their names; those without one come first, in Paimon's order."""
+    """Return the arguments by name. Positional arguments come first, in Paimon's order."""
     parameters = [*([Parameter(TABLE, Kind.TABLE, required=True)] if found.of_table else []), *found.parameters]
     known = {parameter.name.lower(): parameter for parameter in parameters}
     given: dict[str, Any] = {}
@@ -351,7 +351,7 @@ def _evaluate_argument(context: Context, text: str, parameter: Parameter | None,
     words = split(text)[0]
     token = words.next
     if token is not None and token.token_type is TokenType.IDENTIFIER and len(words.tokens) == 1:
-        return token.text  # a text in double quotes, as in Spark
+        return token.text  # text in double quotes, as in Spark
     if parameter is not None and parameter.kind is Kind.MAP and words.has("MAP") and words.comes("("):
         items = words.enclosed(words.string)
         words.end()
@@ -383,7 +383,7 @@ def _to_arrow(rows: Rows, columns: str) -> pa.Table:
 
 
 def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
-    """Return one row for each part of the plan: what it is, and its text."""
+    """Return one row for each part of the plan: its name and its text."""
     import pyarrow as pa
 
     found = statement.statement
@@ -392,7 +392,7 @@ def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
         table = context.table(found.table)
         try:
             where = build_condition(context, found, table._newest)
-        except DependsOnRows:  # all rows are joined
+        except DependsOnRows:  # the statement joins all rows
             where = None
         scan = table.scan(filter=where)
         parts.append((f"{found.kind} {format_name(found.table)}: the rows are read by", scan.explain()))
@@ -424,7 +424,7 @@ def _explain_query(context: Context, query: str) -> str:
 
 
 def run_statement(context: Context, statement: st.Statement) -> duckdb.DuckDBPyRelation:
-    """Run a statement; return its rows, or what it has done."""
+    """Run a statement; return its rows, or a report of its changes."""
     done: duckdb.DuckDBPyRelation = RUNNERS[type(statement)](context, statement)
     return done
 
@@ -441,7 +441,7 @@ def _run_query(context: Context, statement: st.Query) -> duckdb.DuckDBPyRelation
 
 
 def _run_copy(context: Context, statement: st.CopyTo) -> duckdb.DuckDBPyRelation:
-    """Write the rows of a query to a file, in a format that DuckDB knows."""
+    """Write the rows of a query to a file, in a format that DuckDB supports."""
     import duckdb
     import pyarrow as pa
 
@@ -486,4 +486,4 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.DescribeDatabase: describe_database,
     st.CallProcedure: call_procedure,
 }
-"""What runs each kind of statement."""
+"""Class of a statement -> the function that runs it."""

@@ -1,4 +1,4 @@
-"""INSERT and the queries that fill tables."""
+"""INSERT, and queries that fill tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")
 
 
 class _Target(Protocol[Done]):
-    """What rows are written to."""
+    """The target of a write of rows."""
 
     def append(self, data: object, /) -> Done: ...
 
@@ -57,7 +57,7 @@ class _Target(Protocol[Done]):
 
 @dataclass
 class Filling:
-    """The rows of a query as a source of a write, and how many have been read."""
+    """The rows of a query as the source of a write, with the number of rows read."""
 
     relation: duckdb.DuckDBPyRelation
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ class Filling:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.reader is not None:  # the connection runs nothing else before
+        if self.reader is not None:  # the connection is busy until the rows are read
             self.reader.close()
 
     @property
@@ -88,7 +88,7 @@ class Filling:
 def make_counts(
     context: Context, snapshot: Snapshot | None, inserted: int | None, updated: int | None, deleted: int | None
 ) -> duckdb.DuckDBPyRelation:
-    """Return the result of a statement about rows: how many, null where nobody counted, and the snapshot."""
+    """Return the result of a statement that changes rows: counts (null if unknown) and the snapshot."""
     values = dict(zip(COUNTS, (inserted, updated, deleted)))
     columns = {name: pa.array([value], pa.int64()) for name, value in values.items()}
     made = pa.array([None if snapshot is None else snapshot.id], pa.int64())
@@ -96,7 +96,7 @@ def make_counts(
 
 
 def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
-    """Write the rows of a query; columns by position, or by name."""
+    """Write the rows of a query, matching columns by position or by name."""
     try:
         table = context.table(statement.table)
     except Unsupported:
@@ -156,7 +156,7 @@ def _count_deleted(statement: Insert) -> int | None:
 
 
 def find_column(name: str, schema: TableSchema) -> DataField:
-    """Return the column of this name, in any case where only one fits. Raises `ColumnNotFound`."""
+    """Return the column of this name, ignoring case if only one column matches. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
     return schema.column(alike[0] if name not in schema.by_name and len(alike) == 1 else name)
 
@@ -189,11 +189,11 @@ def assign_columns(
     *,
     by_name: bool,
 ) -> Filling:
-    """Return the rows of a query as those of columns, cast as SQL assigns them, with values that are the same in all.
+    """Return the rows of a query cast to the assigned columns, with constant values for further columns.
 
     Raises:
-        InvalidArgument: the query cannot be run, or has another number of columns. ColumnNotFound: by name, a column
-            that the table lacks.
+        InvalidArgument: the query cannot be run, or has a wrong number of columns. ColumnNotFound: matching by name,
+            the table lacks a column.
     """
     import duckdb
 
@@ -211,7 +211,7 @@ def assign_columns(
     numbered = [f"{value} AS v{number}" for number, value in enumerate([*values, *fixed])]
     text = f"SELECT {', '.join(numbered)} FROM ({query.text}\n) AS q({', '.join(aliases)})"
     relation = _run(context, Prepared(text, query.variables, {}))
-    assert isinstance(relation, duckdb.DuckDBPyRelation)  # of a SELECT
+    assert isinstance(relation, duckdb.DuckDBPyRelation)  # the result of a SELECT
     return Filling(relation, (*names, *constants))
 
 
@@ -229,7 +229,7 @@ def _make_constant(value: object, field: DataField) -> str:
 
 
 def _match_columns(columns: Sequence[str], allowed: Sequence[str], schema: TableSchema) -> list[str]:
-    """Return the table's columns for those of a query; the others get their default values."""
+    """Return the table columns that match the columns of a query. Other columns get default values."""
     names = []
     for column in columns:
         alike = [name for name in allowed if name == column] or [n for n in allowed if n.lower() == column.lower()]
@@ -249,10 +249,10 @@ def _match_columns(columns: Sequence[str], allowed: Sequence[str], schema: Table
 
 
 def _build_query(context: Context, statement: Insert, names: Sequence[str], schema: TableSchema) -> str:
-    """Return the query of an INSERT; of VALUES, each value as its column takes it.
+    """Return the query of an INSERT, with the cells of VALUES cast to their columns' types.
 
-    DEFAULT becomes the default value of its column. DuckDB would give a column of VALUES one type, so that `'01'`
-    beside `2` would be a number: where rows spell a column differently, each value is cast on its own.
+    DEFAULT is replaced with the default value of its column. DuckDB gives each column of VALUES one type, so that
+    `'01'` next to `2` would be a number. If rows write a column differently, each value is therefore cast separately.
     """
     query = statement.query
     words = Words(query, read_tokens(query))
@@ -266,11 +266,11 @@ def _build_query(context: Context, statement: Insert, names: Sequence[str], sche
 
     rows = words.listed(row)
     if words.next is not None and not has_defaults:
-        return query  # ORDER BY, LIMIT, UNION: a query as any other
+        return query  # with ORDER BY, LIMIT or UNION it is an ordinary query
     words.end()
     if any(len(each) != len(names) for each in rows):
         if not has_defaults:
-            return query  # refused by the number of its columns
+            return query  # refused later for its number of columns
         raise InvalidArgument(f"INSERT: every row of VALUES needs {len(names)} values: {', '.join(names)}")
     fields = [schema.by_name[name] for name in names]
     made = [
@@ -294,13 +294,13 @@ def _build_query(context: Context, statement: Insert, names: Sequence[str], sche
 
 
 def _cast_cell(cell: str, given: str, field: DataField) -> str:
-    """Return a value among others that are written differently; texts and numbers become each other."""
+    """Cast a value whose column is written differently in other rows, between text and numbers."""
     is_text = given.startswith(("VARCHAR", "STRING_LITERAL")) or isinstance(field.type, TEXTS)
     return f"CAST({cell} AS {name_type(field.type)})" if is_text else _cast(cell, given, field)
 
 
 def _guess_kind(value: str) -> str | None:
-    """Return how a value of VALUES is written: as a text, a number or something else; None for NULL."""
+    """Return the kind of a literal in VALUES: text, number or something else; None for NULL."""
     if value.upper() == "NULL":
         return None
     return (

@@ -1,6 +1,6 @@
 """The parser of SQL text: statements by their first words; SHOW, DESCRIBE, USE, CALL, COPY and EXPLAIN.
 
-It knows no table. Each family of statements has a parser, which refuses what is left over of a statement.
+Parsing does not access tables. Each family of statements has a parser. Unparsed tokens are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from morrow.statements.tokens import DATABASE, Words, read_tokens, split
 from morrow.statements.views import VIEW_PARSERS
 
 EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
-"""Statements that EXPLAIN takes."""
+"""Statements that EXPLAIN supports."""
 
 
 def _parse_use(words: Words) -> Statement:
@@ -124,7 +124,7 @@ def _parse_describe(words: Words) -> Statement:
     words.has("TABLE")
     extended = words.has("EXTENDED") or words.has("FORMATTED")
     table = words.path()
-    if not words.is_at_end():  # of a version, for example
+    if not words.is_at_end():  # time travel, for example
         words.at = len(words.tokens)
         return Query(words.text)
     return Describe(table, extended)
@@ -203,7 +203,7 @@ CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 
 Parse = Callable[[Words], Statement]
 BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *VIEW_PARSERS, *DML_PARSERS, *OTHER_PARSERS)
-"""The first words of statements, and what parses the rest; longer ones stand before those that begin alike."""
+"""The first words of statements, and the parsers of the rest. Longer sequences precede their prefixes."""
 
 REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("CREATE", "OR", "REPLACE", "VIEW"), "drop the view first"),
@@ -242,15 +242,15 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("OPTIMIZE",), "CALL sys.compact(...)"),
     (("LOCK",), None),
 )
-"""Statements that are refused by name, each with what to do instead."""
+"""Unsupported statements, each with an alternative."""
 
 
 def parse_statements(text: str) -> list[Statement]:
-    """Return the statements of a text, which semicolons separate.
+    """Parse the statements of a text, separated by semicolons.
 
     Raises:
-        InvalidArgument: text that is no statement, or has more than its parts. Unsupported: a known statement, or a
-            part of one, that Morrow does not have.
+        InvalidArgument: the text is not a statement, or has unexpected tokens. Unsupported: a known statement, or a
+            part of one, that Morrow does not support.
     """
     return [_parse_statement(words) for words in split(text)]
 
@@ -308,7 +308,7 @@ def _find_verb_after_with(words: Words) -> str | None:
 
 
 def _check_hints(words: Words, found: Statement) -> None:
-    """Refuse hints outside of the query of a statement, where nobody would look at them."""
+    """Refuse hints outside the query of a statement, since they would be ignored."""
     if "/*+" not in words.text:
         return
     inner = found.statement if isinstance(found, Explain) else found

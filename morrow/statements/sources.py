@@ -1,4 +1,4 @@
-"""The tables that queries name: of the catalog, ``information_schema``, and what Paimon's functions return."""
+"""Sources of queries: tables of the catalog, ``information_schema``, and results of Paimon functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ YES, NO = "YES", "NO"
 
 @dataclass(frozen=True)
 class CatalogSources:
-    """The tables of a catalog; `open_dataset` maps ``database.table``, perhaps with ``$``, to the dataset to scan."""
+    """The tables of a catalog. `open_dataset` maps ``database.table``, optionally with ``$``, to its dataset."""
 
     catalog: Warehouse
     open_dataset: Callable[[str, Travel], PaimonDataset]
@@ -83,7 +83,7 @@ class CatalogSources:
 
     def catalog_function(self, name: str) -> Function | None:
         if name.partition(".")[0] not in self.databases:
-            return None  # a method call of DuckDB's, or a function of its own
+            return None  # a method call or function of DuckDB
         try:
             return self.catalog.function(name)
         except (Unsupported, TableNotFound, DatabaseNotFound):
@@ -100,7 +100,7 @@ class CatalogSources:
 
 
 def _qualify_name(text: str, database: str | None) -> str:
-    """Return ``database.table``, perhaps with ``$``, of a name in SQL: its parts may be quoted."""
+    """Return ``database.table``, optionally with ``$``, for a SQL name whose parts may be quoted."""
     statements = split(text)
     parts = statements[0].path() if len(statements) == 1 else ()
     if len(statements) != 1 or not statements[0].is_at_end():
@@ -113,7 +113,7 @@ def _qualify_name(text: str, database: str | None) -> str:
 
 
 def qualify_name(text: str, database: str | None) -> tuple[str, str | None]:
-    """Return ``database.table`` and the branch of a name in SQL. Raises `InvalidArgument` for a system table."""
+    """Return ``database.table`` and the branch for a SQL name. Raises `InvalidArgument` for a system table."""
     found = parse_object_name(_qualify_name(text, database))
     if found.system is not None:
         raise InvalidArgument(f"{text!r} is a system table; name the table itself")
@@ -128,7 +128,7 @@ def _list_tables(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
         for name in catalog.tables(database):
             try:
                 yield database, name, catalog.table(f"{database}.{name}")
-            except (TableNotFound, Unsupported):  # dropped meanwhile; a format table
+            except (TableNotFound, Unsupported):  # dropped meanwhile, or a format table
                 continue
 
 
@@ -145,7 +145,7 @@ def _read_tables(catalog: Warehouse) -> pa.Table:
         at = {"table_catalog": catalog.warehouse, "table_schema": database, "table_name": name}
         try:
             count: int | None = table.count()
-        except MorrowError:  # a table that cannot be read is listed all the same
+        except MorrowError:  # a table that cannot be read is still listed
             count = None
         rows.append({**at, "table_type": "BASE TABLE", "table_comment": table.comment, "row_count": count})
     return pa.Table.from_pylist(rows, schema)

@@ -1,6 +1,6 @@
-"""SQL statements as frozen values, which the parsers return and the runners take.
+"""SQL statements as frozen values, which the parsers return and the runners execute.
 
-Names of tables are their parts; queries and expressions are the text that was written.
+Names of tables are tuples of their parts. Queries and expressions are the original text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from morrow.engine.schema.sql_columns import Columns
 Name: TypeAlias = "tuple[str, ...]"
 """``db.orders`` as its parts, without quotes."""
 Values: TypeAlias = "Mapping[str, str | None]"
-"""Values of partition columns, as SQL expressions; None: a column named without a value."""
+"""Values of partition columns as SQL expressions; None for a column without a value."""
 
 
 LOSING = ("rollback", "expire_", "delete_", "purge_", "remove_", "replace_", "clear_", "fast_forward", "drop_")
-"""How the names of procedures begin that delete something."""
+"""Prefixes of the names of procedures that delete something."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Statement:
 
     @property
     def loss(self) -> str | None:
-        """What the statement deletes, such as ``drop db.t``; None where it deletes nothing."""
+        """A description of the data that the statement deletes, such as ``drop db.t``; None if it deletes nothing."""
         return None
 
 
@@ -40,7 +40,7 @@ def format_name(name: Name) -> str:
 
 @dataclass(frozen=True)
 class Query(Statement):
-    """Whatever returns rows and changes nothing."""
+    """A statement that returns rows and changes nothing."""
 
     kind: ClassVar[str] = "SELECT"
     text: str
@@ -60,7 +60,7 @@ class Use(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """SHOW: of a table, a database or the catalog, by `what`."""
+    """SHOW for a table, a database or the catalog, depending on `what`."""
 
     kind: ClassVar[str] = "SHOW"
     what: str
@@ -85,7 +85,7 @@ class DescribeDatabase(Statement):
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of CALL; `name` None: by its position."""
+    """An argument of CALL; `name` is None for a positional one."""
 
     name: str | None
     value: str
@@ -114,7 +114,7 @@ class CopyTo(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO or OVERWRITE; `columns` None: all in order."""
+    """INSERT INTO or OVERWRITE; `columns` is None for all columns in order."""
 
     kind: ClassVar[str] = "INSERT"
     table: Name
@@ -140,7 +140,7 @@ class Delete(Statement):
     alias: str | None = None
     where: str | None = None
     source: str | None = None
-    """What stands behind USING."""
+    """The source after USING."""
 
     @property
     def loss(self) -> str:
@@ -155,12 +155,12 @@ class Update(Statement):
     alias: str | None = None
     where: str | None = None
     source: str | None = None
-    """What stands behind FROM."""
+    """The source after FROM."""
 
 
 @dataclass(frozen=True)
 class When:
-    """A clause of MERGE INTO: `when` and `action` are those of `Merge`; `set` None: all columns (``*``)."""
+    """A clause of MERGE INTO, with `when` and `action` as in `Merge`; `set` is None for all columns (``*``)."""
 
     when: str
     action: str
@@ -174,7 +174,7 @@ class MergeInto(Statement):
     table: Name
     alias: str | None
     source: str
-    """What stands behind FROM: a name or a query in parentheses, without its alias."""
+    """The source after USING: a name or a query in parentheses, without its alias."""
     source_alias: str | None
     source_columns: tuple[str, ...]
     on: str
@@ -218,7 +218,7 @@ class DropDatabase(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE, with columns or with the rows of `query`; `replace` None: CREATE, else whether it has to exist."""
+    """CREATE TABLE, with columns or a `query`. `replace` is None for CREATE, else whether the table must exist."""
 
     kind: ClassVar[str] = "CREATE TABLE"
     table: Name
@@ -265,17 +265,17 @@ class RenameTable(Statement):
 
 @dataclass(frozen=True)
 class NewColumn:
-    """A column, or a member at a path; `after`: its neighbour, empty for the first place."""
+    """A new column or nested field at a path; `after` is the preceding column, empty for the first position."""
 
     path: Name
     definition: str
-    """Its type, comment and default as SQL."""
+    """The type, comment and default as SQL."""
     after: str | None = None
 
 
 @dataclass(frozen=True)
 class AlterTable(Statement):
-    """ALTER TABLE: changes of one version of the schema."""
+    """ALTER TABLE: changes committed as one schema version."""
 
     kind: ClassVar[str] = "ALTER TABLE"
     table: Name
@@ -284,9 +284,9 @@ class AlterTable(Statement):
 
 @dataclass(frozen=True)
 class AlterChange:
-    """A change: its verb, the path of its column or its key, and what is new.
+    """A change: its verb, its column path or option key, and the new value.
 
-    The verbs are those of `morrow.statements.ddl`.
+    `morrow.statements.ddl` defines the verbs.
     """
 
     verb: str
@@ -334,7 +334,7 @@ class DeleteTags(Statement):
     kind: ClassVar[str] = "ALTER TABLE DELETE TAG"
     table: Name
     tags: str
-    """Names that commas separate."""
+    """Tag names, separated by commas."""
     if_exists: bool = False
 
     @property
@@ -353,7 +353,7 @@ class RenameTag(Statement):
 
 @dataclass(frozen=True)
 class Analyze(Statement):
-    """ANALYZE TABLE; `columns` None: all."""
+    """ANALYZE TABLE; `columns` is None for all columns."""
 
     kind: ClassVar[str] = "ANALYZE TABLE"
     table: Name
@@ -362,7 +362,7 @@ class Analyze(Statement):
 
 @dataclass(frozen=True)
 class AnalyzeTables(Statement):
-    """ANALYZE TABLES: counts the rows of all tables of a database; empty: of the current one."""
+    """ANALYZE TABLES: counts the rows of all tables of a database, by default the current one."""
 
     kind: ClassVar[str] = "ANALYZE TABLES"
     database: Name = ()

@@ -1,7 +1,7 @@
 """The tokens of a statement, read from left to right, and the values of its parameters.
 
-A statement is parsed when every token has been taken: what no parser takes is an error, so that nothing is ignored.
-Queries and expressions are handed on as they were written. Parameters are ``$name`` and ``:name`` of a mapping,
+Every token of a statement must be parsed; a token that no parser takes is an error, so that nothing is ignored. Queries
+and expressions are passed on as written. Parameters are ``$name`` and ``:name`` of a mapping,
 ``?`` and ``$1`` of a sequence.
 """
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Tokenizer(Dialect.Tokenizer):
-    """DuckDB's tokens, also of statements that sqlglot would take as one text."""
+    """DuckDB's tokenizer, which also splits statements that sqlglot would treat as one text."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -44,24 +44,24 @@ class Words:
     tokens: Sequence[Token]
     at: int = 0
 
-    # What comes next
+    # Lookahead
 
     @property
     def next(self) -> Token | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def comes(self, *words: str, after: int = 0) -> bool:
-        """Return whether these words, in any case, are the next ones."""
+        """Return whether these words, in any case, come next."""
         return self._count(words, after) is not None
 
     def has(self, *words: str) -> bool:
-        """Take these words if they are the next ones; return whether they are."""
+        """Take these words if they come next; return whether they did."""
         count = self._count(words, 0)
         self.at += count or 0
         return count is not None
 
     def _count(self, words: Sequence[str], after: int) -> int | None:
-        """Return the number of tokens that are these words, since ``PARTITIONED BY`` is one; None: they are not."""
+        """Return how many tokens these words span (``PARTITIONED BY`` is one); None if they do not come next."""
         at, left = self.at + after, list(words)
         while left and at < len(self.tokens) and not _is_quoted(self.tokens[at]):
             parts = self.tokens[at].text.upper().split()
@@ -106,14 +106,14 @@ class Words:
         return token.text
 
     def path(self) -> tuple[str, ...]:
-        """Take names that dots join."""
+        """Take names joined by dots."""
         found = [self.name()]
         while self.takes(TokenType.DOT):
             found.append(self.name())
         return tuple(found)
 
     def listed(self, item: Callable[[], T]) -> list[T]:
-        """Take items that commas separate."""
+        """Take items separated by commas."""
         found = [item()]
         while self.takes(TokenType.COMMA):
             found.append(item())
@@ -168,10 +168,10 @@ class Words:
         self.at += 1
         return minus + (token.text.lower() if token.text.upper() in FLAGS else token.text)
 
-    # Text that is handed on
+    # Text passed on
 
     def until(self, *ends: str) -> str:
-        """Take an expression up to one of the words or marks, outside of brackets and CASE, or to the end."""
+        """Take an expression up to one of the words or marks outside brackets and CASE, or to the end."""
         start, depth = self.at, 0
         while (token := self.next) is not None:
             if depth == 0 and (token.token_type in CLOSING or any(_is_end(token, end) for end in ends)):
@@ -183,14 +183,14 @@ class Words:
         return self.raw(start, self.at)
 
     def rest(self) -> str:
-        """Take all that is left, as it was written."""
+        """Take the rest of the statement as written."""
         start, self.at = self.at, len(self.tokens)
         if start == self.at:
             raise self.unexpected("a query")
         return self.raw(start, self.at)
 
     def raw(self, start: int, end: int) -> str:
-        """Return the text of some tokens as it was written, with the comments inside."""
+        """Return the text of some tokens as written, with comments."""
         after = self.tokens[end].start if end < len(self.tokens) else len(self.text)
         return self.text[self.tokens[start].start : after].rstrip()
 
@@ -228,7 +228,7 @@ def _is_name(token: Token) -> bool:
 
 
 def read_tokens(text: str) -> list[Token]:
-    """Return the tokens of SQL. Raises `InvalidArgument` for text that has none, such as an open quote."""
+    """Tokenize SQL. Raises `InvalidArgument` for invalid text, such as an open quote."""
     if not isinstance(text, str):
         raise InvalidArgument(f"a query must be text, not {text!r}")
     try:
@@ -238,7 +238,7 @@ def read_tokens(text: str) -> list[Token]:
 
 
 def split(text: str) -> list[Words]:
-    """Return the statements of a text, which semicolons separate; empty ones are left out."""
+    """Split a text at semicolons into statements, without empty ones."""
     semicolons = [token.start for token in read_tokens(text) if token.token_type is TokenType.SEMICOLON]
     starts, ends = [0, *(at + 1 for at in semicolons)], [*semicolons, len(text)]
     pieces = [text[start:end] for start, end in zip(starts, ends)]
@@ -254,10 +254,10 @@ Parameters: TypeAlias = "Mapping[str, object] | Sequence[object] | None"
 
 
 def bind_parameters(text: str, parameters: Parameters) -> tuple[str, Mapping[str, object]]:
-    """Return the text with ``$1`` and so on for its question marks, and the values by their names.
+    """Replace question marks with ``$1`` and so on; return the text and the values by name.
 
     Raises:
-        InvalidArgument: another number of values, a value that the text does not name, or no values at all.
+        InvalidArgument: a wrong number of values, an unused value, or no values at all.
     """
     text, marks = _number_placeholders(text)
     if parameters is None:

@@ -53,8 +53,8 @@ class Alteration:
             a.rename_column("city", "town")
             a.set_type("amount", "BIGINT")
 
-    Columns keep their identity through renames and moves, existing values are cast when they are read, and changes that
-    Paimon refuses are refused. Concurrent schema changes come before or after, never in between.
+    Columns keep their ids through renames and moves, and existing values are cast when they are read. Changes that
+    Paimon refuses are refused. A concurrent schema change comes before or after a batch, never in between.
 
     Raises, by every method (in a batch: at its end):
         ColumnNotFound, AlreadyExists, InvalidArgument: an impossible change; nothing was changed.
@@ -66,7 +66,7 @@ class Alteration:
         self._pending: list[SchemaChange] | None = [] if batch else None
 
     def __call__(self, *changes: SchemaChange) -> Alteration:
-        """Commit the given changes (`morrow.engine.schema.schema_changes`) as one version; without any, returns a
+        """Commit the given changes (`morrow.engine.schema.schema_changes`) as one version. Without changes, return a
         batch for ``with``.
         """
         if not changes:
@@ -126,15 +126,15 @@ class Alteration:
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
         """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
 
-        Statistics, and where they do not tell the files themselves, are looked at for values that the new type does not
-        keep: a number beyond its range, digits that it rounds, text that it cuts. Text that is no value of a new type
-        of another kind is no reason: reads fail at it, and say how to set the type back.
+        Refuses a type that would lose values: numbers beyond its range, digits that it rounds, text that it cuts.
+        Statistics are checked first, and files if statistics are not sufficient. Text that cannot be parsed as a new
+        type of another kind is not checked. Reads of such text fail, and the error says how to set the type back.
 
         Args:
-            lossy: changes the type whatever the values are, and reads nothing.
+            lossy: change the type without checking values.
 
         Raises:
-            InvalidArgument: a row has such a value; the message names it.
+            InvalidArgument: the new type would lose a value; the message names it.
         """
         data_type = read_type(type, _format_path(name))
         return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
@@ -142,7 +142,7 @@ class Alteration:
     widen = set_type
 
     def set_nullable(self, name: ColumnPath, nullable: bool) -> Self:
-        """Allow or forbids nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
+        """Allow or forbid nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
         return self._do(SetNullable(self._path(name), nullable))
 
     def set_comment(self, name: ColumnPath, comment: str | None) -> Self:
@@ -150,7 +150,7 @@ class Alteration:
         return self._do(SetComment(self._path(name), _check_comment(comment)))
 
     def set_default(self, name: str, value: object) -> Self:
-        """Set the default value: for rows written from now on that do not give one. None removes it."""
+        """Set the default value of a column, used by later writes that do not give a value. None removes it."""
         return self._do(SetDefault(self._path(name), None if value is None else format_default(value, name)))
 
     # The table
@@ -194,7 +194,7 @@ class Alteration:
         return self
 
     def _commit(self, changes: Sequence[SchemaChange]) -> None:
-        """Commit the changes where no value of a row is lost by a new type, or the change says that it may be."""
+        """Commit the changes after checking that new types lose no values, unless a change is lossy."""
         typed = [change for change in changes if isinstance(change, SetType)]
         if not typed:
             commit_changes(self._metadata, changes)
@@ -221,7 +221,7 @@ class Alteration:
 
 
 def _check_kept(metadata: TableMetadata, after: TableSchema, ids: Collection[int]) -> None:
-    """Check that a schema keeps the values of the columns of these ids. Raises `InvalidArgument`."""
+    """Check that the schema `after` keeps all values of the columns `ids`. Raises `InvalidArgument`."""
     snapshot = metadata.latest_snapshot()
     if not ids or snapshot is None:
         return

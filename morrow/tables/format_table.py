@@ -26,7 +26,7 @@ WITHOUT_SNAPSHOTS = "it is a folder of files; only a table of Paimon's own has s
 
 
 class _Folder:
-    """What both kinds of tables have."""
+    """The properties shared by format tables and object tables."""
 
     def __init__(self, table: FolderTable) -> None:
         self._table = table
@@ -65,7 +65,7 @@ class _Folder:
 
 
 class FormatTable(_Folder):
-    """A folder of Parquet, ORC, CSV, JSON or text files, perhaps in folders of partitions. Made by
+    """A folder of Parquet, ORC, CSV, JSON or text files, optionally in partition folders. Made by
     `Catalog.format_table`."""
 
     @property
@@ -75,30 +75,30 @@ class FormatTable(_Folder):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The columns whose values are in the names of folders."""
+        """The columns whose values are encoded in folder names."""
         return self._table.schema.partition_keys
 
     def scan(
         self, columns: Sequence[str] | None = None, filter: FilterLike | None = None, limit: int | None = None
     ) -> FormatScan:
-        """Return a read of the rows; files of partitions that the filter excludes are not read.
+        """Return a scan of the rows. Partitions that the filter excludes are not read.
 
         Raises:
-            ColumnNotFound, InvalidArgument: a column, filter or limit that is wrong.
+            ColumnNotFound, InvalidArgument: a wrong column, filter or limit.
             Unsupported: a format that Morrow does not read.
         """
         _ = self.format
         return FormatScan(Asked.of(self._table.where, self.fields, columns, filter, limit), self._table)
 
     def append(self, data: object) -> int:
-        """Write rows to new files, which become visible when all are written; return the number of rows.
+        """Write rows to new files and return their number. The files become visible when all are written.
 
         Args:
             data: as for `Table.append`.
 
         Raises:
-            ColumnNotFound, InvalidArgument: the data do not fit the columns, or the format cannot hold a value.
-            Unsupported: a type or option that is not written. StorageError: nothing was made visible.
+            ColumnNotFound, InvalidArgument: the data do not fit the columns, or the format cannot store a value.
+            Unsupported: a type or option that writes do not support. StorageError: no file became visible.
         """
         from morrow.writers.operations.format_table import write_rows
 
@@ -112,16 +112,17 @@ class FormatTable(_Folder):
         replace_where: FilterLike | None = None,
         dynamic: bool | None = None,
     ) -> int:
-        """Write rows as `append`, and then removes the files that they replace. Readers may see both for a moment.
+        """Write rows as `append`, then remove the files that they replace. Readers may see both for a moment.
 
         Args:
-            data: as for `append`; with the columns of `partition`, too.
-            partition: replace only partitions of these values; the rows have to have them.
+            data: as for `append`, including the columns of `partition`.
+            partition: replace only partitions with these values. All rows must have them.
             replace_where: replace the partitions for which this condition on partition keys is true.
-            dynamic: replace no partitions but those that the rows have, or all (that `partition` names); None: as the
-                option ``dynamic-partition-overwrite`` says, by which it is the former.
+            dynamic: True: replace only partitions that `data` has rows for. False: replace all partitions (that
+                `partition` names). None: as the option ``dynamic-partition-overwrite`` says (default true).
 
-        Raises: as `append`; `InvalidArgument`: a column that is no partition key; rows outside of what is replaced.
+        Raises: as `append`; `InvalidArgument`: a column is not a partition key, or rows lie outside the replaced
+            partitions.
         """
         from morrow.writers.operations.format_table import plan_replace, write_rows
 
@@ -135,7 +136,7 @@ class ObjectTable(_Folder):
     def scan(
         self, columns: Sequence[str] | None = None, filter: FilterLike | None = None, limit: int | None = None
     ) -> SystemScan:
-        """Return a read of the files' names. Raises as `FormatTable.scan`."""
+        """Return a scan of the list of files. Raises as `FormatTable.scan`."""
         asked = Asked.of(self._table.where, self.fields, columns, filter, limit)
 
         def make(names: Sequence[str]) -> pl.DataFrame:
@@ -147,7 +148,7 @@ class ObjectTable(_Folder):
 
 
 class FormatScan(SystemScan):
-    """A read of a format table. The files are those that are there when the rows are first asked for."""
+    """A scan of a format table. Files are listed when rows are first requested."""
 
     def __init__(self, asked: Asked, table: FolderTable) -> None:
         super().__init__(asked)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 MAX_LINES = 40
-"""Rows that a list prints; those in the middle are counted. `Table.history` and system tables have them all."""
+"""Maximum rows that a list prints; the rows in the middle are only counted. `Table.history` returns all rows."""
 
 COMMITTED_BY_COMPACTION = "COMPACT"
 EPOCH = dt.datetime(1970, 1, 1)
 
 
 def align_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under their headers, in columns; of many rows the first and the last."""
+    """Format rows as aligned columns below their headers. If there are many rows, show the first and the last."""
     shown_rows = [headers, *(tuple(map(escape_to_line, row)) for row in rows)]
     left = len(rows) - MAX_LINES
     half = MAX_LINES // 2
@@ -102,7 +102,7 @@ def _format_time(schema: TableSchema) -> str:
 
 
 def _describe_changes(before: TableSchema | None, after: TableSchema) -> str:
-    """Return ``+ city STRING, - town, options``: what a version changed."""
+    """Describe the changes of a schema version, as in ``+ city STRING, - town, options``."""
     if before is None:
         return ", ".join(f"{field.name} {field.type}" for field in after.fields[:6]) + (
             f" and {format_count(len(after.fields) - 6, 'more column')}" if len(after.fields) > 6 else ""
@@ -131,7 +131,7 @@ MAX_DIGITS = 19
 
 
 def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFrame:
-    """Return what is known of the newest snapshots, newest first; see `Table.history`."""
+    """Return the history of the newest snapshots, newest first; see `Table.history`."""
     import polars as pl
 
     ids = metadata.living_snapshot_ids()
@@ -173,7 +173,7 @@ def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFr
 
 
 def _read_entries(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> list[pl.DataFrame | None]:
-    """Return the entries of each snapshot's changes, None where a manifest is gone; all are read together."""
+    """Read the changed manifest entries of all snapshots together; None for a snapshot with a missing manifest."""
     from morrow.engine.plan.references import read_changed_entries
     from morrow.engine.plan.roots import Root, RootKind
 
@@ -181,7 +181,7 @@ def _read_entries(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> lis
 
 
 def _count_changes(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: bool) -> Mapping[str, int | None]:
-    """Return the `COUNTS` that the changed files tell."""
+    """Return the `COUNTS` that can be derived from the changed files."""
     import polars as pl
 
     from morrow.engine.format.manifest_entries import ADD
@@ -208,7 +208,7 @@ def _count_changes(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: b
 
 
 def _read_recorded(snapshot: Snapshot) -> Mapping[str, int]:
-    """Return the rows that the operation counted, where it did: then it changed no others."""
+    """Return the row counts that the operation recorded, if any. They are exact."""
     counts = {name: _number(snapshot, key) for name, key in RECORDED.items()}
     return {} if all(rows is None for rows in counts.values()) else {name: rows or 0 for name, rows in counts.items()}
 
@@ -221,7 +221,7 @@ def _number(snapshot: Snapshot, key: str) -> int | None:
 def _count_exact(
     snapshot: Snapshot, removed: pl.DataFrame, written: int | None, *, keyed: bool
 ) -> tuple[int | None, int | None]:
-    """Return the rows added and deleted where files alone tell: without keys, and where whole files came or went."""
+    """Return the rows added and deleted, if files alone show them: in append tables, or if whole files changed."""
     if snapshot.commit_kind == COMMITTED_BY_COMPACTION:
         return 0, 0
     if keyed:
@@ -261,7 +261,7 @@ class Tags:
         return self._metadata.tag(name)
 
     def previous(self, name: str) -> Tag | None:
-        """Return the last tag whose snapshot was committed before this tag's; None when this is the first.
+        """Return the last tag whose snapshot was committed before this tag's, None if this is the first.
 
         Raises `TagNotFound`.
         """
@@ -270,7 +270,7 @@ class Tags:
         return max(earlier, key=_sort_key, default=None)
 
     def next(self, name: str) -> Tag | None:
-        """Return the first tag whose snapshot was committed after this tag's; None when this is the last.
+        """Return the first tag whose snapshot was committed after this tag's, None if this is the last.
 
         Raises `TagNotFound`.
         """
@@ -289,7 +289,7 @@ class Tags:
         *,
         timestamp: Time | None = None,
     ) -> Tag:
-        """Tags a snapshot: names it and keep it, with all its files, when it expires.
+        """Tag a snapshot: name it, and keep it with all its files when it expires.
 
         Args:
             name: not a number, and without / and \\.
@@ -302,7 +302,7 @@ class Tags:
 
         Raises:
             InvalidArgument: the call is wrong. AlreadyExists: the tag exists.
-            SnapshotNotFound, SnapshotExpired: no such snapshot, or not any more; no tag was made.
+            SnapshotNotFound, SnapshotExpired: the snapshot does not exist or has expired; no tag was created.
         """
         from morrow.writers.history.tags import create_tag
 
@@ -313,7 +313,7 @@ class Tags:
         return create_tag(self._metadata, name, found, time_retained=span, ignore_if_exists=ignore_if_exists)
 
     def create_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
-        """Tags the first snapshot committed at or after a time, also one that has expired and is kept by a tag.
+        """Tag the first snapshot committed at or after a time. It may be an expired one that another tag keeps.
 
         Raises as `create`; `SnapshotNotFound`: all are older.
         """
@@ -325,7 +325,7 @@ class Tags:
     def create_due(self, now: dt.datetime | None = None) -> Sequence[Tag]:
         """Create the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
 
-        Commits do so by themselves; call it from a scheduler for tables with long pauses. It then commits an empty
+        Commits also create due tags. For tables with long pauses, call this from a scheduler: it commits an empty
         snapshot to carry the tag.
 
         Args:
@@ -353,7 +353,7 @@ class Tags:
         return rename_tag(self._metadata, name, new_name)
 
     def replace(self, name: str, snapshot: int | Snapshot | None = None, time_retained: Retained = None) -> Tag:
-        """Move a tag to another snapshot (None: the newest), retained for the time given (None: for ever).
+        """Move a tag to another snapshot (None: the newest) and set its retention time (None: for ever).
 
         Files that only its old snapshot needs are removed.
 
@@ -367,18 +367,18 @@ class Tags:
     # Deleting
 
     def delete(self, name: str, ignore_if_not_exists: bool = False) -> bool:
-        """Delete a tag and the files that nothing else needs; return False when there was none.
+        """Delete a tag, and the files that nothing else needs. Return False if the tag did not exist.
 
         Raises:
             TagNotFound: no such tag, and `ignore_if_not_exists` is false.
-            StorageError: the tag is gone, some files are not; the next maintenance removes them.
+            StorageError: the tag was deleted, but some files were not; the next maintenance removes them.
         """
         from morrow.writers.history.tags import delete_tag
 
         return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
 
     def expire(self, older_than: Age | None = None) -> Sequence[str]:
-        """Delete expired tags, whose retention time is over; return their names.
+        """Delete tags whose retention time is over, and return their names.
 
         Args:
             older_than: delete also tags that were created before this moment, or are of this age (a timedelta, or text
@@ -389,7 +389,7 @@ class Tags:
 
         return expire_tags(self._metadata, older_than=_parse_time(older_than))
 
-    # Being looked at
+    # Display
 
     def __iter__(self) -> Iterator[Tag]:
         return iter(self.list())
@@ -447,7 +447,7 @@ def _parse_time(age: Age | None) -> dt.datetime | None:
 
 
 class Branches:
-    """The branches of a table: lines of snapshots beside main that share its files.
+    """The branches of a table: separate lines of snapshots that share files with main.
 
     A branch is read and written through `Table.on_branch`. This object is also a collection of names:
     ``"dev" in t.branches``, ``for name in t.branches``.
@@ -468,10 +468,10 @@ class Branches:
         snapshot: int | Snapshot | None = None,
         ignore_if_exists: bool = False,
     ) -> None:
-        """Create a branch of this table's branch. Copies no data.
+        """Create a branch from this table's branch, without copying data.
 
         Args:
-            tag: the branch begins with the state of this tag, and has the tag too.
+            tag: the branch begins with the snapshot of this tag, and has the tag too.
             snapshot: the branch begins with this snapshot: an id, or one of `Table.snapshots`. Without tag and
                 snapshot it has the newest schema and no rows.
             ignore_if_exists: do nothing when the branch exists.
@@ -508,10 +508,10 @@ class Branches:
         rename_branch(self._metadata, name, new_name)
 
     def fast_forward(self, name: str) -> None:
-        """Fast-forwards this table's branch (usually main) to the branch `name`, which stays as well.
+        """Fast-forward this table's branch (usually main) to the branch `name`. The branch `name` stays.
 
-        From the first snapshot of `name` on, its snapshots, tags and schemas replace those of this branch, and so what
-        was committed here since `name` was created. Files that nothing needs any more are removed.
+        Snapshots, tags and schemas of `name`, from its first snapshot on, replace those of this branch. Commits made
+        here since `name` was created are lost. Files that are no longer needed are removed.
 
         Raises:
             BranchNotFound: no such branch.
@@ -522,18 +522,19 @@ class Branches:
         fast_forward_branch(self._metadata, name)
 
     def merge(self, name: str) -> Snapshot | None:
-        """Merge the branch `name` into this table's branch: its rows are appended here, in one commit; it stays.
+        """Merge the branch `name` into this table's branch: its rows are appended here, in one commit. The branch
+        stays.
 
-        For tables without a primary key, if rows were only ever appended to both branches, none of whose snapshots
-        has expired. Data files are shared, not copied; those that are here already are not appended again.
+        Works for append tables if both branches only had rows appended, and none of their snapshots has expired. Data
+        files are shared, not copied. Files that this branch already has are not appended again.
 
-        Returns: the snapshot, None when this branch has all the files.
+        Returns: the snapshot, None if this branch already has all files.
 
         Raises:
             BranchNotFound: no such branch. SnapshotNotFound: one of the branches has no snapshot.
-            InvalidArgument: this very branch, other columns, or more than appended rows.
+            InvalidArgument: this very branch, different columns, or changes other than appended rows.
             Unsupported: a table with a primary key, or with data evolution.
-            CommitConflict: others were faster each time.
+            CommitConflict: other commits were faster on every attempt.
         """
         from morrow.writers.history.branches import merge_branch
 

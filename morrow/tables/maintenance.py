@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Expiring:
-    """The methods of `Table` that remove old states. What a tag, branch or consumer needs stays."""
+    """The methods of `Table` that remove old snapshots. Snapshots that a tag, branch or consumer needs stay."""
 
     _metadata: TableMetadata
 
@@ -44,21 +44,22 @@ class Expiring:
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Expire old snapshots, and remove the files that only they need. Tags, branches and consumers keep theirs.
+        """Expire old snapshots, and remove the files that only they need. Snapshots that tags, branches or consumers
+        need stay.
 
         Args:
-            retain_max: snapshots to keep at most; older ones go whatever their age (``snapshot.num-retained.max``).
-            retain_min: snapshots to keep at least, whatever their age (``snapshot.num-retained.min``).
-            older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``): a time, a
+            retain_max: maximum number of snapshots to keep, regardless of age (``snapshot.num-retained.max``).
+            retain_min: minimum number of snapshots to keep, regardless of age (``snapshot.num-retained.min``).
+            older_than: expire snapshots before this time or of this age (``snapshot.time-retained``): a time, a
                 timedelta, or text such as ``7 days``.
-            max_deletes: snapshots to remove at most; None: all that are due. The option ``snapshot.expire.limit``
-                limits writers only.
+            max_deletes: maximum number of snapshots to remove; None: all expired ones. The option
+                ``snapshot.expire.limit`` limits writers only.
             dry_run: remove nothing.
 
-            Retention not given defaults to the table's options; Paimon's defaults are 10 at least, and one hour.
+            Missing arguments default to the table's options. Paimon's defaults are at least 10 snapshots, and one hour.
 
-        Returns: the number of snapshots removed (with `dry_run`: that would be). Its attribute `left` is the number
-            of remaining snapshots, `kept_by` the reason why the oldest of them stays.
+        Returns: the number of snapshots removed (with `dry_run`: to remove). Its attribute `left` is the number of
+            remaining snapshots, and `kept_by` the reason why the oldest of them stays.
 
         Raises:
             InvalidArgument: contradictory numbers.
@@ -111,24 +112,24 @@ class Expiring:
         tag: str | None = None,
         timestamp: Time | None = None,
     ) -> Snapshot:
-        """Roll back to an earlier state. Removes later snapshots and tags, with the files that only they need.
+        """Roll back to an earlier snapshot. Later snapshots and tags are removed, with the files that only they need.
 
         Args:
             to: a snapshot id, one of `Table.snapshots`, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
             snapshot, tag, timestamp: the same, one meaning each.
 
-        Returns: the newest snapshot now.
+        Returns: the snapshot that is now the newest.
 
         Raises:
             InvalidArgument: none of the arguments was given, or more than one.
-            SnapshotNotFound, SnapshotExpired, TagNotFound: no such state; nothing was removed.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: the snapshot or tag does not exist; nothing was removed.
         """
         from morrow.writers.history.rollback import rollback_table
 
         travel = parse_travel(as_of=_get_id(to), snapshot=_get_id(snapshot), tag=tag, timestamp=timestamp)
         if travel.is_latest:
             raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
-        # An id may have been reused since the caller looked: only the very snapshot given is meant.
+        # An id may have been reused since the caller read it: roll back only to the identical snapshot.
         given = [value for value in (to, snapshot) if isinstance(value, Snapshot)]
         return rollback_table(self._metadata, given[0] if given else travel)
 
@@ -149,17 +150,19 @@ class Expiring:
 
         Args:
             expiration_time: the age, as a `timedelta` or in Paimon's form (``"7 d"``).
-            strategy: ``values-time``: by the time in the partition's values; ``update-time``: by its last write.
+            strategy: ``values-time``: the age counts from the time in the partition's values; ``update-time``: from its
+                last write.
             timestamp_formatter, timestamp_pattern: the format of times in values (``yyyyMMdd``, ``$dt $hour:00:00``).
-            max_expires: partitions to drop at most; None: all that are due. The option
+            max_expires: maximum number of partitions to drop; None: all expired ones. The option
                 ``partition.expiration-max-num`` limits writers only.
-            now: the time at which ages are taken; without a zone on this machine's clock. None: the current time.
+            now: the time from which ages are measured, in the local zone if it has none. None: the current time.
 
-        Returns: the partitions dropped, as values by column: a list, whose attribute `left` is the number of remaining
-            partitions, `kept_by` the reason why the first of them stays.
+        Returns: a list of the partitions dropped, as values by column. Its attribute `left` is the number of remaining
+            partitions, and `kept_by` the reason why the first of them stays.
 
         Raises:
-            InvalidArgument: no age is known, or the table has no partitions. CommitConflict: as `drop_partition`.
+            InvalidArgument: the expiration time is not set, or the table is not partitioned. CommitConflict: as
+                `drop_partition`.
         """
         from morrow.writers.history.partition_expiry import expire_partitions
 
@@ -179,7 +182,7 @@ def _get_id(value: Snapshot | Other) -> int | Other:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Raise `InvalidArgument` for an argument that is no whole number."""
+    """Raise `InvalidArgument` for an argument that is not a whole number."""
     for name, count in counts.items():
         if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
             raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
@@ -194,22 +197,22 @@ class Maintenance(Expiring):
     _metadata: TableMetadata
 
     def create_tag_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
-        """Tags the first snapshot committed at or after a time; see `Tags.create_from_timestamp`."""
+        """Tag the first snapshot committed at or after a time; see `Tags.create_from_timestamp`."""
         from morrow.tables.history import Tags
 
         return Tags(self._metadata).create_from_timestamp(name, timestamp, time_retained)
 
     @track_calls("looking for orphan files")
     def remove_orphan_files(self, older_than: Age | None = None, dry_run: bool = True) -> OrphanFiles:
-        """Find and removes orphan files: files of killed writers that no snapshot, changelog, tag or branch names.
+        """Find and remove orphan files: files of killed writers that are in no snapshot, changelog, tag or branch.
 
         Args:
-            older_than: only files last changed before this moment, or of this age (default: one day), since a writer
-                that has not committed yet has younger files. It must be longer than any write takes.
+            older_than: only files last changed before this time, or of this age (default: one day). The age must exceed
+                the duration of any write, since running writers have uncommitted files.
             dry_run: only list them.
 
         Raises:
-            InvalidArgument: a moment that is not past.
+            InvalidArgument: a time in the future.
             CorruptFile, FileMissing: metadata that cannot be read; nothing was removed.
         """
         from morrow.writers.history.orphan_files import remove_orphan_files
@@ -219,14 +222,14 @@ class Maintenance(Expiring):
         return remove_orphan_files(self._metadata, older_than_millis=to_epoch_millis(older_than), dry_run=dry_run)
 
     def remove_unexisting_files(self, dry_run: bool = True, *, parallelism: int | None = None) -> list[str]:
-        """Remove the data files that do not exist any more from the newest state, in one commit.
+        """Remove missing data files from the newest snapshot's metadata, in one commit.
 
-        Reads of a table that has lost a file end with `FileMissing`. Afterwards they return the rows that are left; in
-        a table with a primary key, older versions of keys may come back. Older snapshots stay as they are.
+        Reads of a table that has lost a file raise `FileMissing`. After this call they return the remaining rows. In a
+        table with a primary key, older versions of keys may reappear. Older snapshots are not changed.
 
         Args:
             dry_run: only list them.
-            parallelism: files looked for at once.
+            parallelism: number of files checked concurrently.
 
         Returns: the paths of the missing files, sorted.
 
@@ -244,19 +247,19 @@ class Maintenance(Expiring):
         return remove_missing_files(WriteTarget.of(self._metadata), dry_run=dry_run, parallelism=parallelism)
 
     def mark_partition_done(self, *partitions: Mapping[str, object]) -> list[str]:
-        """Mark partitions as done, for other systems: writes a file ``_SUCCESS`` into the folder of each.
+        """Mark partitions as done for other systems: write a file ``_SUCCESS`` into the folder of each.
 
         t.mark_partition_done({"dt": "2024-05-14", "hh": 8}, {"dt": "2024-05-14", "hh": 9})
 
         Args:
-            partitions: values of all partition columns, or of the first ones, whose folder is marked then. They need
-                not have rows.
+            partitions: values of all partition columns, or of the first ones to mark their common folder. A partition
+                may be empty.
 
-        Returns: the paths of the files. One that exists keeps its creation time.
+        Returns: the paths of the files. An existing file keeps its creation time.
 
         Raises:
-            InvalidArgument: no partition, a column that is no partition column, or values that name no folder.
-            Unsupported: the option ``partition.mark-done-action`` asks for something else.
+            InvalidArgument: no partition, a column that is not a partition column, or values without a folder.
+            Unsupported: the option ``partition.mark-done-action`` has an action that is not supported.
         """
         from morrow.writers.operations.table_maintenance import mark_partitions_done
         from morrow.writers.target import WriteTarget
@@ -265,8 +268,7 @@ class Maintenance(Expiring):
 
     @track_calls("purging")
     def purge(self, older_than: Age | None = None) -> Purged:
-        """Empty the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their
-        files.
+        """Empty the table permanently: remove rows, branches, tags, consumers, changelogs and old snapshots with files.
 
         Schema and options stay, and so do unreferenced files younger than `older_than` (default: one day), since a
         writer may be about to commit them.
@@ -280,18 +282,18 @@ class Maintenance(Expiring):
 
     @track_calls("examining")
     def doctor(self, data: bool = False) -> Report:
-        """Examine the table, and report what is wrong or dear, and what to do about it; changes nothing.
+        """Examine the table and report errors, expensive conditions and remedies. Changes nothing.
 
-        Of all snapshots, tags and branches: schemas, manifests, and whether every file is there with its size. Of the
-        newest snapshot: merge trees (files of one level do not overlap), deletion vectors. Further hints, options that
-        contradict each other, orphan files, sorted runs, small files, dead rows, old snapshots.
+        Checks schemas, manifests, and the existence and size of every file in all snapshots, tags and branches. Checks
+        merge trees (files of one level do not overlap) and deletion vectors in the newest snapshot. Also checks hints,
+        contradictory options, orphan files, sorted runs, small files, dead rows and old snapshots.
 
         Args:
-            data: read every data file of the newest snapshot, too: numbers of rows, statistics, the order and
-                uniqueness of keys, checksums, as `Scan.verification` does.
+            data: also read every data file of the newest snapshot to check row counts, statistics, the order and
+                uniqueness of keys, and checksums, as `Scan.verification` does.
 
-        Returns: a report that prints as text and in notebooks; ``report.findings`` are values, ``report.healthy``
-            tells whether there is no error and no warning.
+        Returns: a report that prints as text and in notebooks. ``report.findings`` lists the findings;
+            ``report.healthy`` is true without errors and warnings.
 
         Raises:
             StorageError: the store does not answer.
@@ -303,12 +305,12 @@ class Maintenance(Expiring):
         return examine(self._metadata, data=data)
 
     def inspect(self, where: FilterLike = None) -> Inspection:
-        """Draws the table on one page of HTML: history, merge trees, partitions, costs, findings. Reads no row.
+        """Draw the table on one HTML page: history, merge trees, partitions, costs, findings. Reads metadata only.
 
         Args:
-            where: a condition whose pruning is drawn, in any form that `Table.scan` takes as its filter.
+            where: a condition whose pruning is drawn, in any form of the filter of `Table.scan`.
 
-        Returns: an object that shows itself in notebooks; ``.save("report.html")`` writes the page.
+        Returns: an object that notebooks display; ``.save("report.html")`` writes the page.
 
         Raises:
             InvalidArgument, ColumnNotFound: a wrong condition.
@@ -320,9 +322,9 @@ class Maintenance(Expiring):
         return Inspection(self._metadata, where)
 
     def repair(self) -> list[RepairedHint]:
-        """Rewrite the hints LATEST and EARLIEST where they are missing or wrong; return those changed.
+        """Rewrite the hints LATEST and EARLIEST if they are missing or wrong, and return the changed ones.
 
-        Morrow does not trust them, but Java Paimon fails on a LATEST that is too high.
+        Morrow does not trust hints, but Java Paimon fails on a LATEST that is too high.
         """
         from morrow.writers.history.hints import repair_hints
 

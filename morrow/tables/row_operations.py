@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Rewriting:
-    """The methods of `Table` that keep its files in shape. Writers are imported on first use."""
+    """The methods of `Table` that reorganize its files. Writers are imported on first use."""
 
     _metadata: TableMetadata
 
@@ -38,17 +38,17 @@ class Rewriting:
         order_by: str | Sequence[str] | None = None,
         strategy: str | None = None,
     ) -> Snapshot | None:
-        """Compact files, in one commit, also where the table is ``write-only``.
+        """Compact files, in one commit, even if the table is ``write-only``.
 
         Args:
-            full: tables with a primary key: make one sorted run of every bucket. Append tables: rewrite every small
-                file. False: what the options ``num-sorted-run.*`` and ``compaction.*`` ask for.
+            full: in tables with a primary key, merge every bucket to one sorted run; in append tables, rewrite every
+                small file. False: compact as the options ``num-sorted-run.*`` and ``compaction.*`` say.
             partition: only partitions with these values in (some of) their columns.
-            where: only partitions for which this condition on partition columns is true.
+            where: only partitions that match this condition on partition columns.
             order_by: sort the rows of append tables by these columns while they are rewritten.
             strategy: how to sort: ``order``, ``zorder`` or ``hilbert``.
 
-        Returns: the snapshot, None when nothing was worth compacting.
+        Returns: the snapshot, None if nothing was worth compacting.
 
         Raises:
             InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or does not apply to this kind of table.
@@ -64,21 +64,21 @@ class Rewriting:
     def rescale(
         self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
     ) -> Snapshot | None:
-        """Write the rows of partitions anew with another number of buckets, in one commit.
+        """Rewrite partitions with another number of buckets, in one commit.
 
-        Set the option ``bucket`` first: rows can be written only to partitions that have as many buckets as it says.
+        Set the option ``bucket`` first: writes fail in partitions with a number of buckets other than the option's.
 
         Args:
             buckets: the number of buckets; None: the option ``bucket`` of the table.
-            partition: values of (some) partition columns; of several mappings any. None: all partitions.
+            partition: values of (some) partition columns, or several such mappings. None: all partitions.
             where: only partitions for which this condition on partition columns is true.
 
-        Returns: the snapshot, None when there was nothing to do.
+        Returns: the snapshot, None if there was nothing to do.
 
         Raises:
-            InvalidArgument: a wrong number of buckets; none, where ``bucket`` is -2; arguments as in `compact`.
-            Unsupported: a table without a fixed number of buckets, or with rows that no read sees before they are
-                compacted (``write-only``). SnapshotNotFound: a table without snapshots.
+            InvalidArgument: a wrong number of buckets, or none although ``bucket`` is -2; arguments as in `compact`.
+            Unsupported: a table without a fixed number of buckets, or with rows that reads ignore until compaction
+                (``write-only``). SnapshotNotFound: a table without snapshots.
             CommitConflict: others changed these rows on every attempt; nothing was changed.
         """
         from morrow.writers.operations.compaction import rescale_buckets
@@ -87,16 +87,16 @@ class Rewriting:
 
     @track_calls("indexing")
     def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
-        """Make the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
+        """Rebuild the indexes of data files to match the current options ``file-index.*``, in one commit.
 
-        New files get their indexes when they are written; this is for those that were written before the options
-        changed. Data files stay as they are; indexes that are not asked for any more are removed.
+        New files are indexed when they are written. This adds indexes to files written before the options changed, and
+        removes indexes that the options no longer name. Data files are not changed.
 
         Args:
             partition, where: as for `rescale`.
 
         Raises:
-            InvalidArgument, Unsupported: the options, as for writers, or an argument.
+            InvalidArgument, Unsupported: the options are wrong, as for writers, or an argument is.
             CorruptFile, FileMissing: a data file cannot be read. CommitConflict: others were faster each time.
         """
         from morrow.writers.operations.table_maintenance import rewrite_file_index
@@ -104,9 +104,9 @@ class Rewriting:
         return rewrite_file_index(self._target(), partition, where)
 
     def compact_manifests(self) -> Snapshot | None:
-        """Merge small manifests, and those that delete files, in one commit that changes no rows.
+        """Merge small manifests and manifests with deletions, in one commit. Changes no rows.
 
-        Returns: the snapshot, None when there was nothing to merge.
+        Returns: the snapshot, None if there was nothing to merge.
 
         Raises:
             CommitConflict: others were faster each time. CorruptFile, FileMissing: a manifest cannot be read.
@@ -117,13 +117,13 @@ class Rewriting:
 
     @track_calls("analyzing")
     def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
-        """Measure rows, and these columns, of the newest snapshot, and commit the result for planners of queries.
+        """Compute statistics of the rows and these columns in the newest snapshot, and commit them for query planners.
 
-        The result is in the system table ``$statistics``; later snapshots keep it until the schema changes.
+        The system table ``$statistics`` shows the result. Later snapshots keep it until the schema changes.
 
         Args:
-            columns: names; None: all columns. Distinct values, nulls, least and greatest value (of numbers, dates,
-                booleans and timestamps) and lengths are measured. Distinct values of many rows are estimated.
+            columns: column names; None: all columns. Statistics are distinct values (estimated for many rows), nulls,
+                lengths, and minimum and maximum (of numbers, dates, booleans and timestamps).
 
         Returns: the ANALYZE snapshot, None for a table without snapshots.
 
@@ -164,14 +164,14 @@ class RowOperations(Rewriting):
                 read one by one. Columns are matched by name.
             kinds: see `Writer.write`.
             properties: stored in the snapshot.
-            missing: ``null``: nullable columns that the data lacks are written as their default value, without one as
-                null; where versions are combined, null leaves the stored value. ``error``: they are refused.
-            schema_mode: ``merge``: columns that the table lacks are added to it, nullable and last. None: they are
-                refused.
+            missing: ``null``: missing nullable columns are written as their default value, or null without a default;
+                if versions are merged by column, null keeps the stored value. ``error``: missing columns raise.
+            schema_mode: ``merge``: columns that the table lacks are added to it, nullable and last. None: unknown
+                columns raise.
 
-        Returns: the last snapshot created, None when there were no rows.
+        Returns: the last snapshot created, None if there were no rows.
 
-        Raises: as `Writer.write` and `Writer.commit`; nothing was written then.
+        Raises: as `Writer.write` and `Writer.commit`; nothing was committed.
         """
         from morrow.writers.operations.append import append_rows
 
@@ -187,8 +187,8 @@ class RowOperations(Rewriting):
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
-        """Upsert rows into a table with a primary key, in one commit: inserts rows with new keys, and merges others
-        with the row of their key by the merge engine (by default they replace it). Arguments and result as in `append`.
+        """Upsert rows into a table with a primary key, in one commit: insert rows with new keys, and merge other rows
+        with the stored row by the merge engine (by default they replace it). Arguments and result as in `append`.
 
         Raises:
             InvalidArgument: the table has no primary key. Others as `append`.
@@ -203,14 +203,14 @@ class RowOperations(Rewriting):
 
         Args:
             keys_or_filter: a condition, as the filter of `scan` (SQL text, a pyarrow or Polars expression), or the
-                primary keys of the rows: any data as in `append`, of which only the key columns are used. A condition
-                on partition columns alone drops partitions.
+                primary keys of the rows: any data as in `append`; only its key columns are used. A condition on
+                partition columns alone drops partitions.
 
-        Returns: the last snapshot created, None when there was no row to delete.
+        Returns: the last snapshot created, None if there was no row to delete.
 
         Raises:
             ColumnNotFound, InvalidArgument: the condition or the keys are wrong.
-            Unsupported: the merge engine of the table deletes no rows.
+            Unsupported: the merge engine of the table does not delete rows.
             CommitConflict: others changed these rows on every attempt; nothing was changed.
         """
         from morrow.writers.operations.delete import delete_keys, delete_matching, is_condition
@@ -228,12 +228,12 @@ class RowOperations(Rewriting):
                 Polars expression is computed over the old row, anything else is the value itself (None: null).
             where: the rows to update, as the filter of `scan`; None: all.
 
-        Returns: the last snapshot created, None when no row matched.
+        Returns: the last snapshot created, None if no row matched.
 
         Raises:
             ColumnNotFound, InvalidArgument: a column, expression or condition is wrong, a value does not fit its
                 column, or a column belongs to the primary key.
-            Unsupported: the merge engine of the table updates no rows, or would change the meaning of this update.
+            Unsupported: the merge engine of the table does not update rows, or would change the meaning of the update.
             CommitConflict: as `delete`.
         """
         from morrow.writers.operations.update import update_rows
@@ -241,7 +241,7 @@ class RowOperations(Rewriting):
         return update_rows(self._target(), set, where)
 
     def merge(self, source: object, on: str | Sequence[str]) -> Merge:
-        """Begin a MERGE INTO: matches rows of a source with rows of the table; its clauses are methods of `Merge`.
+        """Begin a MERGE INTO: match rows of a source with rows of the table. Clauses are methods of `Merge`.
 
         Args:
             source: data as in `append`; it is held in memory.
@@ -262,21 +262,21 @@ class RowOperations(Rewriting):
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
-        """Replace rows by new ones, in one commit. Overwriting a partition also changes its number of buckets.
+        """Replace rows, in one commit. Overwriting a partition also changes its number of buckets.
 
         Args:
             data: as in `append`; columns that `partition` names may be missing.
-            partition: values of some or all partition columns: only rows of these partitions are written and replaced.
+            partition: values of some or all partition columns: only rows in these partitions are written and replaced.
             dynamic: True: replace only partitions that `data` has rows of. False: all that `partition` names, or the
                 whole table. None: by the option ``dynamic-partition-overwrite`` (default True).
-            replace_where: a condition on partition columns, in place of `partition` and `dynamic`: the partitions for
-                which it is true are replaced, also those of which `data` has no rows.
+            replace_where: a condition on partition columns, instead of `partition` and `dynamic`. All matching
+                partitions are replaced, even if `data` has no rows for them.
             missing, schema_mode: as in `append`.
 
-        Returns: the last snapshot created, None when there was nothing to do.
+        Returns: the last snapshot created, None if there was nothing to do.
 
         Raises:
-            InvalidArgument: rows outside of `partition` or `replace_where`, or as `append`.
+            InvalidArgument: rows outside `partition` or `replace_where`, or as `append`.
         """
         from morrow.writers.operations.overwrite import overwrite_rows
 
@@ -300,7 +300,7 @@ class RowOperations(Rewriting):
         """Drop one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
 
         Raises:
-            InvalidArgument: no partition, a partition without values, a column that is no partition column.
+            InvalidArgument: no partition, a partition without values, or a column that is not a partition column.
         """
         from morrow.writers.operations.overwrite import drop_partitions
 
@@ -312,15 +312,15 @@ class RowOperations(Rewriting):
         """Return a writer, for many batches in one commit or for a series of commits.
 
         Args:
-            commit_user: a fixed name makes commits repeatable: with it and an identifier, a commit that was already
-                made is recognised. None: a new name.
+            commit_user: a fixed name makes commits repeatable: a commit with the same user and identifier is recognised
+                and not made twice. None: a new name.
         """
         from morrow.tables.writer import Writer
 
         return Writer(self._metadata, commit_user)
 
     def committer(self, commit_user: str) -> Committer:
-        """Return a committer of what writers of this commit user have prepared, also in other processes."""
+        """Return a committer of messages that writers of this commit user have prepared, also in other processes."""
         from morrow.tables.writer import Committer
 
         return Committer(self._metadata, commit_user)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """The methods of `Table` that read changes, and who has read which."""
+    """The methods of `Table` that read changes and record consumers' progress."""
 
     _metadata: TableMetadata
 
@@ -48,22 +48,23 @@ class Following:
         from_timestamp: Time | None = None,
         to_timestamp: Time | None = None,
     ) -> Changes:
-        """Return the changes between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
+        """Return the changes between two snapshots: rows with a leading ``rowkind`` (+I, -U, +U, -D), in the newest
+        columns.
 
         Args:
-            from_snapshot: an id or a tag name, exclusive. None: from the oldest change there is.
+            from_snapshot: an id or a tag name, exclusive. None: from the oldest available change.
             to_snapshot: an id or a tag name, inclusive. None: the newest.
-            mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` those of the changelog
-                producer, ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for tables
-                with a changelog producer, delta for others. ``raw`` is delta: ``auto`` refuses tables without a
-                producer whose merge engine makes rows of several.
-            columns, filter: as for `scan`; the filter tests each changed row by itself.
+            mode: ``delta`` reads the rows written by APPEND snapshots, ``changelog`` the rows of the changelog
+                producer, and ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for
+                tables with a changelog producer, else delta. It refuses tables without a producer whose merge engine
+                combines several rows; ``raw`` reads those as delta.
+            columns, filter: as for `scan`; the filter applies to each changed row.
             from_timestamp, to_timestamp: the newest snapshots at or before these times.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound: no such snapshot.
-            Unsupported: what was written are no whole rows; with data evolution, columns of older rows were written.
+            Unsupported: the written rows are incomplete; with data evolution, columns of older rows were written.
         """
         from morrow.scans.changes import make_changes
 
@@ -91,32 +92,32 @@ class Following:
         poll: float | None = None,
         mode: StreamMode = "auto",
     ) -> ChangeStream:
-        """Follow the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
+        """Return an iterator that follows the table. It yields one `Changes` for each snapshot that changed rows.
 
-        The columns are those that the table has when the stream begins, whatever they are called later; later ones are
-        left out.
+        The columns are fixed when the stream begins. Later renames do not affect them, and later columns are left out.
 
-        With the option ``scan.bounded.watermark`` it ends at the first snapshot with a greater watermark; with
-        ``streaming.read.snapshot.delay`` it reads a snapshot only when it is that old.
+        With the option ``scan.bounded.watermark`` the stream ends at the first snapshot with a greater watermark. With
+        ``streaming.read.snapshot.delay`` it reads a snapshot only after that delay.
 
         Args:
             from_snapshot: the first snapshot whose changes are read.
             from_timestamp: changes after the newest snapshot at or before this time.
-            start: where neither is given: ``full``: all rows of the newest snapshot first; ``latest``: later changes
+            start: used if neither is given: ``full``: all rows of the newest snapshot first; ``latest``: later changes
                 only. None: by the table's options (``scan.mode`` and others), ``full`` without them.
             consumer_id: the consumer under which `ChangeStream.commit`, or the end of a ``with`` block, records the
-                progress. A stream of a known consumer continues from there; expiry keeps what it needs. None: the
-                option ``consumer-id``, if set.
-            wait: seconds to wait for a new snapshot before the iteration ends; None: for ever, 0: not at all.
+                progress. A stream of an existing consumer continues from its progress, and expiry keeps the snapshots
+                that it needs. None: the option ``consumer-id``, if set.
+            wait: seconds to wait for a new snapshot before the iteration ends; None waits for ever, 0 does not wait.
             poll: seconds between looks for a new snapshot; None: ``continuous.discovery-interval``, or one second.
-            mode: ``raw``: rows as they were written, also of tables without a changelog producer whose merge engine
-                makes rows of several (partial-update, aggregation, first-row). ``auto`` refuses these, as Flink does.
+            mode: ``raw``: rows as written, even if the table has no changelog producer and a merge engine that combines
+                several rows (partial-update, aggregation, first-row). ``auto`` refuses such tables, as Flink does.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
-            SnapshotExpired: while iterating, when the next snapshot has expired, or what was read was rolled back.
-            Unsupported: what was written are no whole rows (see `mode`); while iterating, when a column has another
-                type by then, or (data evolution) columns of older rows were written; begin another stream.
+            SnapshotExpired: while iterating, if the next snapshot has expired, or a snapshot already read was rolled
+                back.
+            Unsupported: the written rows are incomplete (see `mode`). While iterating, if a column's type has changed,
+                or (data evolution) columns of older rows were written; begin another stream.
         """
         from morrow.scans.changes import ChangeStream, is_raw, make_request
 
@@ -145,7 +146,7 @@ Engine: TypeAlias = Literal["polars", "duckdb"]
 class Table(RowOperations, Maintenance, Following):
     """A Paimon table, on one branch. Open one with `morrow.open` or `morrow.Catalog.table`.
 
-    The newest state is never cached: every scan sees the newest snapshot at the time it is planned.
+    The newest snapshot id is never cached: every scan reads the snapshot that is newest when it is planned.
     """
 
     def __init__(self, metadata: TableMetadata) -> None:
@@ -189,7 +190,7 @@ class Table(RowOperations, Maintenance, Following):
 
     @property
     def comment(self) -> str | None:
-        """The table's comment, None without one."""
+        """The table's comment, None if it is not set."""
         return self._newest.comment
 
     @property
@@ -214,20 +215,20 @@ class Table(RowOperations, Maintenance, Following):
     def history(self, limit: int | None = None) -> pl.DataFrame:
         """Return the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
 
-        ``rows_added``, ``rows_updated`` and ``rows_deleted`` are the rows that the commit added to, changed in, and
-        took from the table; null where nobody counted them: in tables with a primary key a written row may be new or
-        not. Updates, deletes and merges of Morrow count theirs, and its operations record how long they took
-        (``duration_ms``). ``rows_written`` are all rows that writers handed over, deletions apart
-        (``deletions_written``); compactions write none. ``files_added``, ``files_removed`` and ``bytes_added`` count
-        data files, those of compactions, too. ``stored_rows`` counts rows before merging and deletion vectors,
-        ``stored_rows_change`` what the commit added to them (less what it took away), ``changelog_rows`` its recorded
-        changes. Null where the writer recorded nothing, or the manifest is gone.
+        ``rows_added``, ``rows_updated`` and ``rows_deleted`` count the rows that the commit added, changed and removed.
+        They are null if unknown: in tables with a primary key a written row may be new or an update. Morrow's updates,
+        deletes and merges record these counts, and its operations their duration (``duration_ms``). ``rows_written``
+        counts all rows passed to writers except deletions (``deletions_written``); compactions write none.
+        ``files_added``, ``files_removed`` and ``bytes_added`` count data files, including compacted ones.
+        ``stored_rows`` counts rows before merging and deletion vectors, ``stored_rows_change`` its net change by the
+        commit, and ``changelog_rows`` the recorded changes. Values are null if the writer did not record them or the
+        manifest is missing.
 
         Args:
-            limit: the newest snapshots only, so many.
+            limit: maximum number of snapshots, the newest ones.
 
         Raises:
-            InvalidArgument: `limit` is no number of snapshots.
+            InvalidArgument: `limit` is not a number of snapshots.
         """
         return read_history(self._metadata, check_limit(limit))
 
@@ -238,7 +239,7 @@ class Table(RowOperations, Maintenance, Following):
 
     @property
     def branches(self) -> Branches:
-        """The branches beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        """The branches other than main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
         return Branches(self._metadata)
 
     @expose_travel_arguments
@@ -251,13 +252,14 @@ class Table(RowOperations, Maintenance, Following):
         engine: Engine | None = None,
         **at: Unpack[TravelArguments],
     ) -> Scan:
-        """Return a scan of the table, which is planned on first use of its rows.
+        """Return a scan of the table. The scan is planned when its rows are first used.
 
         Args:
             columns: output columns in order; None for all.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
-            limit: rows at most; reading stops there.
-            engine: ``duckdb``: rows are read by DuckDB, as `Scan.to_sql` says, spilling to disk beyond memory.
+            limit: maximum number of rows; reading stops there.
+            engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is
+                exhausted.
             as_of: a snapshot id, a tag name, or a time: the newest snapshot at or before it.
             snapshot, tag, timestamp, watermark: the same, one meaning each. Times are epoch milliseconds, ISO text,
                 or datetimes; those without a zone are UTC.
@@ -266,7 +268,7 @@ class Table(RowOperations, Maintenance, Following):
 
         Raises:
             ColumnNotFound, InvalidArgument: the call is wrong.
-            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
+            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: the snapshot, tag or branch does not exist.
         """
         scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
         return choose_engine(scan, engine)
@@ -306,17 +308,17 @@ class Table(RowOperations, Maintenance, Following):
 
     @expose_travel_arguments
     def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:
-        """Return the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
+        """Return the number of rows, from metadata if possible. Arguments and errors as of `scan`."""
         return self.scan(filter=filter, **at).count()
 
     @expose_travel_arguments
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
-        """Return some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
+        """Return up to `rows` rows as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:
-        """Return the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
+        """Return the table as a pyarrow Dataset, into which DuckDB and Polars push columns and filters.
 
         The arguments choose a snapshot as in `scan`; by default it is the newest at the time of this call.
         """
@@ -339,16 +341,16 @@ class Table(RowOperations, Maintenance, Following):
 
         Args:
             name: ``snapshots``, ``files``, ``audit_log``, ...; with or without Paimon's leading ``$``.
-            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`. Tables
-                about all snapshots at once, such as ``snapshots``, do not travel in time.
+            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`. System
+                tables that list all snapshots, such as ``snapshots``, do not support time travel.
             from_snapshot, to_snapshot: read the changes between these, as `changes`; for ``audit_log`` and ``binlog``.
-                In ``binlog`` an update is then one row, whose arrays hold the values before and after. The
-                difference of two tags in ``audit_log`` has, as Paimon's, no -U rows.
-            mode: where changes between them are taken from, as for `changes`.
+                In ``binlog`` an update is one row whose arrays hold the values before and after. As in Paimon, the
+                difference of two tags in ``audit_log`` does not contain -U rows.
+            mode: the source of the changes, as for `changes`.
 
         Raises:
             TableNotFound: no such system table.
-            Unsupported: this table does not have it (``row_tracking`` where rows are not tracked).
+            Unsupported: the table does not support it (such as ``row_tracking`` without row tracking).
             ColumnNotFound, InvalidArgument, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: as `scan`.
         """
         from morrow.scans.system_tables import make_system_scan

@@ -38,7 +38,7 @@ ALL = ".*"
 
 @dataclass(frozen=True)
 class CompactedTable:
-    """A table that was compacted: the snapshot, None where nothing was worth it; or the error that stopped it."""
+    """The result of compacting one table: the snapshot (None if nothing was worth compacting), or the error."""
 
     name: str
     snapshot: Snapshot | None
@@ -48,7 +48,7 @@ class CompactedTable:
 def choose_tables(
     catalog: Catalog, databases: str | None, including: str | None, excluding: str | None
 ) -> Iterator[str]:
-    """Yield the names ``database.table`` that regular expressions choose; None: all, and to exclude, none.
+    """Yield the names ``database.table`` that match regular expressions. None includes all and excludes none.
 
     Raises:
         InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
@@ -92,7 +92,7 @@ def _compact_table(catalog: Catalog, name: str, full: bool) -> CompactedTable:
 
 
 def check_replaceable(catalog: Catalog) -> None:
-    """Raise `Unsupported` where nothing is renamed."""
+    """Raise `Unsupported` if the catalog cannot rename tables."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
         is_remote = isinstance(catalog, FilesystemCatalog)
         why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
@@ -103,7 +103,7 @@ def check_replaceable(catalog: Catalog) -> None:
 
 
 def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
-    """Put a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
+    """Replace a table with another one; see `Catalog.replace_table`."""
     check_replaceable(catalog)
     old = f"{by}-old"
     try:
@@ -128,7 +128,7 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
     made = not catalog.has_table(name)
     if made:
         first = source.schemas()[-1]
-        from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
+        from morrow.engine.schema.creation import build_first_schema  # imports much that reads do not need
 
         copied = build_first_schema(
             first,
@@ -152,7 +152,7 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
 
 
 def _check_alike(source: Table, target: Table) -> None:
-    """Raise `InvalidArgument` where rows of one table are not rows of the other."""
+    """Raise `InvalidArgument` if the columns, keys or buckets of the tables differ."""
     if source.path == target.path:
         raise InvalidArgument(f"{source.path}: a table cannot be copied to itself")
     ours, theirs = source.schemas()[-1], target.schemas()[-1]
@@ -171,8 +171,8 @@ def _check_alike(source: Table, target: Table) -> None:
 def clone_parquet(
     catalog: Catalog, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
 ) -> Table:
-    """Make a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
-    from morrow.engine.schema.creation import build_first_schema  # brings much along that reads do without
+    """Create a table from Parquet files; see `Catalog.clone_parquet`."""
+    from morrow.engine.schema.creation import build_first_schema  # imports much that reads do not need
 
     where = catalog.where_of(name)
     if catalog.has_table(name):
@@ -190,7 +190,7 @@ def clone_parquet(
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")
-"""Texts that an integer gives back. ``007`` is no number: its zeros would be lost."""
+"""Texts that are unchanged by parsing as an integer. ``007`` is not one: its zeros would be lost."""
 DELTA_VERSION = re.compile(r"\d{20}\.(checkpoint\..*|json)|_last_checkpoint")
 HIVE_TRANSACTION = re.compile(r"(base|delta|delete_delta)_\d{7,}(_\d+)*|_orc_acid_version")
 ICEBERG_METADATA = (".metadata.json", "version-hint.text")
@@ -199,7 +199,7 @@ PAIMON_SCHEMA = re.compile(r"schema-\d+")
 
 
 class _Writer(NamedTuple):
-    """A kind of table whose rows are not those of all its Parquet files, and what to write to have its rows."""
+    """A table format whose Parquet files also contain deleted rows, and how to export its live rows."""
 
     name: str
     line: str
@@ -228,11 +228,11 @@ OWN_COLUMNS: Mapping[str, _Writer] = {
 
 
 def open_parquet_folder(location: str, name: str, target: str) -> tuple[ds.Dataset, list[str]]:
-    """Return the Parquet files below a local folder as one dataset, and the columns that their folders name.
+    """Return the Parquet files below a local folder as one dataset, and the partition columns in their folder names.
 
     Args:
-        name: the table that is to be made of them, for messages.
-        target: where it will lie.
+        name: the table to be created, for messages.
+        target: the location of the table to be created.
 
     Raises:
         Unsupported: a folder that is not local, or that holds a table of another format.
@@ -273,9 +273,9 @@ def open_parquet_folder(location: str, name: str, target: str) -> tuple[ds.Datas
 
 
 def _check_apart(root: str, target: str) -> None:
-    """Raise `InvalidArgument` if the files would lie in the table: its maintenance and its end would remove them."""
+    """Raise `InvalidArgument` if the files would lie in the new table: its maintenance or drop would remove them."""
     source, goal = os.path.realpath(root), os.path.realpath(target)
-    is_local = Path(target).is_absolute()  # not the title of a table in a catalog, nor in an object store
+    is_local = Path(target).is_absolute()  # not a table's title in a catalog or a URL
     if is_local and os.path.commonpath([source, goal]) in (source, goal):
         raise InvalidArgument(
             f"{target}: the table would lie in the folder that it is made of, {root}, or around it; "
@@ -301,12 +301,12 @@ def _list_files(root: str, name: str) -> Iterator[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether Spark leaves a file or folder out; ``_day=1`` is the folder of a column."""
+    """Return whether Spark skips a file or folder. It does not skip ``_day=1``, the folder of a column."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def _check_folder(folder: str, name: str) -> None:
-    """Raise `Unsupported` if the entries of a folder are those of a table of another format."""
+    """Raise `Unsupported` if the folder belongs to a table of another format."""
     entries = _list_names(folder)
     if any(DELTA_VERSION.fullmatch(each) for each in _list_names(folder, "_delta_log")):
         raise _make_refusal(DELTA, folder, name)
@@ -329,7 +329,7 @@ def _check_folder(folder: str, name: str) -> None:
 def _list_names(*parts: str) -> list[str]:
     try:
         return [each.name for each in Path(*parts).iterdir()]
-    except OSError:  # not there, no folder, or closed to this user
+    except OSError:  # missing, not a folder, or not readable
         return []
 
 
@@ -346,7 +346,7 @@ def _parse_folder_values(root: str, path: str) -> dict[str, str | None]:
     """Return the values that the folders ``<column>=<value>`` between `root` and a file name, None for null.
 
     Raises:
-        InvalidArgument: a column that is named twice.
+        InvalidArgument: a column is named twice.
     """
     found: dict[str, str | None] = {}
     for part in Path(path).relative_to(root).parts[:-1]:
@@ -360,10 +360,10 @@ def _parse_folder_values(root: str, path: str) -> dict[str, str | None]:
 
 
 def _find_common_keys(paths: Sequence[str], values: Sequence[Mapping[str, str | None]]) -> list[str]:
-    """Return the columns that the folders of all files name.
+    """Return the columns that the folder names of all files contain.
 
     Raises:
-        InvalidArgument: two files whose folders name other columns, or the same ones in another order.
+        InvalidArgument: the folders of two files name different columns, or the same columns in another order.
     """
     for path, one in zip(paths, values, strict=True):
         if list(one) != list(values[0]):
@@ -378,7 +378,7 @@ def _find_common_keys(paths: Sequence[str], values: Sequence[Mapping[str, str | 
 
 
 def _check_footer(fragment: ds.ParquetFileFragment, root: str, name: str) -> None:
-    """Raise `Unsupported` if another format wrote this file for a table of its own."""
+    """Raise `Unsupported` if the file was written for a table of another format."""
     notes = fragment.metadata.metadata or {}
     found = [writer for key, writer in FOOTER_KEYS.items() if key in notes]
     found += [writer for column, writer in OWN_COLUMNS.items() if column in fragment.physical_schema.names]
@@ -387,7 +387,7 @@ def _check_footer(fragment: ds.ParquetFileFragment, root: str, name: str) -> Non
 
 
 def _merge_schemas(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the columns of all files. One that a file lacks may be null, whatever the others say."""
+    """Return the columns of all files. A column missing in a file becomes nullable."""
     plain = [pa.schema([_simplify_field(field) for field in schema]) for schema in schemas]
     merged = pa.unify_schemas(plain, promote_options="default")
     always = set.intersection(*(set(schema.names) for schema in plain))
@@ -395,13 +395,13 @@ def _merge_schemas(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _simplify_field(field: pa.Field) -> pa.Field:
-    """Return a column without what only Arrow writes into a footer: dictionaries, and offsets of 64 bits."""
+    """Return a column without Arrow-specific types of the footer: dictionaries and 64-bit offsets."""
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return field.with_type({pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind))
 
 
 def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Schema) -> pa.Field:
-    """Return a column of folders: of the files' type if they hold it, a whole number if all values are, else text."""
+    """Return the field of a partition column: its type in the files if present, else BIGINT or text by its values."""
     if key in schema.names:
         return schema.field(key).with_nullable(True)
     given = [value for value in values if value is not None]
@@ -412,7 +412,7 @@ def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Sch
 
 
 def _build_guarantee(partitions: pa.Schema, values: Mapping[str, str | None], path: str) -> ds.Expression:
-    """Return the condition that holds for all rows of a file, of which Arrow takes the values of its folders."""
+    """Return the partition expression of a file, from which Arrow takes the folder values."""
     import pyarrow.dataset as ds
 
     conditions = [
@@ -431,7 +431,7 @@ def _parse_value(field: pa.Field, text: str | None, path: str) -> pa.Scalar:
 
 
 def _check_values(fragment: ds.ParquetFileFragment, partitions: pa.Schema, values: Mapping[str, str | None]) -> None:
-    """Raise `InvalidArgument` if a file holds a partition column with other values than its folder."""
+    """Raise `InvalidArgument` if a partition column in the file contradicts its folder."""
     held = [field for field in partitions if field.name in fragment.physical_schema.names]
     if not held:
         return
@@ -450,7 +450,7 @@ def _check_values(fragment: ds.ParquetFileFragment, partitions: pa.Schema, value
 
 
 def _check_distinct(schema: pa.Schema, location: str) -> None:
-    """Raise `InvalidArgument` if two columns have one name but for their case."""
+    """Raise `InvalidArgument` if two column names differ only in case."""
     known: dict[str, str] = {}
     for column in schema.names:
         other = known.setdefault(column.casefold(), column)

@@ -23,14 +23,14 @@ __all__ = ["CommitMessage", "Committer", "Writer"]
 
 
 class Writer:
-    """A writer of one table. Its rows become visible by `commit`, all at once. Make one with `Table.writer`.
+    """A writer of one table. Its rows become visible atomically by `commit`. Create one with `Table.writer`.
 
         with t.writer() as w:
             for batch in batches:
                 w.write(batch)
 
-    Leaving the block commits uncommitted rows; an exception drops them and deletes their files. A writer is used by one
-    thread.
+    Leaving the block commits uncommitted rows; an exception drops them and deletes their files. A writer is not
+    thread-safe.
     """
 
     def __init__(self, metadata: TableMetadata, commit_user: str | None = None) -> None:
@@ -44,7 +44,7 @@ class Writer:
         return self._session.target.commit_user
 
     def write(self, data: object, kinds: Kinds = None, *, missing: Missing = "null") -> int:
-        """Write rows, which stay invisible until the commit; they may be buffered or written to files at once.
+        """Write rows, buffered or directly to files. They stay invisible until the commit.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
@@ -52,17 +52,17 @@ class Writer:
                 read one by one. Columns are matched by name.
             kinds: the row kinds, in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the codes
                 0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
-            missing: ``null``: nullable columns that the data lacks are written as their default value, without one as
-                null; where versions are combined, null leaves the stored value. ``error``: they are refused, except in
-                deletions.
+            missing: ``null``: missing nullable columns are written as their default value, or null without a default;
+                if versions are merged by column, null keeps the stored value. ``error``: missing columns raise, except
+                in deletions.
 
-        Returns: the number of rows taken (``ignore-delete`` leaves some out).
+        Returns: the number of rows accepted (``ignore-delete`` skips deletions).
 
         Raises:
             ColumnNotFound: a column that the table does not have.
-            InvalidArgument: a column of a key, or a NOT NULL one, is missing, a NOT NULL column has nulls, values do
-                not fit their column without loss, the table does not take these row kinds. The writer is closed then,
-                and nothing was written.
+            InvalidArgument: a key or NOT NULL column is missing; a NOT NULL column has nulls; values would be changed
+                by their column type; the table does not accept these row kinds. The writer is then closed, and nothing
+                was written.
         """
         self._check_open()
         try:
@@ -76,7 +76,7 @@ class Writer:
     def prepare(self) -> list[CommitMessage]:
         """Finish the files written since the last call and return their messages, to commit them later or elsewhere.
 
-        Messages are plain data that pickles: pass them to `Committer.commit` in any process, or to `Committer.abort`.
+        Messages can be pickled. Pass them to `Committer.commit` in any process, or to `Committer.abort`.
         """
         self._check_open()
         self._unprepared = 0
@@ -92,23 +92,24 @@ class Writer:
         """Commit the rows written since the last commit; the writer stays open.
 
         Args:
-            identifier: the number of this commit among those of the commit user, growing. A writer made with a
-                `commit_user` recognises what this user has committed before, and does not commit it twice.
+            identifier: the number of this commit, which must increase for each commit user. A writer created with a
+                `commit_user` recognises identifiers that this user has committed, and does not commit them twice.
             watermark: event time up to which the rows are complete, epoch milliseconds.
             properties: stored in the snapshot.
 
-        Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
+        Returns: the last snapshot created, None if there was nothing to commit or the identifier was already committed.
 
         Raises:
-            CommitConflict: another commit changed what this one depends on; its files are deleted. Write again.
-            UnclearOutcome: the store did not tell whether it was made. Repeat with the same commit user and identifier.
+            CommitConflict: another commit changed rows or files that this commit depends on; this commit's files are
+                deleted. Write again.
+            UnclearOutcome: the store did not confirm the commit. Repeat it with the same commit user and identifier.
         """
         self._check_open()
         self._unprepared = 0
         return self._session.commit(identifier, watermark=watermark, properties=properties)
 
     def abort(self) -> None:
-        """Drop what was neither committed nor prepared, and close the writer."""
+        """Drop rows that were neither committed nor prepared, and close the writer."""
         self._open = False
         self._session.abort()
 
@@ -139,7 +140,7 @@ class Writer:
 
 
 class Committer:
-    """A committer of what writers of one commit user have prepared. Make one with `Table.committer`."""
+    """A committer of messages prepared by writers of one commit user. Create one with `Table.committer`."""
 
     def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
         self._commits = commit_with_maintenance(WriteTarget.of(metadata, commit_user))
@@ -155,7 +156,7 @@ class Committer:
         """Commit messages under an identifier, unless this user has committed it already; see `Writer.commit`.
 
         Raises:
-            InvalidArgument: messages that were committed before, under another identifier or none.
+            InvalidArgument: the messages were already committed under another identifier or without one.
         """
         _check_messages(messages)
         repeats = identifier != BATCH_COMMIT_IDENTIFIER
@@ -172,7 +173,7 @@ class Committer:
     def filter_and_commit(self, batches: Mapping[int, Sequence[CommitMessage]]) -> int:
         """Commit the batches, given by identifier, that this user has not committed yet; return their number.
 
-        Identifiers of a user grow: those not above that of its newest snapshot count as committed.
+        Identifiers of a user increase: identifiers up to that of its newest snapshot count as committed.
 
         Raises:
             FileMissing: a file of a batch is gone. CommitConflict, UnclearOutcome: as `Writer.commit`.

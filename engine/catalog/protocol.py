@@ -7,7 +7,7 @@ A catalog returns a table as `TableMetadata`: the store and folder of its files,
 
 A view has a text for all engines, and may have a text for each of several `dialects`: ``spark``, ``flink``, ``duckdb``.
 The definition of a function is SQL, a lambda in a programming language, or a file with a class. The JSON members are
-the ones of Paimon's ``ViewSchema`` and of its REST catalogs.
+the ones of ``ViewSchema`` and the REST catalogs in Paimon.
 
 `watch` registers a listener that is called when a catalog of this process creates, drops or renames a table or
 database.

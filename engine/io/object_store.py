@@ -253,8 +253,11 @@ class ObjectStore:
         )
 
     def _read(self, path: str, ask: Callable[[Bucket], Any]) -> Any:
-        """Run a read, and repeat it in two cases: the connection was cut within a listing or an error (obstore does not
-        retry these), or the hasty client gave up before the first answer of a reachable server."""
+        """Run a read, and repeat it in two cases.
+
+        The connection was cut within a listing or an error response, which obstore does not retry; or the hasty client
+        gave up before the first answer of a reachable server.
+        """
         for _ in range(CUT_TRIES):
             hasty = not self._clients.reached
             try:
@@ -337,7 +340,7 @@ class Clients:
 
     @classmethod
     def reaching(cls, bucket: Bucket) -> Clients:
-        """Return clients of which only one is used."""
+        """Return `bucket` as the only client."""
         return cls(bucket, bucket, reached=True)
 
     @property
@@ -384,8 +387,7 @@ def _sort_items(options: Mapping[str, str]) -> Items:
 
 @lru_cache(MAX_CLIENTS)
 def _make_clients(base: str, config: Items, connection: Items, process: int, environment: Items) -> Clients:  # noqa: ARG001
-    """Return clients, cached by options and environment: their connections are already open, and creating clients
-    takes some milliseconds."""
+    """Return clients, cached since their connections are open and creating clients takes milliseconds."""
     from obstore.store import from_url
 
     made = partial(

@@ -116,7 +116,7 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
         return HdfsStore.of_url(location, storage_options)
     from morrow.engine.io.object_store import ObjectStore
 
-    # Keys are taken literally: '?', '#' and '%' have no special meaning.
+    # Keys are taken literally: '?', '#' and '%' are ordinary characters.
     key = location.partition("://")[2].partition("/")[2]
     if storage_options and any(name.startswith(ROLE_PREFIX) for name in storage_options):
         from morrow.engine.io.temporary_credentials import open_with_role

@@ -9,7 +9,7 @@ Paimon                             here
 ``fs.azure.x``                     ``azure_...``
 =================================  ================================================================
 
-Options that only tune Java clients have no effect; other unknown options are refused.
+Options that only tune Java clients are ignored; other unknown options are refused.
 
 For S3 credentials, this module asks the listed providers in order, as Java does, and uses the first that has
 credentials. `given` maps names without prefix (``aws.credentials.provider``) to the key as the user spelled it and its

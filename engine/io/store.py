@@ -117,7 +117,7 @@ class FileStore(Protocol):
     def output(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Open a stream into a new file under a name that no other writer uses.
 
-        The file is durable when the block ends. If the block raises, there is no file.
+        The file is durable when the block ends. If the block raises, the file does not exist.
         """
 
     def local_target(self, path: str) -> str | None:
@@ -152,8 +152,7 @@ class FileStore(Protocol):
         """
 
     def discard(self, paths: Sequence[str]) -> None:
-        """Remove files that readers will not look for, in one request if possible. Ignores errors: the files then
-        stay."""
+        """Remove files that readers will not look for, in one request if possible. Ignores errors: files then stay."""
 
     def delete_folder(self, folder: str) -> None:
         """Remove a folder and everything in it; do nothing if it does not exist."""

@@ -5,7 +5,7 @@ Reads are checked by their callers, not here. Files that are written, moved or r
 links, below the table's folder or below folders that the caller allows. Writes elsewhere raise `UnsafePath`. Removals
 elsewhere keep the file and log a warning, so that one refused file does not stop the removal of the others.
 
-Links are resolved once and the operation uses the resolved path, so a link created in between has no effect.
+Links are resolved once and the operation uses the resolved path, so a link created in between does not matter.
 The last segment is never resolved: removing or replacing a link does not change its target.
 
 A `LockedStore` acquires the lock of a catalog to create a file, if the inner store cannot create files atomically.
@@ -169,7 +169,7 @@ def _split_by_roots(
 
 
 def _resolve_links(store: FileStore, path: str) -> str:
-    """Return the path with all links resolved; object stores have no links."""
+    """Return the path with all links resolved; unchanged in object stores."""
     return os.path.realpath(path) if store.is_local else path
 
 

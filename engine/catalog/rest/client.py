@@ -124,8 +124,7 @@ class Client:
         return self._ask(GET, path, query)
 
     def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
-        """Send a POST request and return the answer. Raises `Refusal`, `StorageError`; without an answer
-        `UnclearOutcome`."""
+        """Send a POST request and return the answer. Raises `Refusal`, `StorageError`, `UnclearOutcome` (no answer)."""
         return self._ask(POST, path, {}, body)
 
     def delete(self, *path: str) -> None:

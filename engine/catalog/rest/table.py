@@ -1,7 +1,7 @@
 """The server's side of a table: schema changes, commits, tags, branches, rollback, and their JSON.
 
 Requests whose answer was lost are sent again, after a check for the result of the first one, so nothing is done twice.
-The JSON members are the ones of Paimon's OpenAPI.
+The JSON members are defined by Paimon's OpenAPI.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _move(path: tuple[str, ...], position: Position) -> dict[str, Any]:
 
 
 def _make_column_writer(action: str, **members: str) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that writes a change of one column; `members` maps JSON members to attributes."""
+    """Return a function that writes a change of one column; `members` maps attributes to JSON members."""
 
     def write(made: change.ColumnChange) -> dict[str, Any]:
         return {"action": action, "fieldNames": list(made.path)} | {

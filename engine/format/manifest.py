@@ -112,8 +112,7 @@ def _align_outlines(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _select_without_statistics(container: AvroContainer) -> list[str] | None:
-    """Return the columns to decode of a container with a spread column _FILE; None (all columns) if it is not
-    spread."""
+    """Return the columns to decode of a container with a spread column _FILE; None if it is not spread."""
     names, path = container.lowered.names, container.where
     if _FILE in names or _FILE not in lower(container.schema, where=path).names:
         return None
@@ -172,8 +171,7 @@ def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
-    """Refuse impossible entries of index files: an unknown type that is a damaged known type, vectors without
-    counts."""
+    """Refuse impossible entries of index files: a damaged type name, vectors without counts."""
     for kind in deduplicate_values(indexes["_INDEX_TYPE"]):
         if (meant := find_meant_name(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
             raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")

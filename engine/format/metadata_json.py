@@ -87,8 +87,7 @@ SEPARATORS = ".-_"
 
 
 def find_meant_name(name: str, known: Collection[str]) -> str | None:
-    """Return the first of the `known` names of which `name` is a misspelling; None if there is none or `name` is
-    known."""
+    """Return the first `known` name of which `name` is a misspelling; None if there is none or `name` is known."""
     if name in known:
         return None
     return next((meant for meant in known if is_misspelling(name, meant)), None)

@@ -86,8 +86,7 @@ class _Columns:
     stripe: Stripe
 
     def column(self, node: int, count: int, depth: int) -> pa.Array:
-        """Decode the column `node` of the type tree, for `count` rows (for a member: the rows with a non-null
-        struct)."""
+        """Decode the column `node` of the type tree, for `count` rows (for a member: its non-null structs)."""
         where = self.layout.where
         kind = self.layout.types[node].kind
         if depth > MAX_DEPTH or kind not in _DECODERS:

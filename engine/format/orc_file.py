@@ -153,8 +153,7 @@ class OrcLayout:
         return self.unpacked(self._range(*stripe.streams.get((column, kind), (0, 0))))
 
     def ranges(self, places: Mapping[Name, tuple[int, int]]) -> dict[Name, bytes]:
-        """Return the bytes of each range (first byte and end), in file order; nearby ranges are read with one
-        request."""
+        """Return the bytes of each range (first byte and end), in file order; nearby ranges are read at once."""
         found: dict[Name, bytes] = {}
         group: list[Name] = []
         ordered = sorted(places, key=lambda name: places[name])

@@ -46,8 +46,7 @@ ARRAY_MAX_CARDINALITY = 4096
 MAX_KEYS_32 = 1 << 16
 KEY_WIDTH, COUNT_WIDTH = 4, 8
 MAX_POSITIONS = 1 << 18
-"""Maximum number of positions that pyroaring returns as numbers. They fill four containers, so larger bitmaps have
-offsets."""
+"""Maximum positions that pyroaring returns as numbers. They fill four containers, so larger bitmaps have offsets."""
 
 
 def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
@@ -66,8 +65,7 @@ def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
 
 
 def read_bitmap32_prefix(data: U8, *, where: str, max_end: int) -> tuple[Blocks, int]:
-    """Decode the 32-bit bitmap at the beginning of `data`; return the bitmap and its size in bytes. See
-    `read_bitmap32`."""
+    """Decode the 32-bit bitmap at the beginning of `data`; return it and its size in bytes. See `read_bitmap32`."""
     from pyroaring import BitMap
 
     try:

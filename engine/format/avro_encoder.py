@@ -54,7 +54,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
 
     Args:
         schema: the Avro schema, a record of the types above; its text is stored unchanged. Columns are matched by
-                name. Integers of any width may be an int or a long, timestamps a long of their own unit.
+            name. Integers of any width may be an int or a long, timestamps a long of their own unit.
         codec: the compression of the blocks: null, deflate, snappy, zstd (or zstandard), bzip2, xz.
 
     Raises:
@@ -67,7 +67,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
 
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
-    """Return a container file of one block with encoded rows; raise `Unsupported` as `find_codec`."""
+    """Return a container file of one block with encoded rows. Raises `Unsupported` as `find_codec`."""
     name = find_codec(codec)
     sync = uuid.uuid4().bytes
     compressed = COMPRESSORS[name](memoryview(payload), ZSTD_LEVEL)

@@ -96,7 +96,7 @@ def decode_columns(
         where: names the file in errors.
         columns: indexes of the fields to decode; None for all.
         unrepresentable: the result for values that Polars cannot represent (nanosecond timestamps outside the years
-                1677-2262, and nested values): an error, or null.
+            1677-2262, and nested values): an error, or null.
 
     Returns:
         Series as long as `rows`, in the order of `columns`: Int8-Int64, Float32/64, Boolean, Decimal, String, Binary,

@@ -48,12 +48,12 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encode a manifest list from a frame as `decode_manifest_list` returns it; raise as `encode_manifest`."""
+    """Encode a manifest list from a frame as `decode_manifest_list` returns it. Raises as `encode_manifest`."""
     return _encode(manifests, MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encode an index manifest from a frame as `decode_index_manifest` returns it; raise as `encode_manifest`."""
+    """Encode an index manifest from a frame as `decode_index_manifest` returns it. Raises as `encode_manifest`."""
     return _encode(entries, INDEX_MANIFEST, format, codec)
 
 

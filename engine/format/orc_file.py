@@ -69,9 +69,13 @@ class OrcType:
 class Stripe:
     """The footer of a stripe.
 
-    `rows` counts its rows. `streams` has the first byte and the end of each stream by (column, kind), `encodings` the
-    encoding of each column, `dictionaries` the number of entries of each dictionary, `zone` the time zone of the
-    writer, and `names_zone` whether the stripe itself specifies the zone.
+    Attributes:
+        rows: number of rows.
+        streams: first byte and end of each stream by (column, kind).
+        encodings: the encoding of each column.
+        dictionaries: the number of entries of each column's dictionary.
+        zone: the time zone of the writer.
+        names_zone: whether the stripe itself specifies the zone.
     """
 
     streams: dict[tuple[int, int], tuple[int, int]]

@@ -73,7 +73,7 @@ def partition_path(
         legacy_name: the option ``partition.legacy-name``.
         time_zone: for TIMESTAMP_LTZ without legacy names, which Java writes in the time zone of the writing process.
         shortest_floats: write FLOAT and DOUBLE as Java 19 and newer (``2.0E23``), not as Java 8 to 18
-                (``1.9999999999999998E23``).
+            (``1.9999999999999998E23``).
 
     Raises:
         Unsupported: a type whose names are not defined: BINARY with legacy names (Java writes an object's address),

@@ -184,7 +184,7 @@ def to_snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def parse_tag(data: bytes, name: str, path: str) -> Tag:
-    """Read a tag file; raise as `parse_snapshot`."""
+    """Read a tag file. Raises as `parse_snapshot`."""
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")

@@ -10,10 +10,10 @@ unpickles it gets them from the first of these sources that has them:
 4. the store's own sources: environment variables such as ``AWS_...``, or the role of the machine.
 
 On Linux the shared file is anonymous (``memfd``). Other processes open it as ``/proc/<process>/fd/<number>``, and
-the system frees it when the process ends, even if it is killed. On other systems, and if the file must outlive its
-process (Spark's Python workers, which plan for other processes), it is a file in a separate folder that only this
-user may enter. The process removes it when it ends. Files of a killed process are removed by the next process that
-shares secrets or opens a Spark session.
+the system frees it when the process ends, even if it is killed. On other systems, it is a file in a separate folder
+that only this user may enter. The same applies if the file must outlive its process, as for Spark's Python workers,
+which plan for other processes. The process removes the file when it ends. Files of a killed process are removed by the
+next process that shares secrets or opens a Spark session.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
 
     Args:
         columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, in the order in which they
-                are written; None if no rows were indexed.
+            are written; None if no rows were indexed.
 
     Raises:
         InvalidArgument: a name longer than 65,535 bytes, the maximum of its length field.

@@ -9,7 +9,7 @@ map of V                            array of record {key: string, value: V}
 named type, second use              the definition, in place
 top-level union ["null", record]    record with the branch number as a first field of type long
 enum                                int, the number of the symbol
-a record as a column                its members as columns, where that is asked for
+a record as a column                its members as columns, if requested
 any other logical type than below   the plain type
 ==================================  ==============================================================
 

@@ -81,7 +81,8 @@ def decode_column_stats(
         For each wanted column Series as long as `min_rows`. Bounds that Polars cannot represent, and NaN, are null.
 
     Raises:
-        CorruptFile: a row does not have one item for each column. Unsupported: this is true of a list of counts.
+        CorruptFile: a row does not have one item for each column.
+        Unsupported: a list of counts does not have one item for each column.
     """
     rows = pl.DataFrame({"min": min_rows, "max": max_rows, "nulls": null_counts}).with_row_index("entry")
     found: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}

@@ -196,8 +196,8 @@ def open_catalog(settings: Settings) -> HiveCatalog:
 
     Raises:
         InvalidArgument: an option is missing, unknown, or has an invalid value.
-        Unsupported: a feature that Morrow's client lacks, such as Kerberos. StorageError: the metastore does not
-            answer.
+        Unsupported: a feature that Morrow's client lacks, such as Kerberos.
+        StorageError: the metastore does not answer.
     """
     options = read_hive_options(settings)
     metastore = Metastore(options.uris, options.timeout, tells_user=options.tells_user, wire=options.wire)

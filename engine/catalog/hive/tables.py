@@ -1,7 +1,7 @@
 """Tables, format tables and views as the Hive metastore stores them, with their type names.
 
-The schema in the table's folder is authoritative. The metastore's copy is for Hive and for users. Type names are the
-ones of Java's `HiveTypeUtils`. Native Hive tables are format tables; their Java classes determine the file format.
+The schema in the table's folder is authoritative. The metastore's copy is for Hive and for users. Type names are as in
+`HiveTypeUtils` of Java Paimon. Native Hive tables are format tables; their Java classes determine the file format.
 Views are native Hive views, as in Java Paimon: they have a single text, whose dialect is not recorded.
 """
 

@@ -344,7 +344,7 @@ LONGEST_SLEEP = 0.05
 IMPATIENT_SECONDS = 0.2
 """Time after which a waiter asks four times as often as at first (nine times after twice that), so the oldest wins."""
 COURTESY_SECONDS = 0.01
-"""Pause after releasing a lock, so that other waiters, which ask only from time to time, can acquire it."""
+"""Pause before a released lock is acquired again, so that other waiters, which ask only from time to time, get it."""
 MARGIN_SECONDS = 2.0
 """Safety margin before expiry, as locks expire in whole seconds and two clocks are compared."""
 

@@ -110,7 +110,7 @@ SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"
 OFF = frozenset(("off", "0", "false", "no"))
 CAPACITY = 1 << 30
 LARGEST_SHARE = 8
-"""An entry larger than this fraction (1/8) of the folder's capacity is not stored."""
+"""An entry larger than 1/8 of the folder's capacity is not stored."""
 LEFT = 0.8
 """The fraction of the capacity that remains used after the least recently used entries are evicted."""
 

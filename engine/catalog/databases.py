@@ -1,7 +1,7 @@
-"""Databases with properties: what catalogs keep of a database besides the names of its tables.
+"""Databases with properties: what catalogs store about a database besides the names of its tables.
 
-Properties are texts by name. Three of them have a meaning that all clients of a catalog share: `COMMENT`, `OWNER`, and
-`LOCATION`, the folder below which its tables lie. A folder of databases keeps none.
+Properties are strings by name. All clients of a catalog agree on the meaning of three of them: `COMMENT`, `OWNER`, and
+`LOCATION`, the folder that contains the tables. The filesystem catalog stores no properties.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HINT = "catalogs with metastore=rest, jdbc or hive keep them; a folder of databa
 
 @dataclass(frozen=True)
 class Database:
-    """A database. What the catalog does not tell is null; `properties` are those without a field of their own."""
+    """A database. Fields that the catalog does not report are null; `properties` has all properties without a field."""
 
     name: str
     comment: str | None = None
@@ -35,7 +35,7 @@ class Database:
 
 
 class Named(Protocol):
-    """What a catalog tells of the names of its databases."""
+    """The part of a catalog that looks up database names."""
 
     @property
     def title(self) -> str: ...
@@ -43,30 +43,31 @@ class Named(Protocol):
 
 
 class PropertyCatalog(Protocol):
-    """A catalog that keeps properties of databases."""
+    """A catalog that stores properties of databases."""
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Create a database with these properties, as `Catalog` says.
+        """Create a database with these properties, as `Catalog.create_database` does.
 
         Raises:
-            Unsupported: a property that the catalog does not keep, such as a place of its own; nothing was made.
+            Unsupported: a property that the catalog does not store, such as a location; nothing was created.
         """
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Return the properties of a database, comment, owner and location among them. Raises `DatabaseNotFound`."""
+        """Return the properties of a database, including comment, owner and location. Raises `DatabaseNotFound`."""
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
-        """Set some properties of a database and removes others, if they are there.
+        """Set some properties of a database and remove others if they exist.
 
         Raises:
-            DatabaseNotFound. Unsupported: a property that the catalog does not change; nothing was changed.
+            DatabaseNotFound: the database does not exist.
+            Unsupported: a property that the catalog does not change; nothing was changed.
         """
 
 
 def find_database(catalog: Catalog, name: str) -> Database:
-    """Return what a catalog tells of a database. Raises `DatabaseNotFound`."""
+    """Return a database with the properties that the catalog reports. Raises `DatabaseNotFound`."""
     if hasattr(catalog, "database_properties"):
         told = cast(PropertyCatalog, catalog).database_properties(name)
     elif catalog.has_database(name):
@@ -80,7 +81,7 @@ def find_database(catalog: Catalog, name: str) -> Database:
 
 
 def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], *, ignore_if_exists: bool) -> None:
-    """Create a database. Raises as `Catalog.create_database`, and `Unsupported` where it keeps no properties."""
+    """Create a database. Raises as `Catalog.create_database`, and `Unsupported` if properties are not stored."""
     if not properties:
         catalog.create_database(name, ignore_if_exists=ignore_if_exists)
         return
@@ -90,22 +91,23 @@ def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], 
 
 
 def require_properties(catalog: Catalog, what: str) -> PropertyCatalog:
-    """Return the catalog, for properties of its databases. Raises `Unsupported`: it keeps none."""
+    """Return the catalog if it stores properties of databases. Raises `Unsupported` otherwise."""
     if not has_properties(catalog):
         raise Unsupported(what, where=catalog.title, hint=HINT)
     return cast(PropertyCatalog, catalog)
 
 
 def has_properties(catalog: Catalog) -> bool:
-    """Return whether a catalog keeps properties of databases."""
+    """Return whether a catalog stores properties of databases."""
     return hasattr(catalog, "alter_database") and hasattr(catalog, "database_properties")
 
 
 def check_properties(given: Mapping[str, object] | None, comment: str | None = None) -> dict[str, str]:
-    """Return properties as texts, the comment among them.
+    """Return properties as strings, including the comment.
 
     Raises:
-        InvalidArgument: names or values that are none. Unsupported: the name of a secret, which all may read there.
+        InvalidArgument: an invalid name or value.
+        Unsupported: the name of a secret, since everyone can read properties.
     """
     found: dict[str, str] = {}
     for key, value in check_mapping(given, "properties").items():
@@ -136,14 +138,14 @@ def alter_database(catalog: Catalog, name: str, properties: Mapping[str, str], r
 
 
 def refuse(where: str, properties: Iterable[str], reserved: Mapping[str, str]) -> None:
-    """Raise `Unsupported` for a property that a catalog has for itself, with the remedy."""
+    """Raise `Unsupported` for a property that the catalog reserves, and suggest a remedy."""
     for key in properties:
         if key in reserved:
             raise Unsupported(f"the property {key!r} of a database", where=where, hint=reserved[key])
 
 
 def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence[str] | None = None) -> None:
-    """Raise `InvalidArgument` for a database that holds tables or views; `views` is None where there are none."""
+    """Raise `InvalidArgument` if a database has tables or views; `views` is None if the catalog has no views."""
     held = [*tables, *(views or ())]
     if held:
         counts = format_count(len(tables), "table") + (
@@ -156,7 +158,7 @@ def check_empty(where: object, name: str, tables: Sequence[str], views: Sequence
 
 
 def refuse_renaming(catalog: Named, new_name: str) -> NoReturn:
-    """Refuse to rename a database, which a catalog cannot do in one step. Raises `AlreadyExists`, `Unsupported`."""
+    """Refuse to rename a database: the catalog cannot do so in one step. Raises `AlreadyExists`, `Unsupported`."""
     if catalog.has_database(checked_name("database", new_name)):
         raise AlreadyExists(f"{catalog.title}: there is a database {new_name!r} already")
     raise Unsupported("renaming a database", where=catalog.title, hint="rename its tables one by one")

@@ -30,13 +30,13 @@ from morrow.engine.redaction import suggest_name
 
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
-"""Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
+"""Folders that make rows visible. A drop removes them first, so an interrupted drop leaves an empty table."""
 
 NO_FOLDER = "the warehouse's folder does not exist"
 
 
 def open_catalog(settings: Settings) -> FilesystemCatalog:
-    """Return the catalog of these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
+    """Return the catalog for these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
     given = settings.checked().given
     if given.get(LOCK_ENABLED):
         hint = "leave it out where the store has conditional puts; a catalog with metastore=jdbc has a lock"
@@ -62,7 +62,7 @@ class FilesystemCatalog:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What was set, and the place of the warehouse. Credentials are left out."""
+        """The options that were set, and the location of the warehouse, without credentials."""
         return {**self.settings, WAREHOUSE.key: self.title}
 
     def databases(self) -> list[str]:
@@ -87,7 +87,7 @@ class FilesystemCatalog:
         """Return the names of the tables in `database`, sorted: the folders that hold a schema.
 
         Raises:
-            DatabaseNotFound: the warehouse has no such database.
+            DatabaseNotFound: the database does not exist.
         """
         folder = self._database(database)
         listed = self.store.list(folder)
@@ -97,7 +97,7 @@ class FilesystemCatalog:
         """Return the metadata of ``database.table``.
 
         Raises:
-            InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: it does not exist.
+            InvalidArgument: the name does not have this form. DatabaseNotFound, TableNotFound: it does not exist.
         """
         database, table = table_name(name)
         self._database(database)
@@ -116,14 +116,14 @@ class FilesystemCatalog:
         return self.store.is_dir(self.folder_of(name))
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
+        """Return whether a table ``database.table`` exists. Raises `InvalidArgument` for other names."""
         return self.has_database(table_name(name)[0]) and self._is_table(self.found(name))
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Return where a database lies: folders have no other properties. Raises `DatabaseNotFound`."""
+        """Return the location of a database, the only property of a folder. Raises `DatabaseNotFound`."""
         return {LOCATION: self.store.url(self._database(name))}
 
-    # Databases made, dropped and renamed
+    # Creating, dropping and renaming databases
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database, and the warehouse if it does not exist.
@@ -143,7 +143,7 @@ class FilesystemCatalog:
         self.store.make_folder(folder)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drop a database; with `cascade` its tables too.
+        """Drop a database, with `cascade` its tables too.
 
         Raises:
             DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
@@ -165,14 +165,15 @@ class FilesystemCatalog:
         """Rename a database in one step, with all its tables.
 
         Raises:
-            DatabaseNotFound, AlreadyExists. Unsupported: in object stores.
+            DatabaseNotFound: the old name does not exist. AlreadyExists: the new name exists.
+            Unsupported: the warehouse is in an object store.
         """
         source, target = self._database(name), self.folder_of(checked_name("database", new_name))
         if self.store.is_dir(target):
             raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {new_name!r} already")
         self.store.move_folder(source, target)
 
-    # Tables made, dropped and renamed
+    # Creating, dropping and renaming tables
 
     def place_of(self, name: str) -> TableMetadata:
         """Return the location of a new table ``database.table``. Raises `InvalidArgument` for an invalid name."""
@@ -193,16 +194,16 @@ class FilesystemCatalog:
         """
         place = self.place_of(name)
         self.create_database(table_name(name)[0], ignore_if_exists=True)
-        from morrow.engine.schema.evolution import create_first_schema  # brings much along that reads do without
+        from morrow.engine.schema.evolution import create_first_schema  # expensive to import, and not needed for reads
 
         create_first_schema(place, schema)
         return place
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drop a table with all its files; those in folders outside of the table's own stay.
+        """Drop a table with all files in its folder; files in other folders are kept.
 
-        A link is removed and its target stays: in the table, and where the table's folder is itself a link, unless that
-        leads below `allowed_roots`.
+        A link in the table is removed, but its target is kept. The same applies if the table's folder is itself a link,
+        unless the link leads below `allowed_roots`.
 
         Raises:
             DatabaseNotFound, TableNotFound: it does not exist.
@@ -213,13 +214,13 @@ class FilesystemCatalog:
         self.remove_table(self.table(name))
 
     def check_removal(self, table: TableMetadata) -> None:
-        """Raise `UnsafePath` where a link above the table leads out of the warehouse."""
+        """Raise `UnsafePath` if a link above the table leads out of the warehouse."""
         root = table.root
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             check_inside(self.store, root, (self.root, *table.removable_roots))
 
     def remove_table(self, table: TableMetadata) -> None:
-        """Remove the files of a table. Raises and keep what `drop_table` does."""
+        """Remove the files of a table; keep files and raise errors as `drop_table` does."""
         root, warehouse = table.root, confine(self.store, (self.root, *table.removable_roots))
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             self.check_removal(table)
@@ -234,7 +235,8 @@ class FilesystemCatalog:
         """Rename a table in one step, within its database or to another.
 
         Raises:
-            DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: in object stores.
+            DatabaseNotFound, TableNotFound: the old name does not exist. AlreadyExists: the new name exists.
+            Unsupported: the warehouse is in an object store.
         """
         source, target = self.table(name), self.place_of(new_name)
         self._database(table_name(new_name)[0])
@@ -244,7 +246,7 @@ class FilesystemCatalog:
         return target
 
     def found(self, name: str) -> TableMetadata:
-        """Return the location of a table, which need not exist."""
+        """Return the location of a table, whether or not the table exists."""
         database, table = table_name(name)
         folder = self.folder_of(database)
         return TableMetadata(
@@ -255,10 +257,10 @@ class FilesystemCatalog:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
 
     def folder_of(self, database: str) -> str:
-        """Return the folder of a database, which need not exist."""
+        """Return the folder of a database, whether or not the database exists."""
         check_text(database, "the name of a database")
         name = f"{_check_folder_name(database, self.root)}{DATABASE_SUFFIX}"
-        return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
+        return f"{self.root}/{name}" if self.root else name  # the root of a bucket is an empty path
 
     def _database(self, database: str) -> str:
         folder = self.folder_of(database)
@@ -275,14 +277,14 @@ class FilesystemCatalog:
 def check_warehouse(catalog: object) -> None:
     """Raise `DatabaseNotFound` if `catalog` is a folder that does not exist.
 
-    Work on all tables of a warehouse would do nothing if its path is mistyped.
+    Without this check, an operation on all tables of a warehouse would silently do nothing if the path is mistyped.
     """
     if isinstance(catalog, FilesystemCatalog) and not catalog.exists:
         raise DatabaseNotFound(f"{catalog.title}: {NO_FOLDER}; correct the path, or create a database in it")
 
 
 def _check_folder_name(name: str, where: str) -> str:
-    """Return the name of a database or table, which is that of its folder. Raises `UnsafePath` if none can have it."""
+    """Return the name of a database or table, which is also its folder's. Raises `UnsafePath` for an invalid name."""
     try:
         return check_segment(name, where)
     except UnsafePath as error:

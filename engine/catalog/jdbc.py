@@ -1,11 +1,11 @@
 """The JDBC catalog: the names of databases and tables are in a database, their files in a warehouse.
 
-The tables of the database, and the folders ``warehouse/<database>.db/<table>``, are Java Paimon's: both work on one
-catalog. What happens to one table is done under its lock where ``lock.enabled`` is set, as it is by default in object
-stores; there the lock also makes commits safe where the store has no conditional put.
+The tables of the database, and the folders ``warehouse/<database>.db/<table>``, are the same as in Java Paimon, so both
+can use one catalog. With ``lock.enabled``, the default in object stores, all changes of a table are made under its
+lock. The lock also makes commits safe if the object store lacks conditional puts.
 
-A lock is a row of ``paimon_distributed_locks``. Other processes remove the row of a killed process when it is older
-than its time of expiry. A holder that has had its lock for longer may have lost it, and is refused the commit.
+A lock is a row of ``paimon_distributed_locks``. If a process is killed, other processes remove its row after the lock
+has expired. A writer that has held its lock for longer may have lost it, so its commit is refused.
 
 A view is a row of ``paimon_views``, whose text is JSON as in Java.
 """
@@ -125,15 +125,15 @@ RESERVED = {
     LOCATION: "tables of a JDBC catalog lie in its warehouse",
     EXISTS: "it is the catalog's mark of a database",
 }
-"""Properties of databases that nobody sets."""
+"""Database properties that users do not set."""
 
 
 def open_catalog(settings: Settings) -> JdbcCatalog:
-    """Return the catalog of these settings; make its tables in the database where they are not there.
+    """Return the catalog for these settings; create missing catalog tables in the database.
 
     Raises:
-        InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
-        Unsupported: a database that Morrow does not know. StorageError: it does not answer.
+        InvalidArgument: an option is missing, unknown, or has an invalid value.
+        Unsupported: a database that Morrow does not support. StorageError: the database does not answer.
     """
     settings.checked((CATALOG_KEY, LOCK_KEY_MAX_LENGTH), (PROPERTY,))
     given = settings.given
@@ -155,7 +155,7 @@ def open_catalog(settings: Settings) -> JdbcCatalog:
 
 @dataclass(frozen=True)
 class JdbcCatalog(JdbcViews):
-    """A `Catalog` of names in `rows` and of tables in the folders of `files`."""
+    """A `Catalog` with names in `rows` and tables in the folders of `files`."""
 
     files: FilesystemCatalog
     rows: CatalogRows
@@ -191,7 +191,7 @@ class JdbcCatalog(JdbcViews):
 
     def database_properties(self, name: str) -> dict[str, str]:
         self._known(name)
-        location = self.files.store.url(self.files.folder_of(name))  # of one that only has tables
+        location = self.files.store.url(self.files.folder_of(name))  # for a database that has only tables
         return {LOCATION: location, **self.rows.database_properties(name)}
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
@@ -251,7 +251,7 @@ class JdbcCatalog(JdbcViews):
             try:
                 self.rows.add_table(database, table)
             except BaseException:
-                with suppress(MorrowError):  # of the two errors the first tells more
+                with suppress(MorrowError):  # the first of the two errors is more helpful
                     self.files.remove_table(place)
                 raise
             self.rows.set_properties(database, table, properties)
@@ -284,10 +284,10 @@ class JdbcCatalog(JdbcViews):
                 raise
         return target
 
-    # Parts
+    # Helpers
 
     def synchronize(self, name: str, schema: TableSchema) -> None:
-        """Note the options of a table in the database, if that is wanted."""
+        """Store the options of a table in the database, if the catalog is configured to."""
         if self.keeps_properties:
             self.rows.set_properties(*table_name(name), self._properties(schema))
 
@@ -340,17 +340,17 @@ def _hold_lock(locks: Locks, database: str, table: str) -> Iterator[Callable[[],
 
 SHORTEST_SLEEP = 0.003
 LONGEST_SLEEP = 0.05
-"""Who sleeps for longer finds that others have come and gone: a lock is free for moments only."""
+"""Maximum sleep between attempts. A lock is free only for moments, so longer sleeps would miss them."""
 IMPATIENT_SECONDS = 0.2
-"""After so long a waiter asks four times as often as at first, after twice that nine times: the oldest comes first."""
+"""Time after which a waiter asks four times as often as at first (nine times after twice that), so the oldest wins."""
 COURTESY_SECONDS = 0.01
-"""Who has just given a lock back lets others have it first: they ask now and then only."""
+"""Pause before a released lock is acquired again, so that other waiters, which ask only from time to time, get it."""
 MARGIN_SECONDS = 2.0
-"""Locks expire by whole seconds of two clocks."""
+"""Safety margin before expiry, as locks expire in whole seconds and two clocks are compared."""
 
 
 class Locks:
-    """The locks of one catalog. A thread that holds one may take it again."""
+    """The locks of one catalog. A thread may acquire a lock again that it already holds."""
 
     def __init__(self, database: Database, key: str, timeout: float, longest_sleep: float, most_key: int) -> None:
         self._database, self._key = database, key
@@ -369,7 +369,8 @@ class Locks:
         """Hold the lock of a table within the block.
 
         Raises:
-            StorageError: others have it for longer than ``lock-acquire-timeout``, or the database does not answer.
+            StorageError: others hold the lock for longer than ``lock-acquire-timeout``, or the database does not
+                answer.
         """
         name, held = f"{self._key}.{database}.{table}", self._held()
         if name in held:
@@ -382,12 +383,12 @@ class Locks:
             yield
         finally:
             del held[name]
-            # Not the row of another process that found this one expired.
+            # Do not delete the row of another process that found this lock expired.
             self._database.run(f"DELETE FROM {LOCKS} WHERE lock_id = ? AND acquired_at = ?", name, noted)
             self._own.given_back = (name, time.monotonic())
 
     def check(self, database: str, table: str) -> None:
-        """Raise `StorageError` where this thread may have lost the lock of a table, or does not have it."""
+        """Raise `StorageError` if this thread does not have the lock of a table, or may have lost it."""
         since = self._held().get(f"{self._key}.{database}.{table}")
         if since is None or time.monotonic() - since > self._timeout - min(MARGIN_SECONDS, self._timeout / 2):
             raise StorageError(
@@ -402,7 +403,7 @@ class Locks:
         return found
 
     def _acquired(self, name: str) -> float:
-        """Return the time at which the lock was asked for successfully."""
+        """Return the time of the request that acquired the lock."""
         if len(name) > self._most_key:
             raise InvalidArgument(
                 f"the name of the lock {name!r} is longer than lock-key-max-length = {self._most_key}"
@@ -424,7 +425,7 @@ class Locks:
             time.sleep(min(max(sleep, SHORTEST_SLEEP), self._longest_sleep) * (1 + random.random()) / 2)
 
     def _tried(self, name: str) -> bool:
-        # Those who wait only read: in SQLite, who writes keeps the holder from giving its lock back.
+        # Waiters only read: in SQLite, a write would block the holder from releasing its lock.
         expired = f"{self._database.lock_age} > expire_time_seconds"
         found = self._database.ask(f"SELECT {expired} FROM {LOCKS} WHERE lock_id = ?", name)
         if found and not found[0][0]:
@@ -440,6 +441,6 @@ class Locks:
         return True
 
     def _noted(self, name: str) -> object:
-        """Return the time that the database has noted for a lock that this thread holds."""
+        """Return the time that the database has stored for a lock that this thread holds."""
         rows = self._database.ask(f"SELECT acquired_at FROM {LOCKS} WHERE lock_id = ?", name)
         return rows[0][0] if rows else None

@@ -1,7 +1,7 @@
 """The database of a JDBC catalog (SQLite or PostgreSQL), with its tables and statements.
 
-Addresses are ``jdbc:sqlite:...`` and ``jdbc:postgresql://...``. Names and types of the tables are Java's. Every
-statement is a transaction of its own, as in Java. Parameters are written ``?``.
+Addresses are ``jdbc:sqlite:...`` and ``jdbc:postgresql://...``. Names and types of the tables are as in Java. Every
+statement is a separate transaction, as in Java. Parameters are written ``?``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 T = TypeVar("T")
 
 PROPERTY = "jdbc."
-"""The prefix of options of the driver."""
+"""The prefix of driver options."""
 BUSY_SECONDS = 60.0
 BUSY_SLEEPS = (0.001, 0.02)
-"""Pauses before a busy file is asked again, at first and at most: by SQLite's own, of 100 ms, others would be first."""
+"""First and longest pause before a busy file is tried again. SQLite's own pause of 100 ms would let others go first."""
 CONNECT_SECONDS = "30"
 JOURNAL = "journal_mode="
 JOURNALS = ("WAL", "DELETE", "TRUNCATE", "PERSIST")
-"""How a file is changed safely; with WAL readers, of which Java leaves some open, do not keep writers out."""
+"""Journal modes of a file. With WAL, readers do not block writers; Java leaves some readers open."""
 LOCAL_ZONE = Path("/etc/localtime")
 ZONES = "/zoneinfo/"
 DRIVER_NAMES = {
@@ -52,18 +52,18 @@ DRIVER_NAMES = {
     "connectTimeout": "connect_timeout",
     "ApplicationName": "application_name",
 }
-"""The properties of PostgreSQL's driver in Java that are understood -> parameters of libpq."""
+"""Supported properties of PostgreSQL's JDBC driver -> parameters of libpq."""
 
 
 class Duplicate(Exception):
-    """A row whose key is in the table already."""
+    """A row with this key already exists."""
 
 
 class Database(ABC):
-    """One database. Several threads may use it; it is pickled without secrets."""
+    """One database. Thread-safe; pickled without secrets."""
 
     lock_age: str
-    """SQL of the seconds since a lock was acquired."""
+    """SQL expression for the seconds since a lock was acquired."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -81,13 +81,13 @@ class Database(ABC):
         """Return whether the database has a table of this name."""
 
     def failed(self, error: Exception) -> StorageError:
-        """Return the error of a database that does not do what it was asked."""
+        """Return the error for a failed statement."""
         lines = str(redact_error(error)).strip().splitlines() or [type(error).__name__]
         return StorageError(f"{self.where}: {lines[0]}; check the option {URI} and whether the database is up")
 
 
 class Sqlite(Database):
-    """A file. Each statement opens it anew, which costs a tenth of a millisecond and suits threads and forks."""
+    """An SQLite file. Each statement opens the file again, which takes 0.1 ms and is safe with threads and forks."""
 
     lock_age = "strftime('%s', 'now') - strftime('%s', acquired_at)"
 
@@ -95,7 +95,7 @@ class Sqlite(Database):
         super().__init__(where)
         self._path = path
         if journal:
-            self.ask(f"PRAGMA journal_mode = {journal}")  # the file keeps it
+            self.ask(f"PRAGMA journal_mode = {journal}")  # stored in the file
 
     def ask(self, statement: str, *values: object) -> Rows:
         return self._with(lambda connection: connection.execute(statement, values).fetchall())
@@ -123,12 +123,12 @@ class Sqlite(Database):
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
-    """Return whether others have the file: a statement, which is a transaction, was not carried out."""
+    """Return whether other processes use the file. The statement, a transaction of its own, was not carried out."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Postgres(Database):
-    """A server. Each thread keeps a connection, and makes another where that one has broken."""
+    """A PostgreSQL server. Each thread keeps a connection, and reconnects if the connection is broken."""
 
     lock_age = "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))"
 
@@ -166,7 +166,7 @@ class Postgres(Database):
         except psycopg.Error as error:
             if connection.broken or connection.closed:
                 self._local.connection = None
-                if again:  # the server has ended a connection that was idle
+                if again:  # the server has closed an idle connection
                     return self._with(use)
             raise self.failed(error) from error
 
@@ -174,13 +174,13 @@ class Postgres(Database):
         import psycopg
         from psycopg.conninfo import make_conninfo
 
-        # A fork has the connection of its parent, which it must neither use nor close.
+        # A forked process inherits its parent's connection, which it must neither use nor close.
         found = getattr(self._local, "connection", None)
         if found is None or self._local.process != os.getpid() or found.closed:
             try:
                 found = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
             except psycopg.Error as error:
-                raise self.failed(error) from None  # its words have the address
+                raise self.failed(error) from None  # its message contains the address
             self._local.connection, self._local.process = found, os.getpid()
         return found
 
@@ -189,7 +189,7 @@ def open_database(settings: Settings) -> Database:
     """Return the database that the option ``uri`` names.
 
     Raises:
-        InvalidArgument: no address. Unsupported: another database, or a driver that is not installed.
+        InvalidArgument: not an address. Unsupported: another database, or the driver is not installed.
     """
     uri = settings.required(URI)
     for prefix, kind in KINDS.items():
@@ -213,7 +213,7 @@ def _open_sqlite(uri: str, rest: str, settings: Settings) -> Database:  # noqa: 
 
 def _open_postgres(uri: str, rest: str, settings: Settings) -> Database:
     try:
-        import psycopg  # noqa: F401  # is it there?
+        import psycopg  # noqa: F401  # is it installed?
     except ImportError as error:
         raise Unsupported(
             "a JDBC catalog in PostgreSQL without psycopg", hint="pip install 'morrow[postgres]'"
@@ -231,7 +231,7 @@ def _open_postgres(uri: str, rest: str, settings: Settings) -> Database:
     except ValueError as error:
         raise InvalidArgument(f"the address {redact_text(uri)}: {error}") from error
     if zone := _find_local_zone():
-        parameters["options"] = f"-c TimeZone={zone}"  # in which locks note their time, as Java's driver does
+        parameters["options"] = f"-c TimeZone={zone}"  # the zone of lock times, as with Java's driver
     where = f"jdbc:postgresql:{rest.partition('?')[0]}"
     return Postgres(where, parameters | {key: value for key, value in places.items() if value})
 
@@ -243,7 +243,7 @@ KINDS: dict[str, Callable[[str, str, Settings], Database]] = {
 
 
 def _find_local_zone() -> str | None:
-    """Return the name of this machine's time zone, as a JVM on it would find it; None where it has none."""
+    """Return the name of this machine's time zone, as a JVM would find it; None if the machine has none."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named if all(c.isalnum() or c in "/_+-" for c in named) else None
@@ -290,13 +290,13 @@ OF_TABLE = f"{OF_DATABASE} AND table_name = ?"
 
 @dataclass(frozen=True)
 class CatalogRows:
-    """The rows of the catalog `key` in a database: several catalogs may share one."""
+    """The rows of the catalog `key` in a database, which several catalogs may share."""
 
     database: Database
     key: str
 
     def prepare(self, lock_key_length: int | None) -> None:
-        """Make the tables that are not there; that of locks where the length of their keys is given."""
+        """Create missing tables; the lock table only if the length of its keys is given."""
         wanted = dict(COLUMNS)
         if lock_key_length is not None:
             wanted[LOCKS] = LOCK_COLUMNS.format(most=lock_key_length)
@@ -304,7 +304,7 @@ class CatalogRows:
             if self.database.has_table(name):
                 continue
             try:
-                with suppress(Duplicate):  # PostgreSQL's word for another one that makes it now
+                with suppress(Duplicate):  # PostgreSQL's error if another process creates the table now
                     self.database.run(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
             except StorageError:
                 if not self.database.has_table(name):
@@ -313,7 +313,7 @@ class CatalogRows:
     # Databases
 
     def databases(self) -> list[str]:
-        """Return the names of all databases, sorted: of those that have properties, tables or views."""
+        """Return the sorted names of all databases that have properties, tables or views."""
         homes = (TABLES, DATABASE_PROPERTIES, VIEWS)
         union = " UNION ".join(f"SELECT database_name FROM {home} WHERE catalog_key = ?" for home in homes)
         return sorted(row[0] for row in self.database.ask(union, *[self.key] * len(homes)))
@@ -324,7 +324,7 @@ class CatalogRows:
         return bool(self.database.ask(f"{union} LIMIT 1", *[self.key, name] * len(homes)))
 
     def add_database(self, name: str, properties: Mapping[str, str]) -> bool:
-        """Add a database with these properties; return False where there is one."""
+        """Add a database with these properties; return False if it already exists."""
         if self.has_database(name):
             return False
         _check_length(name)
@@ -338,13 +338,13 @@ class CatalogRows:
         return True
 
     def database_properties(self, name: str) -> dict[str, str]:
-        """Return the properties of a database but for the mark that it exists."""
+        """Return the properties of a database, without the marker of its existence."""
         query = f"SELECT property_key, property_value FROM {DATABASE_PROPERTIES} WHERE {OF_DATABASE}"
         rows = self.database.ask(query, self.key, name)
         return {str(key): str(value) for key, value in rows if key != EXISTS and value is not None}
 
     def change_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
-        """Set some properties of a database, if it is still there, and removes others."""
+        """Set some properties of a database if it still exists, and remove others."""
         _check_properties(f"property of the database {name}", properties)
         rows = [(self.key, name, key, value) for key, value in properties.items()]
         if rows:
@@ -375,13 +375,13 @@ class CatalogRows:
         return sorted(row[0] for row in rows)
 
     def view(self, database: str, view: str) -> str | None:
-        """Return the JSON of a view, None where there is none."""
+        """Return the JSON of a view, None if there is none."""
         query = f"SELECT view_schema FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
         rows = self.database.ask(query, self.key, database, view)
         return str(rows[0][0]) if rows else None
 
     def add_view(self, database: str, view: str, json: str) -> bool:
-        """Add a view; return False when there is one of this name."""
+        """Add a view; return False if one of this name exists."""
         try:
             self.database.run(f"INSERT INTO {VIEWS} VALUES (?, ?, ?, ?)", self.key, database, view, json)
         except Duplicate:
@@ -389,7 +389,7 @@ class CatalogRows:
         return True
 
     def remove_view(self, database: str, view: str) -> bool:
-        """Remove a view; return False when there was none."""
+        """Remove a view; return False if there was none."""
         query = f"DELETE FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
         return self.database.run(query, self.key, database, view) > 0
 
@@ -411,7 +411,7 @@ class CatalogRows:
             raise AlreadyExists(f"{self.database.where}: there is a table {database}.{table} already") from error
 
     def remove_table(self, database: str, table: str) -> bool:
-        """Remove a table with its properties; return False where there is none."""
+        """Remove a table with its properties; return False if there was none."""
         removed = self.database.run(f"DELETE FROM {TABLES} WHERE {OF_TABLE}", self.key, database, table)
         self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
         return removed > 0
@@ -429,14 +429,14 @@ class CatalogRows:
         """Replace the properties of a table."""
         self.database.run(f"DELETE FROM {TABLE_PROPERTIES} WHERE {OF_TABLE}", self.key, database, table)
         for name, value in properties.items():
-            with suppress(Duplicate):  # another one does the same
+            with suppress(Duplicate):  # another process does the same
                 self.database.run(
                     f"INSERT INTO {TABLE_PROPERTIES} VALUES (?, ?, ?, ?, ?)", self.key, database, table, name, value
                 )
 
 
 def check_properties(table: str, properties: Mapping[str, str]) -> None:
-    """Raise `InvalidArgument` for options that the database has no room for."""
+    """Raise `InvalidArgument` for options that are too long for the database."""
     _check_length(table)
     _check_properties(f"option of {table}", properties, "; open the catalog with sync-all-properties=false")
 

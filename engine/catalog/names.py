@@ -13,9 +13,9 @@ BRANCH_PREFIX = "branch_"
 
 
 class ObjectName(msgspec.Struct, frozen=True):
-    """A table, a branch of it, or a system table of either.
+    """The name of a table, of a branch, or of a system table of either.
 
-    `table` may be prefixed by its database or by the folders it lies in.
+    `table` may be prefixed with its database or with its folders.
     """
 
     table: str
@@ -23,10 +23,10 @@ class ObjectName(msgspec.Struct, frozen=True):
     system: str | None = None
 
     def branch_or(self, given: str | None) -> str | None:
-        """Return the branch in the name, or the one that is `given` beside it; None for the main branch.
+        """Return the branch in the name, or else the branch `given` separately; None for the main branch.
 
         Raises:
-            InvalidArgument: both name one.
+            InvalidArgument: both name a branch.
         """
         if self.branch is not None and given is not None:
             raise InvalidArgument(f"branch {given!r}: the path names the branch {self.branch!r} already")
@@ -46,7 +46,7 @@ def checked_name(what: str, name: str) -> str:
     """Check the name of a new database or table.
 
     Raises:
-        InvalidArgument: a name that Paimon reserves or cannot find again.
+        InvalidArgument: a name that Paimon reserves or cannot look up.
     """
     check_text(name, f"the name of a {what}")
     if not name.strip() or name != name.strip() or name.startswith(".") or MARK in name:

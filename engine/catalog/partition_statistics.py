@@ -1,4 +1,4 @@
-"""What a commit changes in each partition, for the partitions that a catalog lists: sums over its new manifests."""
+"""Changes of each partition in a commit, for the catalog's partition list: sums over the commit's new manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CREATED = "lastFileCreationTime"
 def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the statistics of the partitions that a snapshot adds files to or removes files from.
 
-    Counts of removed files are negative. A table without partition keys has one partition, without values.
+    Counts of removed files are negative. A table without partition keys has one partition without values.
 
     Raises:
         CorruptFile, FileMissing: a manifest cannot be read.
@@ -54,7 +54,7 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
 
 
 def partition_specs(metadata: TableMetadata, schema: TableSchema, partitions: list[bytes]) -> list[dict[str, str]]:
-    """Return the values of partitions as their folders have them, by partition key."""
+    """Return the values of partitions as in their folder names, by partition key."""
     options, keys = metadata.options(schema), schema.partition_keys
     types = [schema.by_name[key].type for key in keys]
     default, legacy = options.partition_default_name, options.legacy_partition_name

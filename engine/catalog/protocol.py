@@ -1,13 +1,13 @@
 """The `Catalog` protocol, and the format tables, views and functions that a catalog may keep.
 
-A table is found as `TableMetadata`: the store and folder of its files, and the catalog's side of it (`TableOwner`),
-which commits where the catalog does. Where the folder lies is the catalog's affair: names are no paths.
+A catalog returns a table as `TableMetadata`: the store and folder of its files, and the catalog's side of the table
+(`TableOwner`), which commits if the catalog does. The catalog decides where the folder is: names are not paths.
 
-`docs/implementing.md` tells how to write one; `morrow.testing.CatalogTests` holds it to what is said here.
+`docs/implementing.md` describes how to write a catalog; `morrow.testing.CatalogTests` tests it against this protocol.
 
-A view has a text for all engines, and may have one for each of some `dialects`: ``spark``, ``flink``, ``duckdb``.
-The definition of a function is SQL, a lambda in a programming language, or a file with a class. Members of the JSON
-are those of Paimon's ``ViewSchema`` and of its REST catalogs.
+A view has a text for all engines, and may have a text for each of several `dialects`: ``spark``, ``flink``, ``duckdb``.
+The definition of a function is SQL, a lambda in a programming language, or a file with a class. The JSON members are
+the ones of ``ViewSchema`` and the REST catalogs in Paimon.
 
 `watch` registers a listener that is called when a catalog of this process creates, drops or renames a table or
 database.
@@ -33,29 +33,29 @@ from morrow.engine.structs import replace
 class Catalog(Protocol):
     """Databases of tables. Tables are named ``database.table``; names are case-sensitive.
 
-    Every method raises `StorageError` when the catalog does not answer, and those that take the name of a table
-    `InvalidArgument` for another form of name. Several threads may call them.
+    Every method raises `StorageError` if the catalog does not answer. Methods that take a table name raise
+    `InvalidArgument` for names of another form. All methods are thread-safe.
     """
 
     @property
     def title(self) -> str:
-        """The catalog's name in messages, such as a folder or URL. It has no secrets."""
+        """The catalog's name in messages, such as a folder or URL, without secrets."""
 
     @property
     def options(self) -> Mapping[str, str]:
         """The options that ``sys.catalog_options`` shows, without secrets."""
 
     def databases(self) -> list[str]:
-        """Return the names of all databases, sorted. Raises `DatabaseNotFound`: there is no such catalog."""
+        """Return the names of all databases, sorted. Raises `DatabaseNotFound` if the catalog does not exist."""
 
     def has_database(self, name: str) -> bool:
         """Return whether a database of this name exists."""
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Create a database. Raises `AlreadyExists`, and `InvalidArgument` for what `checked_name` refuses."""
+        """Create a database. Raises `AlreadyExists`, and `InvalidArgument` for names that `checked_name` refuses."""
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Drop a database; with `cascade` its tables too.
+        """Drop a database, with `cascade` its tables too.
 
         Raises:
             DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
@@ -65,20 +65,21 @@ class Catalog(Protocol):
         """Rename a database in one step, with all its tables.
 
         Raises:
-            DatabaseNotFound, AlreadyExists. Unsupported: the catalog cannot; nothing was changed.
+            DatabaseNotFound: the old name does not exist. AlreadyExists: the new name exists.
+            Unsupported: the catalog cannot rename databases; nothing was changed.
         """
 
     def tables(self, database: str) -> list[str]:
         """Return the names of the tables in `database`, sorted. Raises `DatabaseNotFound`."""
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table exists; False too where there is no such database."""
+        """Return whether a table exists; also False if the database does not exist."""
 
     def table(self, name: str) -> TableMetadata:
         """Return the metadata of a table, on its main branch. Raises `DatabaseNotFound`, `TableNotFound`."""
 
     def where_of(self, name: str) -> str:
-        """Return the title of a table that need not exist, for messages.
+        """Return the title of a table for messages, whether or not the table exists.
 
         Raises:
             InvalidArgument: a name that no table can have.
@@ -98,23 +99,24 @@ class Catalog(Protocol):
         """Rename a table in one step, within its database or to another.
 
         Raises:
-            DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: the catalog cannot; nothing was changed.
+            DatabaseNotFound, TableNotFound: the old name does not exist. AlreadyExists: the new name exists.
+            Unsupported: the catalog cannot rename tables; nothing was changed.
         """
 
 
 class FolderCatalog(Protocol):
-    """A catalog that keeps tables which are folders of files. Names are ``database.table``."""
+    """A catalog with tables that are folders of files. Names are ``database.table``."""
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Return a format table or object table; None for one of Paimon's own. Raises as `Catalog.table`."""
+        """Return a format table or object table; None for a Paimon table. Raises as `Catalog.table`."""
 
 
 def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> FolderTable:
     """Return a format table or object table of a catalog.
 
     Raises:
-        DatabaseNotFound, TableNotFound. InvalidArgument: the table is of another kind.
-        Unsupported: the catalog has no such tables.
+        DatabaseNotFound, TableNotFound: it does not exist. InvalidArgument: the table is of another kind.
+        Unsupported: the catalog does not support such tables.
     """
     if not hasattr(catalog, "folder_table"):
         hint = "catalogs with metastore=hive or rest have them"
@@ -131,8 +133,9 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     """Create a format table with these columns, partition keys and options.
 
     Raises:
-        DatabaseNotFound, AlreadyExists. InvalidArgument: a primary key, which such a table has not.
-        Unsupported: the catalog makes no such tables; a format that they do not have.
+        DatabaseNotFound: the database does not exist. AlreadyExists: the table exists.
+        InvalidArgument: a primary key, which format tables cannot have.
+        Unsupported: the catalog cannot create format tables; an unknown format.
     """
     where = catalog.where_of(name)
     if not hasattr(catalog, "create_folder_table"):
@@ -143,7 +146,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
         raise InvalidArgument(f"{where}: name the partition keys of a format table as such, not by an option")
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
-    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown one.
+    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown format.
     found = catalog.create_folder_table(name, made)
     assert isinstance(found, FolderTable)
     return found
@@ -151,7 +154,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
 
 @dataclass(frozen=True)
 class View:
-    """A query, its columns, and its texts for engines by dialect."""
+    """A view: its query, its columns, and its query in other dialects."""
 
     query: str
     fields: tuple[DataField, ...]
@@ -161,7 +164,7 @@ class View:
 
 
 class ViewCatalog(Protocol):
-    """A catalog that keeps views. Names are ``database.view``."""
+    """A catalog with views. Names are ``database.view``."""
 
     def views(self, database: str) -> list[str]:
         """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
@@ -170,26 +173,26 @@ class ViewCatalog(Protocol):
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
 
     def create_view(self, name: str, view: View) -> None:
-        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`: there is a view or table of this name."""
+        """Create a view. Raises `DatabaseNotFound`, and `AlreadyExists` if a view or table of this name exists."""
 
     def drop_view(self, name: str) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
 
 
 def has_views(catalog: Catalog) -> bool:
-    """Return whether a catalog can keep views."""
+    """Return whether a catalog supports views."""
     return all(hasattr(catalog, method) for method in ("views", "view", "create_view", "drop_view"))
 
 
 def require_views(catalog: Catalog) -> ViewCatalog:
-    """Return the catalog, for its views. Raises `Unsupported` where it can have none."""
+    """Return the catalog if it supports views. Raises `Unsupported` otherwise."""
     if not has_views(catalog):
         raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
     return cast(ViewCatalog, catalog)
 
 
 def view_from_json(node: Any, where: str) -> View:
-    """Return a view of its JSON. Raises `StorageError` for one without text or columns, `Unsupported` for a type."""
+    """Parse the JSON of a view. Raises `StorageError` if text or columns are missing, `Unsupported` for a type."""
     node = node if isinstance(node, dict) else {}
     query, fields = node.get("query"), node.get("fields")
     if not isinstance(query, str) or not isinstance(fields, list):
@@ -223,7 +226,7 @@ SQL = "sql"
 
 @dataclass(frozen=True)
 class Definition:
-    """How one engine computes a function: `kind` is ``sql``, ``lambda`` or ``file``; `text` is null for a file."""
+    """A function's definition for one engine: `kind` is ``sql``, ``lambda`` or ``file``; `text` is null for a file."""
 
     kind: str
     text: str | None = None
@@ -231,7 +234,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Function:
-    """A function. `parameters` and `returns` are in their order; a scalar function returns one value."""
+    """A function. `parameters` and `returns` are ordered; a scalar function returns one value."""
 
     parameters: tuple[DataField, ...]
     returns: tuple[DataField, ...]
@@ -241,10 +244,10 @@ class Function:
 
 
 def parse_function(node: Any, where: str) -> Function:
-    """Return a function of its JSON.
+    """Parse the JSON of a function.
 
     Raises:
-        StorageError: its members are of other types. Unsupported: a type that Morrow does not know.
+        StorageError: a member has the wrong type. Unsupported: a type that Morrow does not know.
     """
     try:
         return Function(
@@ -271,12 +274,12 @@ _watchers: list[WeakMethod[Callable[[str], None]]] = []
 
 
 def watch(method: Callable[[str], None]) -> None:
-    """Have a bound method called with the title of each catalog that changes, as long as its object is there."""
+    """Register a bound method to be called with the title of each changed catalog, as long as its object exists."""
     _watchers.append(WeakMethod(method))
 
 
 def notify_watchers(title: str) -> None:
-    """Tell that the catalog of this title has other tables now."""
+    """Call the watchers: the tables of the catalog with this title have changed."""
     for reference in list(_watchers):
         method = reference()
         if method is None:

@@ -1,9 +1,9 @@
 """Options of a catalog, as Paimon spells them (``metastore``, ``uri``, ``warehouse``), and its kind.
 
-Each kind of catalog declares its options; options of the store go to the store. An unknown option is refused.
+Each kind of catalog declares its options; store options are passed to the store. Unknown options are refused.
 
-A kind, the value of ``metastore``, is a function that makes a catalog of its `Settings`. Other packages register
-theirs by the entry point ``morrow.catalogs``, under the name of the metastore.
+A kind, the value of ``metastore``, is a function that makes a catalog from its `Settings`. Other packages register
+their kinds as entry points ``morrow.catalogs``, under the name of the metastore.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from morrow.engine.plugins import CATALOGS, load_plugin
 from morrow.engine.redaction import is_secret, redact_text, register_secrets, suggest_name
 
 TABLE_DEFAULT = "table-default."
-"""The prefix of options that new tables get where their creator does not set them."""
+"""The prefix of default options for new tables."""
 FILESYSTEM = "filesystem"
 CACHES = "Morrow's caches are its own"
 
@@ -71,13 +71,13 @@ COMMON: tuple[AnyOption, ...] = (
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of one catalog. They print, and are pickled, without secrets (see `morrow.engine.io.secrets`)."""
+    """The options of one catalog. Printed and pickled without secrets (see `morrow.engine.io.secrets`)."""
 
     raw: StorageOptions
     allowed_roots: tuple[str, ...] = ()
     verify: str | None = None
     extra: StorageOptions = field(default_factory=StorageOptions)
-    """Storage options by the names of obstore."""
+    """Storage options with obstore's names."""
 
     @classmethod
     def of(
@@ -88,7 +88,7 @@ class Settings:
         allowed_roots: tuple[str, ...] = (),
         verify: str | None = None,
     ) -> Settings:
-        """Return the settings of what users give; numbers and booleans become text. Raises `InvalidArgument`."""
+        """Return settings from user options; numbers and booleans become text. Raises `InvalidArgument`."""
         raw = {check_text(key, "the name of an option"): _check_text(key, value) for key, value in options.items()}
         uri = raw.get(URI.key, "")
         register_secrets(raw, url=uri)
@@ -97,11 +97,11 @@ class Settings:
 
     @property
     def given(self) -> Options:
-        """The options, to be read by declaration."""
+        """The options, to be read through their declarations."""
         return Options(self.raw, f"the catalog {self.raw.get(URI.key) or self.raw.get(WAREHOUSE.key, '')!r}")
 
     def checked(self, declared: Iterable[AnyOption] = (), prefixes: tuple[str, ...] = ()) -> Settings:
-        """Return these settings. Raises `InvalidArgument` for an unknown option, or a value of no meaning."""
+        """Return these settings. Raises `InvalidArgument` for an unknown option or an invalid value."""
         known = {key: option for option in (*COMMON, *declared) for key in option.keys}
         for key in self.raw:
             if key in known:
@@ -113,31 +113,31 @@ class Settings:
         return self
 
     def required(self, option: AnyOption) -> str:
-        """Return the text of an option. Raises `InvalidArgument` where it is not set."""
+        """Return the text of an option. Raises `InvalidArgument` if it is not set."""
         found = (self.given.text(option) or "").strip()
         if not found:
             raise InvalidArgument(f"a catalog with metastore={self.given.get(METASTORE)!r} needs the option {option}")
         return found
 
     def updated(self, options: Mapping[str, str]) -> Settings:
-        """Return the settings with other values of some options, such as those that a server sends."""
+        """Return the settings with some options replaced, for example by a server's."""
         register_secrets(options)
         return Settings(
             StorageOptions({**self.raw, **options}, self.raw.url), self.allowed_roots, self.verify, self.extra
         )
 
     def storage_options(self, location: str) -> dict[str, str] | None:
-        """Return the options of the store of `location`; None where none are given. Raises as `to_store_options`."""
+        """Return the store options for `location`; None if none are given. Raises as `to_store_options`."""
         return {**to_store_options(self.raw, location), **self.extra} or None
 
     @property
     def public(self) -> dict[str, str]:
-        """The options that are no secrets."""
+        """The options without secrets."""
         return {key: value for key, value in self.raw.items() if not is_secret(key) and redact_text(value) == value}
 
 
 def select_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that new tables get: ``table-default.bucket`` of the catalog is their ``bucket``."""
+    """Return the default options of new tables: ``table-default.bucket`` of the catalog becomes their ``bucket``."""
     return {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
 
 
@@ -159,11 +159,11 @@ BUILT_IN = {
     "jdbc": "morrow.engine.catalog.jdbc:open_catalog",
     "rest": "morrow.engine.catalog.rest.catalog:open_catalog",
 }
-"""Kind -> the function that makes it, whose module is imported when it is used."""
+"""Kind -> the function that makes the catalog; its module is imported on first use."""
 WITHOUT = {
     "dlf": "a catalog of DLF by its own client",
 }
-"""Kinds that Paimon has and Morrow does not -> what they are."""
+"""Kinds that only Paimon has -> their description."""
 INSTEAD = "open its tables by their folders, or name them in a catalog with metastore=jdbc or metastore=rest"
 
 
@@ -171,8 +171,8 @@ def open_catalog(settings: Settings) -> Catalog:
     """Return the catalog that the settings describe.
 
     Raises:
-        Unsupported: an unknown metastore, or one whose driver is not installed.
-        InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
+        Unsupported: an unknown metastore, or its driver is not installed.
+        InvalidArgument: an option is missing, unknown, or has an invalid value.
         StorageError: the catalog does not answer.
     """
     kind = settings.given.get(METASTORE).strip().lower()

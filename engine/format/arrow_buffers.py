@@ -1,6 +1,6 @@
 """Buffers of Arrow arrays as numpy arrays, for encoders and hashes, and frames as Arrow IPC bytes.
 
-Caches store frames as IPC bytes. A frame that is read back shares memory with the bytes.
+Caches store frames as IPC bytes. A frame that is read back shares the memory of the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Column: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray
 
 
 class _ExportedArray:
-    """An array as other libraries take it, through Arrow's C interface alone."""
+    """A wrapper of an array that exposes only Arrow's C data interface."""
 
     def __init__(self, array: pa.Array) -> None:
         self._array = array
@@ -39,14 +39,14 @@ class _ExportedArray:
 
 
 def to_series(array: pa.Array) -> pl.Series:
-    """Return an array as a series without a name; `pl.from_arrow` imports a large module of Arrow's, this does not."""
+    """Return an array as a series without a name. Unlike `pl.from_arrow`, this does not import a large Arrow module."""
     return pl.Series(_ExportedArray(array))
 
 
 def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
-    """Return booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them.
+    """Return booleans or integers as a series without a name. Unlike `pl.Series`, this does not import numpy.ma.
 
-    Integers are not copied: nobody may write to them any more.
+    Integers are not copied, so the caller must not modify them afterwards.
     """
     is_bool = values.dtype == np.bool_
     kind = pa.bool_() if is_bool else pa.from_numpy_dtype(values.dtype)
@@ -55,7 +55,7 @@ def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.S
 
 
 def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
-    """Return slices of one column that follow each other as one slice of it, without a copy; None of others."""
+    """Join consecutive slices of one column without a copy; return None if they are not such slices."""
     if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
         return None
     arrays = [part.to_arrow(compat_level=pl.CompatLevel.newest()) for part in parts]
@@ -63,23 +63,22 @@ def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
     follow = all(after.offset == before.offset + len(before) for before, after in pairwise(arrays))
     if not follow or not any(places[0]) or any(others != places[0] for others in places):
         return None
-    last, length = arrays[-1], sum(map(len, arrays))  # the last one's buffers reach as far as its values
+    last, length = arrays[-1], sum(map(len, arrays))  # the last slice's buffers extend to the end of its values
     whole = pa.Array.from_buffers(last.type, length, last.buffers(), offset=arrays[0].offset)
     return to_series(whole).cast(parts[0].dtype).alias(parts[0].name)
 
 
 def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
-    """Return `column` as one Arrow array in the layout that the encoders take.
+    """Return `column` as one Arrow array in the layout that the encoders expect.
 
-    Variable-length values are large binary, timestamps keep their own unit, everything else has the Arrow type of
-    `kind`.
+    Variable-length values are large binary, timestamps keep their unit, all other values have the Arrow type of `kind`.
     """
     array = column.to_arrow() if isinstance(column, pl.Series) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     target = kind.arrow()
     if array.type.equals(target) and pa.types.is_nested(target):
-        return array  # Arrow casts no struct whose NOT NULL members are null where it is null, not even to its own type
+        return array  # Arrow cannot cast null structs with NOT NULL members, not even to the same type
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
         return array
     try:
@@ -120,7 +119,7 @@ def find_byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 def read_validity(array: pa.Array) -> Bools:
     """Return a boolean per value, False where null.
 
-    Not by Arrow's `to_numpy`, whose first call in a process imports all of pandas.
+    Arrow's `to_numpy` is avoided, as its first call in a process imports pandas.
     """
     bitmap, end = array.buffers()[0], array.offset + len(array)
     if bitmap is None:
@@ -132,11 +131,11 @@ def read_validity(array: pa.Array) -> Bools:
 IpcBytes = bytes | memoryview
 
 IPC_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, ValueError, OSError)
-"""What bytes that nobody has damaged raise where another version has written them."""
+"""Errors for undamaged bytes that another version has written."""
 
 
 class _ExportedTable:
-    """Record batches as other libraries take them, through Arrow's C interface alone: nothing is converted."""
+    """A wrapper of a table that exposes only Arrow's C stream interface, without conversion."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -153,7 +152,7 @@ def serialize_frame(frame: pl.DataFrame) -> bytes:
 
 
 def deserialize_frame(data: IpcBytes) -> pl.DataFrame:
-    """Return the frame that `serialize_frame` wrote. Raises: one of `IPC_ERRORS`."""
+    """Return the frame that `serialize_frame` wrote. Raises one of `IPC_ERRORS`."""
     from pyarrow import ipc
 
     return pl.DataFrame(_ExportedTable(ipc.open_file(pa.py_buffer(data)).read_all()))

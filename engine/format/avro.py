@@ -12,10 +12,10 @@ Layout (varint = zigzag-encoded long of the Avro specification)::
               sync      the same 16 bytes
 
 Polars decodes Avro in native code but supports neither zstd (Paimon's default) nor maps. So the container is
-*re-wrapped*: its blocks are decompressed here, joined, and put behind a header whose schema describes the same bytes in
-types that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Python.
+*re-wrapped*: its blocks are decompressed and joined here, and get a new header whose schema describes the same bytes in
+types that Polars reads (`morrow.engine.format.avro_schema`). Python does not process single rows.
 
-No codec returns more bytes than its caller allows, whatever the compressed block claims.
+Codecs never return more bytes than the caller allows, whatever size the compressed block claims.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from morrow.engine.format.avro_schema import LoweredSchema, lower
 MAX_BLOCK_BYTES = 1 << 30
 """Largest decompressed block; Java writers close a block after 64 kB plus one row."""
 MAX_XZ_MEMORY = 1 << 27
-"""Memory limit of xz; the dictionary of its highest level takes half of it."""
+"""Memory limit of xz: twice the dictionary of its highest level."""
 CHUNK_BYTES = 1 << 20
 SNAPPY_CRC_LENGTH = 4
 SNAPPY_MAX_RATIO = 64
-"""The greatest expansion of a snappy stream, whose longest copy turns 3 bytes into 64."""
+"""Maximum expansion of a snappy stream: its longest copy turns 3 bytes into 64."""
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -52,7 +52,7 @@ class BadBlockError(Exception):
 
 
 def _decompress_zstandard(raw: memoryview, most: int) -> Buffer:
-    # The frames of Java writers do not tell their length, so the cap is enforced while reading.
+    # zstd frames of Java writers lack their content size, so the limit is enforced while reading.
     stream = pa.CompressedInputStream(pa.py_buffer(raw), "zstd")
     chunks: list[bytes] = []
     size = 0
@@ -112,13 +112,13 @@ MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
 VARINT_MAX_BYTES = 10
 USUAL_BLOCK_BYTES, MAX_RATIO = 1 << 26, 1 << 10
-"""Limits of a decompressed block of a data file, in bytes or times its size: writers close one after 64 kB."""
+"""Limits of a decompressed data file block, in bytes or as a multiple of its size. Writers close blocks at 64 kB."""
 MAX_CONTAINER_BYTES = 1 << 32
 """Largest decompressed file that is re-wrapped in one piece."""
 
 
 DecodedLimits: TypeAlias = Callable[[int], tuple[int, int]]
-"""Maps the size of a file in bytes to the most rows, and the most bytes of rows, that it may hold."""
+"""A function from a file's size in bytes to the maximum number of its rows, and of their bytes."""
 
 
 class AvroBlock(msgspec.Struct, frozen=True):
@@ -132,8 +132,7 @@ class AvroBlock(msgspec.Struct, frozen=True):
 class AvroContainer(msgspec.Struct, frozen=True):
     """A container parsed down to its blocks; payloads are still compressed inside `data`.
 
-    The members of the column `spread` are read as columns: Polars passes over columns that nobody asks for, not over
-    members.
+    The members of the column `spread` are read as columns, because Polars can skip unselected columns but not members.
     """
 
     where: str
@@ -156,7 +155,7 @@ class AvroContainer(msgspec.Struct, frozen=True):
         return lower(self.schema, where=self.where, spread=self.spread)
 
     def payload(self, block: AvroBlock, most: int = MAX_BLOCK_BYTES) -> Buffer:
-        """Return the rows of one block, decompressed to `most` bytes at most. Raises `CorruptFile`."""
+        """Return the rows of one block, decompressed to at most `most` bytes. Raises `CorruptFile`."""
         raw = memoryview(self.data)[block.start : block.start + block.size]
         try:
             rows = CODECS[self.codec](raw, most)
@@ -173,10 +172,10 @@ class AvroContainer(msgspec.Struct, frozen=True):
 
 
 def read_container(data: bytes, *, where: str, spread: str = "") -> AvroContainer:
-    """Check the frame of a container and find its blocks, without decompressing any; `spread` as in `AvroContainer`.
+    """Check the frame of a container and find its blocks, without decompression; `spread` as in `AvroContainer`.
 
     Raises:
-        CorruptFile: not a container, truncated, or a sync marker that does not match.
+        CorruptFile: not a container, truncated, or a sync marker does not match.
         Unsupported: a codec that is not in `CODECS`.
     """
     if data[: len(MAGIC)] != MAGIC:
@@ -208,11 +207,11 @@ def decode_frame(
 ) -> pl.DataFrame:
     """Decode all rows of a container: records become structs, arrays and maps lists (maps of struct{key, value}).
 
-    `most` gives the most rows, and bytes of rows, that a file of a given size in bytes may hold.
+    `most` returns the maximum number of rows, and of their bytes, for a file of a given size in bytes.
 
     Raises:
         CorruptFile: truncated, damaged, or without one of `columns`.
-        Unsupported: the codec, or a schema that has no Polars equivalent.
+        Unsupported: the codec, or a schema without Polars equivalent.
     """
     container = read_container(data, where=where)
     return decode(container, decompress_container(container, most=most), container.rows, columns)
@@ -221,12 +220,12 @@ def decode_frame(
 def decode_together(
     containers: Sequence[AvroContainer], most: DecodedLimits | None = None, columns: Iterable[str] | None = None
 ) -> pl.DataFrame:
-    """Decode containers of one schema into one frame, one container after the other: faster for many small ones.
+    """Decode containers with the same schema, in order, into one frame. This is faster for many small containers.
 
     Each becomes a separate block, so that no row is attributed to another container.
 
     Raises:
-        CorruptFile, Unsupported: as `decode_frame`; rows that do not follow the schema may be those of any container.
+        CorruptFile, Unsupported: as `decode_frame`, but rows that do not follow the schema may be in any container.
     """
     first = containers[0]
     parts: list[tuple[int, list[Buffer]]] = []
@@ -280,7 +279,7 @@ def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: 
 
 
 class _Cursor(msgspec.Struct):
-    """Reads the frame front to back; invalid bytes raise `CorruptFile` with their position."""
+    """A forward reader of the container's frame; invalid bytes raise `CorruptFile` with their position."""
 
     data: bytes
     at: int
@@ -306,14 +305,14 @@ class _Cursor(msgspec.Struct):
     def metadata(self) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
         while count := self.varint():
-            if count < 0:  # the size of the map's block follows, for readers that skip it
+            if count < 0:  # the size of the map block follows, for readers that skip the block
                 count = -count
                 self.varint()
             if count > len(self.data):
                 raise CorruptFile(self.where, f"the Avro header claims {count} entries")
             for _ in range(count):
                 key = self.take(self.varint()).decode("utf-8", "replace")
-                # A damaged count would have the end of the map, an empty key, and the bytes after it read as entries.
+                # With a damaged count, the end of the map (an empty key) and later bytes would be read as entries.
                 if not key.isprintable() or not key or key in entries:
                     raise CorruptFile(self.where, f"the Avro header has a bad or second key {key!r}")
                 entries[key] = self.take(self.varint())
@@ -335,7 +334,7 @@ class _Cursor(msgspec.Struct):
 def _decompress_payloads(
     container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0, most: DecodedLimits | None = None
 ) -> list[Buffer]:
-    """Decompress these blocks, to `most` at most, and together with `before` to `MAX_CONTAINER_BYTES` at most."""
+    """Decompress these blocks to at most `most` bytes each, and `MAX_CONTAINER_BYTES` in total including `before`."""
     most_rows, most_bytes = (MAX_CONTAINER_BYTES, MAX_BLOCK_BYTES) if most is None else most(len(container.data))
     if container.rows > most_rows:
         raise CorruptFile(
@@ -373,7 +372,7 @@ def _encode_bytes(value: bytes) -> bytes:
 
 
 def _encode_varint(value: int) -> bytes:
-    value <<= 1  # zigzag of a number that is never negative here
+    value <<= 1  # zigzag encoding; the number is never negative here
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

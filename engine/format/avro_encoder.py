@@ -1,7 +1,7 @@
 """Encoders of Avro object container files, which encode all rows of a column at once.
 
-The layout is in `morrow.engine.format.avro`. A row is the concatenation of its members' bytes, so every member becomes
-one or more columns of byte strings and Arrow joins those row by row in native code; no row is touched in Python:
+The layout is in `morrow.engine.format.avro`. A row is the concatenation of its members' bytes. So every member becomes
+one or more columns of byte strings, which Arrow joins row by row in native code:
 
     int, long         zigzag varint
     boolean           a byte, 0 or 1
@@ -46,19 +46,19 @@ _GROUPS = np.arange(MAX_VARINT_BYTES)
 _WIDTHS = np.uint64(1) << (GROUP_BITS * np.arange(1, MAX_VARINT_BYTES)).astype(np.uint64)
 
 Piece: TypeAlias = "pa.Array | bytes"
-"""Bytes of every row: one large binary column, or the same bytes in all rows."""
+"""Bytes of every row: a large binary column, or constant bytes for all rows."""
 
 
 def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
     """Encode the rows of `table` as one container file.
 
     Args:
-        schema: the Avro schema, a record of the types above; its text is stored as it is. Columns go by name; integers
-            of any width may be an int or a long, timestamps a long of their own unit.
+        schema: the Avro schema, a record of the types above; its text is stored unchanged. Columns are matched by
+            name. Integers of any width may be an int or a long, timestamps a long of their own unit.
         codec: the compression of the blocks: null, deflate, snappy, zstd (or zstandard), bzip2, xz.
 
     Raises:
-        InvalidArgument: a column is missing, or holds a null where the schema has none.
+        InvalidArgument: a column is missing, or has nulls that the schema does not allow.
         Unsupported: an unknown codec, or a schema of other types.
     """
     name = find_codec(codec)
@@ -67,7 +67,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
 
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
-    """Return a container file of one block, whose rows are encoded already; raise `Unsupported` as `find_codec`."""
+    """Return a container file of one block with encoded rows. Raises `Unsupported` as `find_codec`."""
     name = find_codec(codec)
     sync = uuid.uuid4().bytes
     compressed = COMPRESSORS[name](memoryview(payload), ZSTD_LEVEL)
@@ -121,7 +121,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def _encode_members(columns: Mapping[str, pa.Array], record: Mapping[str, Any], nulls: int = 0) -> list[Piece]:
-    """Return the pieces of a record; `nulls` of its rows are null themselves, and their bytes are not used."""
+    """Return the pieces of a record; `nulls` rows are null themselves, and their bytes are not used."""
     pieces: list[Piece] = []
     for member in record["fields"]:
         name, node = member["name"], member["type"]
@@ -212,7 +212,7 @@ _NUMPY = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
 
 
 def _encode_varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return the varint of each value, no bytes at all where not `present`."""
+    """Return the varint of each value, or an empty byte string if the value is not `present`."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     widths = np.searchsorted(_WIDTHS, zigzag, side="right") + 1
     longest = int(widths.max(initial=1))
@@ -225,7 +225,7 @@ def _encode_varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_
 
 
 def _join_pieces(pieces: Sequence[Piece], count: int) -> pa.Array:
-    """Return the pieces of each row, one after the other."""
+    """Return the concatenated pieces of each row."""
     columns = [p for p in pieces if isinstance(p, pa.Array)]
     if len(columns) == len(pieces) == 1:
         return columns[0]

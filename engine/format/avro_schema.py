@@ -1,6 +1,6 @@
-"""Avro schemas lowered to the types that Polars decodes: they describe the same bytes.
+"""Avro schemas lowered to the types that Polars decodes, describing the same bytes.
 
-Avro's wire format has fewer shapes than its type system, and Polars' decoder supports fewer types than the format:
+Avro's wire format has fewer shapes than its type system, and Polars's decoder supports only part of the format:
 
 ==================================  ==============================================================
 written                             read as (same bytes)
@@ -9,11 +9,11 @@ map of V                            array of record {key: string, value: V}
 named type, second use              the definition, in place
 top-level union ["null", record]    record with the branch number as a first field of type long
 enum                                int, the number of the symbol
-a record as a column                its members as columns, where that is asked for
+a record as a column                its members as columns, if requested
 any other logical type than below   the plain type
 ==================================  ==============================================================
 
-Kept are the logical types ``date``, ``time-millis``, ``decimal`` and the four timestamps in milli- and microseconds.
+The logical types ``date``, ``time-millis``, ``decimal`` and the four timestamps in milli- and microseconds are kept.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ LOGICAL_TYPES = frozenset(
 )
 MAX_DEPTH = 64
 MAX_NODES = 100_000
-"""Named types are written out at each use, which a hostile schema can make grow exponentially."""
+"""Limits of a lowered schema. Named types are expanded at each use, so a schema could grow exponentially."""
 MAX_SCHEMA_BYTES = 1 << 24
 
 BRANCH = "__branch"
-"""Name of the field for the union branch of a row where the row itself is a nullable record."""
+"""Name of the field for a row's union branch, if the row itself is a nullable record."""
 
 
 class LoweredSchema(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def _lower(schema: bytes, spread: str) -> LoweredSchema:
 
 
 def _spread(fields: list[Any], name: str) -> list[Any]:
-    """Return columns with the members of the record `name` in its place, if it is one that is never null."""
+    """Replace the column `name` by its members, if it is a record that is never null."""
     spread: list[Any] = []
     for field in fields:
         is_record = field["name"] == name and isinstance(field["type"], dict) and field["type"]["type"] == "record"
@@ -95,7 +95,7 @@ def lower(schema: bytes, *, where: str, spread: str = "") -> LoweredSchema:
 
     Raises:
         CorruptFile: not a schema.
-        Unsupported: recursive types, unions that are not "null or one type", items that take no bytes.
+        Unsupported: recursive types, unions other than "null or one type", items of zero bytes.
     """
     try:
         if len(schema) > MAX_SCHEMA_BYTES:
@@ -118,7 +118,7 @@ class _NoEquivalentError(Exception):
 
 
 def _find_row(schema: Any) -> tuple[Any, int | None]:
-    """Return the record of a row, and its branch number where rows are ["null", record] (Paimon before 1.0)."""
+    """Return the record of a row, and its branch number if rows are ["null", record] (Paimon before 1.0)."""
     if isinstance(schema, list):
         if len(schema) == 2 and "null" in schema:
             branch = 1 - schema.index("null")
@@ -130,7 +130,7 @@ def _find_row(schema: Any) -> tuple[Any, int | None]:
 
 
 class _Lowering:
-    """One pass over a schema, which keeps the named types seen so far."""
+    """One pass over a schema, with the named types seen so far."""
 
     def __init__(self) -> None:
         self.named: dict[str, tuple[Any, str]] = {}
@@ -169,7 +169,7 @@ class _Lowering:
 
     def union(self, branches: list[Any], space: str, depth: int) -> Any:
         if len(branches) == 1:
-            # A lone branch still writes its number before each value; the lowered types have no such prefix.
+            # A single branch still writes its number before each value; the lowered types lack this prefix.
             raise _NoEquivalentError("an Avro union of one type")
         if len(branches) != 2 or "null" not in branches:
             raise _NoEquivalentError(f"an Avro union of {len(branches)} types")
@@ -199,7 +199,7 @@ class _Lowering:
     def item(self, schema: Any, space: str, depth: int) -> Any:
         lowered = self.lowered(schema, space, depth + 1)
         if _is_empty(lowered):
-            # A few bytes could then claim any number of items.
+            # With empty items, a few bytes could claim any number of items.
             raise _NoEquivalentError("an Avro array whose items take no bytes")
         return lowered
 

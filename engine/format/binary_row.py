@@ -22,7 +22,7 @@ A slot holds, by type:
 
 Offsets count from the header byte. Nested types take an offset and a length too; metadata only ever has them as null.
 
-A slot whose target lies outside of its own row is refused.
+A slot that points outside of its own row is refused.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.tim
 
 
 def compute_bit_set_width(arity: int) -> int:
-    """Return the bytes of the header and null bits of a row of `arity` fields."""
+    """Return the size in bytes of the header and null bits of a row of `arity` fields."""
     return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
 def compute_fixed_width(arity: int) -> int:
-    """Return the bytes of a row before its variable part: header, null bits and slots."""
+    """Return the size in bytes of a row before its variable part: header, null bits and slots."""
     return compute_bit_set_width(arity) + SLOT_WIDTH * arity
 
 
@@ -94,17 +94,17 @@ def decode_columns(
         rows: the stored bytes, arity first; a null row gives null in every column.
         types: the types of all fields, in order.
         where: names the file in errors.
-        columns: indexes of the wanted fields; None is all of them.
-        unrepresentable: the result of values that Polars cannot represent, nanosecond timestamps outside the years
-            1677-2262 and nested values: an error, or null.
+        columns: indexes of the fields to decode; None for all.
+        unrepresentable: the result for values that Polars cannot represent (nanosecond timestamps outside the years
+            1677-2262, and nested values): an error, or null.
 
     Returns:
         Series as long as `rows`, in the order of `columns`: Int8-Int64, Float32/64, Boolean, Decimal, String, Binary,
         Date, Time, Datetime (ms up to precision 3, us up to 6, ns above; zone UTC for TIMESTAMP_LTZ).
 
     Raises:
-        CorruptFile: a row is shorter than its fields, or has another number of them.
-        Unsupported: an unrepresentable value, unless those may become null.
+        CorruptFile: a row is shorter than its fields, or has another number of fields.
+        Unsupported: an unrepresentable value, unless such values become null.
     """
     wanted = range(len(types)) if columns is None else columns
     located = _locate(rows, where)
@@ -118,8 +118,8 @@ def decode_columns(
 def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[Value, ...]:
     """Decode one stored row into Python values, None for null.
 
-    TIMESTAMP is a naive datetime and TIMESTAMP_LTZ an aware one in UTC. A timestamp whose nanoseconds a datetime would
-    lose is a `numpy.datetime64[ns]` instead (UTC for TIMESTAMP_LTZ), so no value changes silently.
+    TIMESTAMP is a naive datetime and TIMESTAMP_LTZ an aware one in UTC. A timestamp with nanoseconds that a datetime
+    would lose becomes a `numpy.datetime64[ns]` instead (UTC for TIMESTAMP_LTZ), so values never change silently.
 
     Raises:
         CorruptFile: as `decode_columns`.
@@ -129,7 +129,7 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
 
 
 def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
-    """Decode many stored rows at once, in their order; values and errors are those of `decode_row`."""
+    """Decode many stored rows at once, in order, with the values and errors of `decode_row`."""
     columns = decode_columns(rows, types, where=where)
     return to_python_rows(columns, where=where) if columns else [()] * len(rows)
 
@@ -144,7 +144,7 @@ def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Va
 
 
 def is_same_value(left: Value | None, right: Value | None) -> bool:
-    """Return whether two decoded values name the same partition, by Java's order: NaN is NaN, and -0.0 is not 0.0."""
+    """Return whether two decoded values mean the same partition, as in Java: NaN equals NaN, -0.0 differs from 0.0."""
     if isinstance(left, float) and isinstance(right, float):
         return (
             math.isnan(left) and math.isnan(right)
@@ -196,9 +196,9 @@ def _locate(rows: BinaryColumn, where: str) -> Rows:
     if isinstance(rows, (pa.Array, pa.ChunkedArray)):
         array = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
     else:
-        # Through Polars: the first time that Arrow converts Python values, it imports all of pandas.
+        # Through Polars: Arrow's first conversion of Python values imports pandas.
         array = (rows if isinstance(rows, pl.Series) else pl.Series(rows, dtype=pl.Binary)).to_arrow()
-    if array.type != pa.large_binary():  # casts of Arrow's bring a large module along
+    if array.type != pa.large_binary():  # avoids needless casts: they import a large Arrow module
         array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
@@ -253,7 +253,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of all rows: the byte position of its slot, the slot as int64, and which rows have a value."""
+    """One field of all rows: the byte positions of its slots, the slots as int64, and a mask of non-null values."""
 
     rows: Rows
     position: Ints
@@ -263,9 +263,9 @@ class Field(msgspec.Struct, frozen=True):
     lenient: bool
 
     def spans(self, length: Ints) -> Ints:
-        """Return where the variable part of each row's value begins, 0 for null rows.
+        """Return the start of the variable part of each row's value, 0 for null rows.
 
-        Checks that `length` bytes are there.
+        Checks that `length` bytes are available.
         """
         offset = self.slot >> 32
         inside = (offset >= self.data_start) & (length >= 0) & (offset + length <= self.rows.size)
@@ -274,7 +274,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def _build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
-    """Return an Arrow array over `values`, whose bytes already have the layout of `kind`."""
+    """Return an Arrow array over `values`, which already has the memory layout of `kind`."""
     validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -350,8 +350,8 @@ def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
 def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
     """Decode variable-length values, copied once by Arrow.
 
-    The values of one field lie in the order of the rows, so `begin, end, begin, end ...` are ascending offsets into
-    the buffer: every second element of that array is a value, the others are the gaps between them.
+    The values of one field are stored in row order, so `begin, end, begin, end ...` are ascending offsets into the
+    buffer: every second element of the resulting array is a value, the others are the gaps between values.
     """
     mark = (field.slot >> 56) & 0xFF
     inline = mark >= INLINE_MARK

@@ -1,11 +1,12 @@
 """Encoders of BinaryRow: columns to rows and to their hash codes, and single rows value by value.
 
 The layout is in `morrow.engine.format.binary_row`. Rows consist of 8-byte words, so all rows of a batch are one int64
-buffer. Variable-length values are copied one word of every value at a time: the loops below run over the words of the
+buffer. Variable-length values are copied word by word for all rows at once: the loops below run over the words of the
 longest value, never over rows. A null wide DECIMAL or TIMESTAMP still has a zeroed variable part, as in the rows
 that Paimon projects for partitions and bucket keys; hash codes and partition bytes depend on it.
 
-For one row, setting up columns takes longer than writing the values. `encode_value_row` writes the same bytes.
+For a single row, setting up columns would take longer than writing the values. `encode_value_row` writes the same
+bytes for this case.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class EncodedRows:
 class _Encoded:
     """One encoded column: a slot for each row, without the offset of its variable part, and the variable parts.
 
-    That of row i has ``sizes[i]`` words; ``words(rows, w)`` is word `w` of those of `rows`, which must have one.
+    The variable part of row i has ``sizes[i]`` words. ``words(rows, w)`` returns word `w` of the variable parts of
+    `rows`, each of which must have this word.
     """
 
     slots: Ints
@@ -101,7 +103,7 @@ class _Encoded:
 def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> EncodedRows:
     """Encode columns of equal length into rows with the header INSERT.
 
-    Values are cast to `types` first. Up to precision 3, timestamps are truncated to milliseconds.
+    Values are cast to `types` first. Timestamps of precision 3 or less are truncated to milliseconds.
 
     Raises:
         InvalidArgument: a column does not fit its type, or lengths differ.
@@ -146,7 +148,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
 
 
 def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
-    """Return Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
+    """Return Paimon's hash code of each row, like `encode_columns(...).hash_codes()` but in bounded memory."""
     if not columns:
         raise InvalidArgument("a row without columns has no hash: name at least one bucket key")
     batches = range(0, max(len(columns[0]), 1), HASH_BATCH)
@@ -205,7 +207,7 @@ def to_big_endian(words: Ints) -> Bytes:
 
 
 def compute_twos_complement_length(digits: Bytes) -> Ints:
-    """Return the fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
+    """Return the minimum size in bytes of each big-endian two's complement integer (n x 16), with its sign bit."""
     magnitude = digits ^ np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     first = np.argmax(magnitude > 0, axis=1)
     leading = np.take_along_axis(magnitude, first[:, None], axis=1)[:, 0]
@@ -244,7 +246,7 @@ def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
 
 
 def _encode_nulls(array: pa.Array, kind: DataType) -> _Encoded:
-    """Encode null slots: nested columns have no statistics, and no other use in metadata."""
+    """Encode null slots: metadata only has nested columns as null, since they lack statistics."""
     if array.null_count < len(array):
         raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
     return _Encoded(np.zeros(len(array), np.int64))
@@ -271,13 +273,13 @@ _ENCODERS: dict[type[DataType], Callable[[pa.Array, DataType], _Encoded]] = {
 
 PER_MILLI = {"ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}
 TICKS = (pl.Date, pl.Time, pl.Datetime)
-"""Types whose values are numbers of their unit; Python's would have fewer digits."""
+"""Types whose values are encoded from integers of their unit, since Python objects have less precision."""
 EXACT = Context(prec=38)
 
 Slot: TypeAlias = tuple[int, bytes]
-"""The number in a slot, without the offset of the variable part, and that part."""
+"""A slot's number, without the offset of the variable part, and the variable part."""
 Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
-"""Makes the slot of a value, its type and its dtype."""
+"""A function from a value, its type and its dtype to a slot."""
 
 
 def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:

@@ -66,13 +66,13 @@ def compute_buckets(
     """Return the bucket (0 to `num_buckets` - 1) of each row.
 
     Args:
-        columns: the bucket key columns, in the order of the option ``bucket-key`` (else of the primary key).
+        columns: the bucket key columns, in the order of the option ``bucket-key`` (or else the primary key).
         types: their Paimon types; columns are cast to them.
-        num_buckets: the buckets of the partition, at least 1.
+        num_buckets: the number of buckets of the partition, at least 1.
         function: the option ``bucket-function.type``: default, mod or hive.
 
     Raises:
-        InvalidArgument: no column, fewer than 1 bucket, or keys that the function does not accept.
+        InvalidArgument: no columns, fewer than 1 bucket, or keys that the function does not accept.
         Unsupported: an unknown function, or a key type that it cannot hash.
     """
     if num_buckets < 1:
@@ -232,7 +232,7 @@ HashCodes: TypeAlias = npt.NDArray[np.int32]
 
 
 def encode_hash_index(hashes: HashCodes) -> bytes:
-    """Return the bytes of an index file; `hashes` has each code once."""
+    """Return the bytes of an index file; `hashes` must be distinct."""
     return hashes.astype(HASH_DTYPE).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Parser of times by patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
+"""A parser of times with ``DateTimeFormatter`` patterns as in Java (``partition.timestamp-formatter``).
 
     y u         year (of the era, proleptic): yy is 2000 to 2099, yyyy four digits, or more after a plus
     M L d D     month, day of the month, day of the year: one letter is any width, several are that many digits;
@@ -8,9 +8,9 @@
     'text' ''   the text itself, a quote
     [ ]         optional part
 
-Every other letter, and ``{ } #``, is refused. Adjacent numbers without a separator are divided as in Java: the first
-number takes the digits that the fixed widths behind it leave. The result is that of Java's SMART resolver: the 31st of
-a shorter month is its last day, and 24:00 is the next day.
+Every other letter, and ``{ } #``, is refused. Adjacent numbers without a separator are split as in Java: the first
+number takes the digits that the following fixed-width numbers leave. Values are resolved as by Java's SMART resolver:
+the 31st of a shorter month is its last day, and 24:00 is the next day.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def parse_date_pattern(pattern: str) -> DatePattern:
     """Return the parsed pattern.
 
     Raises:
-        InvalidArgument: Java would refuse the pattern as well. Unsupported: a letter that Morrow does not support.
+        InvalidArgument: an invalid pattern, as in Java. Unsupported: a letter that Morrow does not support.
     """
     parts: list[list[Part]] = [[]]
     for token in _TOKEN.finditer(pattern):
@@ -98,7 +98,7 @@ def _make_part(letters: str, pattern: str) -> Part:
 
 
 def _append(parts: list[Part], part: Part) -> None:
-    """Append a part; a fixed number takes its digits from the number that begins its run of adjacent numbers."""
+    """Append a part; a fixed-width number reserves its digits from the first number of its run of adjacent numbers."""
     width = part.most if isinstance(part, Number) and part.is_fixed else 0
     width = part.digits if isinstance(part, Fraction) else width
     if width:
@@ -122,9 +122,9 @@ class DatePattern:
     parts: tuple[Part, ...]
 
     def read(self, text: str) -> int | None:
-        """Return nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
+        """Return nanoseconds since 1970-01-01 without a time zone; midnight if the text lacks an hour.
 
-        None for text that the pattern does not match, or that gives no date.
+        None if the pattern does not match the text, or the text lacks a date.
         """
         fields: Fields = {}
         if read_all(self.parts, text, 0, fields) != len(text) or not _is_valid(fields):
@@ -146,7 +146,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "m": (0, 59),
     "s": (0, 59),
 }
-"""The valid values of each field. Hour 24 and clock hour 0 are checked again where they are used."""
+"""The valid values of each field. Hour 24 and clock hour 0 are checked again when the time is resolved."""
 
 
 def _is_valid(fields: Fields) -> bool:
@@ -164,13 +164,13 @@ def _is_valid(fields: Fields) -> bool:
 
 
 def _has_gap(fields: Fields) -> bool:
-    """Return whether an hour and seconds lack minutes, or a fraction lacks seconds: Java then ignores all of them."""
+    """Return whether hour and seconds lack minutes, or a fraction lacks seconds, so that Java ignores all of them."""
     units = [name in fields for name in "msS"]
     return any(of(fields) is not None for of in _HOURS.values()) and units != sorted(units, reverse=True)
 
 
 def _is_consistent(hour: int, fields: Fields) -> bool:
-    """Return whether AM/PM and the hour of the half day, where they are given as well, agree with the hour."""
+    """Return whether AM/PM and the half-day hour, if given, agree with the hour."""
     half, of_half = divmod(hour % 24, 12)
     return fields.get("a", half) == half and fields.get("K", of_half) == of_half == fields.get("h", of_half) % 12
 
@@ -187,7 +187,7 @@ _HOURS: Mapping[str, Callable[[Fields], int | None]] = {
 def _resolve_time(fields: Fields) -> int:
     hour = next((hour for of in _HOURS.values() if (hour := of(fields)) is not None), None)
     if hour is None or _has_gap(fields):
-        return 0  # no time of the day is midnight
+        return 0  # without a time of day, the result is midnight
     seconds = (hour * 60 + fields.get("m", 0)) * 60 + fields.get("s", 0)
     return seconds * NANOS_PER_SECOND + fields.get("S", 0)
 
@@ -213,9 +213,9 @@ def _count_month_days(year: int, month: int) -> int:
 def to_epoch_day(year: int, month: int, day: int) -> int:
     """Return the days since 1970-01-01 of a date in the proleptic Gregorian calendar.
 
-    The year is any year; `day` may be any number.
+    `year` and `day` may be any number.
     """
-    shifted = year - (month <= 2)  # years begin in March, so that the leap day is the last one
+    shifted = year - (month <= 2)  # years begin in March, so that the leap day is the last day
     era, of_era = divmod(shifted, 400)
     of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
     return era * DAYS_PER_ERA + of_era * 365 + of_era // 4 - of_era // 100 + of_year - DAYS_TO_EPOCH
@@ -225,7 +225,7 @@ MAX_DIGITS = 19
 REDUCED_BASE = 2000
 
 Fields: TypeAlias = dict[str, int]
-"""Letter of the pattern (L counts as M) -> number."""
+"""Letter of the pattern (L counts as M) -> parsed number."""
 
 
 class Sign(Enum):
@@ -238,7 +238,7 @@ class Sign(Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """A number; `behind` counts the digits that it leaves to the fixed numbers immediately after it."""
+    """A number; `behind` counts the digits that it leaves for the fixed-width numbers directly after it."""
 
     field: str
     least: int
@@ -257,7 +257,7 @@ class Number:
             return None
         first = start + (minus or plus)
         digits = _count_digits(text, first, self.most + self.behind)
-        if self.behind:  # digits are left to those numbers only when all of them are present
+        if self.behind:  # digits are left for these numbers only if all of them are present
             digits = min(digits, max(self.least, digits - self.behind))
         digits = min(digits, self.most)
         if digits < self.least or (self.sign is Sign.EXCEEDS_PAD and not minus and (digits > self.least) != plus):
@@ -271,7 +271,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Fraction:
-    """The digits of a fraction of a second, without the point."""
+    """The digits of a fraction of a second, without the decimal point."""
 
     digits: int
 
@@ -284,7 +284,7 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Words:
-    """One of several words, which stand for numbers from `first` on."""
+    """One of several words, which mean consecutive numbers from `first` on."""
 
     field: str
     words: tuple[str, ...]
@@ -331,7 +331,7 @@ def read_all(parts: Sequence[Part], text: str, start: int, fields: Fields) -> in
 
 
 def _put(fields: Fields, field: str, value: int, end: int) -> int | None:
-    """Set a field; return None if it has another value already: Java rejects text that gives a field two values."""
+    """Set a field; return None if it already has another value, since Java rejects text with conflicting values."""
     return end if fields.setdefault(field, value) == value else None
 
 

@@ -11,9 +11,9 @@ An index file of type ``DELETION_VECTORS``, integers big-endian::
     payload = 5E 43 F2 D0 (1581511376)  32-bit roaring bitmap     positions below 2^31
             | D1 D3 39 64               64-bit roaring bitmap     `deletion-vectors.bitmap64`
 
-The index manifest holds the location of a vector, ``_DELETIONS_VECTORS_RANGES``: ``f0`` the data file, ``f1`` the
-offset of the size field, ``f2`` the length, ``_CARDINALITY``. Mind ``f2``: for 32-bit vectors it is the size of the
-payload, for 64-bit vectors that of the whole entry, size field and CRC included.
+The index manifest has the location of a vector, ``_DELETIONS_VECTORS_RANGES``: ``f0`` the data file, ``f1`` the
+offset of the size field, ``f2`` the length, ``_CARDINALITY``. Note that ``f2`` is the size of the payload for 32-bit
+vectors, but the size of the whole entry, including size field and CRC, for 64-bit vectors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from morrow.engine.format.roaring_bitmaps import (
 )
 
 MAX_POSITIONS_64 = 2**40
-"""Without a row count to check against, a position beyond this is taken for damage: no data file has 10^12 rows."""
+"""Maximum position if the row count is unknown. A greater position counts as damage: no data file has 10^12 rows."""
 
 Positions = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -53,7 +53,7 @@ Packed = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class DeletionVector:
-    """A set of dead row positions, held as bits in blocks of 65,536 rows; blocks without dead rows are absent.
+    """A set of deleted ("dead") row positions, as bits in blocks of 65,536 rows; blocks without dead rows are absent.
 
     Attributes:
         blocks: the bits; read-only.
@@ -88,7 +88,7 @@ class DeletionVector:
 
     @classmethod
     def from_mask(cls, dead: Mask) -> DeletionVector:
-        """Make a vector from a boolean per row, true where the row is dead.
+        """Make a vector from a boolean per row, true for dead rows.
 
         Raises:
             InvalidArgument: not a one-dimensional boolean array.
@@ -115,21 +115,21 @@ class DeletionVector:
         return int(self.blocks.counts.sum())
 
     def packed(self, row_count: int) -> Packed:
-        """Return the dead bits of rows 0 .. row_count - 1, eight a byte, lowest bit first; read-only where shared."""
+        """Return the bits of rows 0 .. row_count - 1, eight per byte, lowest bit first; read-only if shared."""
         self.check_rows(row_count)
         return self.blocks.packed(row_count)
 
     def dead(self, row_count: int) -> Mask:
-        """Return a boolean per row of the file, true where it is dead.
+        """Return a boolean per row of the file, true for dead rows.
 
         Raises:
-            CorruptFile: a dead position is not below `row_count`: the vector belongs to another file.
+            CorruptFile: a dead position is not below `row_count`, so the vector belongs to another file.
         """
         self.check_rows(row_count)
         return self.blocks.mask(row_count, value=True)
 
     def live(self, row_count: int) -> Mask:
-        """Return a boolean per row of the file, true where it is not dead. See `dead` for the error."""
+        """Return a boolean per row of the file, false for dead rows. Raises as `dead`."""
         self.check_rows(row_count)
         return self.blocks.mask(row_count, value=False)
 
@@ -146,7 +146,7 @@ class DeletionVector:
         return out
 
     def union(self, other: DeletionVector) -> DeletionVector:
-        """Return the vector of the rows dead in either; both must be of the same data file."""
+        """Return the union of two vectors of the same data file."""
         keys = np.union1d(self.blocks.keys, other.blocks.keys)
         bits = np.zeros((keys.size, BLOCK_BYTES), np.uint8)
         bits[np.searchsorted(keys, self.blocks.keys)] = self.blocks.bits
@@ -180,7 +180,7 @@ EMPTY = DeletionVector(Blocks(np.empty(0, np.int64), np.empty((0, BLOCK_BYTES), 
 
 
 def _number_blocks(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the distinct keys, ascending, and the index of each input key among them; linear where keys are dense."""
+    """Return the distinct keys, ascending, and the index of each input key among them; linear time for dense keys."""
     top = int(keys.max()) + 1
     if top > keys.size:
         return np.unique(keys, return_inverse=True)
@@ -202,7 +202,7 @@ MAX_PAYLOAD = 2**31 - 1 - SIZE_WIDTH - CRC_WIDTH
 
 
 class DeletionVectorRange(NamedTuple):
-    """The location of a data file's vector, as the index manifest holds it."""
+    """The location of a data file's vector, as in the index manifest."""
 
     file_name: str
     offset: int
@@ -217,7 +217,7 @@ def decode_vector(
 
     Args:
         where: file (and offset) for messages.
-        row_count: rows of the data file, if known: no position may reach it, and nothing larger is allocated.
+        row_count: rows of the data file, if known; limits positions and allocations.
         expected_cardinality: the cardinality in the index manifest, if it has one.
 
     Raises:
@@ -247,13 +247,13 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
     """Encode magic and bitmap, as `decode_vector` takes them.
 
     Raises:
-        InvalidArgument: a position does not fit 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
+        InvalidArgument: a position needs more than 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
     """
     return _encode_payload(vector, bitmap64)
 
 
 def compute_entry_span(length: int) -> int:
-    """Return the number of bytes from the offset on that are enough for `read_entry`, for either bitmap."""
+    """Return the number of bytes from the offset that `read_entry` needs at most, for either kind of bitmap."""
     return SIZE_WIDTH + length + CRC_WIDTH
 
 

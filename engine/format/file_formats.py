@@ -1,7 +1,7 @@
-"""The formats of data files: which types they can hold, and which statistics their metadata has.
+"""The formats of data files: the types that they support, and the statistics in their metadata.
 
 Each format is declared once. Its reader and writer are registered under its name in `morrow.readers.files.registry`
-and `morrow.writers.files.encoders`. Manifests have codecs of their own, in `manifest` and `manifest_encoder`.
+and `morrow.writers.files.encoders`. Manifests have separate codecs, in `manifest` and `manifest_encoder`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from morrow.engine.plugins import FILE_FORMATS, load_plugin_of
 
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 VECTOR_INFIX = ".vector."
-"""What names of files have that hold vectors alone."""
+"""Infix in the names of files that contain only vectors."""
 BLOB = "blob"
-"""The format of files that hold a single column of blobs, cut along the rows of other files."""
+"""The format of files with a single blob column, whose rows are aligned with other files."""
 
 Lacks = Callable[[DataType], str | None]
-"""Says why files have no columns of a type; None where they have."""
+"""A function that returns why files cannot have columns of a type; None if they can."""
 
 
 def _return_false(_: DataType) -> bool:
@@ -38,28 +38,28 @@ def _return_false(_: DataType) -> bool:
 
 
 class FileFormat(msgspec.Struct, frozen=True):
-    """A format of data files. `name` is the value of ``file.format`` and the ending of files: letters and digits.
+    """A format of data files. `name` is the value of ``file.format`` and the file extension: letters and digits.
 
-    Metadata of a column are those that Java writes, from footers or from rows, so they differ between formats.
+    Column metadata is the same as in Java, which takes it from footers or rows, so it differs between formats.
     """
 
     name: str
     lacks: Lacks | None = None
-    """Says why files have no columns of a type; None for formats that tables are not written in."""
+    """A function that returns why files cannot have columns of a type; None for formats that Morrow does not write."""
     stores_names: bool = True
-    """Files hold the names of their columns; otherwise readers are told all of them."""
+    """Files contain their column names; otherwise readers get all names as an argument."""
     is_exact: bool = True
-    """Values are stored as they were given: CHAR with its trailing blanks, and timestamps with bounds of all digits."""
+    """Values are stored unchanged: CHAR with trailing blanks, and timestamps with bounds of full precision."""
     unbounded: Callable[[DataType], bool] = _return_false
-    """Types that have no bounds, besides those that have none in any format."""
+    """Types without bounds, in addition to the types that lack bounds in all formats."""
     counts_nested: bool = True
     """Nulls of nested columns are counted."""
     orders_nan: bool = True
     """Bounds of floats count NaN as the greatest value, and -0.0 below 0.0; otherwise NaN is left out."""
     longest_bound: int | None = None
-    """The most bytes of text of which a bound is kept."""
+    """Maximum size in bytes of text for which bounds are written."""
     cuts_system_columns: bool = True
-    """Bounds of keys and system columns are cut to a length of their own."""
+    """Bounds of keys and system columns are truncated to a separate length."""
 
 
 def _suggest_for_parquet(kind: DataType) -> str | None:
@@ -97,10 +97,10 @@ BUILT_IN: Mapping[str, FileFormat] = {
 
 
 def find_format(name: str) -> FileFormat | None:
-    """Return the format of a name, built in or of another package; None for an unknown one.
+    """Return the format of this name, built in or from another package; None if it is unknown.
 
     Raises:
-        Unsupported: a package registers something else under the name.
+        Unsupported: a package registers another object under the name.
     """
     found = BUILT_IN.get(name) or load_plugin_of(FILE_FORMATS, name, FileFormat)
     if found is not None and found.name != name:
@@ -109,7 +109,7 @@ def find_format(name: str) -> FileFormat | None:
 
 
 def get_format(name: str, where: str) -> FileFormat:
-    """Return the format of a name. Raises `Unsupported`: there is none."""
+    """Return the format of this name. Raises `Unsupported` for an unknown format."""
     found = find_format(name)
     if found is None:
         raise Unsupported(f"the file format {name!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
@@ -117,7 +117,7 @@ def get_format(name: str, where: str) -> FileFormat:
 
 
 def get_written_format(name: str, where: str) -> FileFormat:
-    """Return the format of a name, in which tables are written. Raises `Unsupported`: there is none."""
+    """Return the format of this name. Raises `Unsupported` unless Morrow can write tables in the format."""
     found = find_format(name)
     if found is None or found.lacks is None:
         written = ", ".join(each.name for each in BUILT_IN.values() if each.lacks is not None)

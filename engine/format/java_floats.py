@@ -1,15 +1,16 @@
-"""The text of FLOAT and DOUBLE as Java writes it (Float.toString, Double.toString of JDK 8 to 17).
+"""The text of FLOAT and DOUBLE as in Java (Float.toString, Double.toString of JDK 8 to 17).
 
 Form: plain from 1E-3 up to below 1E7 (``0.001``, ``9999999.0``), else one digit before the point and ``E``
 (``1.0E10``, ``9.999E-4``); always at least one digit after the point.
 
-Digits: until JDK 18 Java's digits were not always the fewest that read back (2.0E23 is ``1.9999999999999998E23``), so
-Python's shortest `repr` is not enough. The value is f * 2**e; digits come from a long division of B by S, and stop when
-the remainder is within M, half the distance to the neighbouring floating-point number:
+Digits: up to JDK 18, Java did not always write the shortest digits that read back (2.0E23 is
+``1.9999999999999998E23``), so Python's shortest `repr` cannot be used. The value is f * 2**e. Digits come from a long
+division of B by S, which stops when the remainder is within M, half the distance to the neighbouring floating-point
+number:
 
-* whole numbers below 2**63 are written exactly, less the digits that their missing low bits cannot mean;
-* the other values stop as soon as the rest is below M or above 10 * S - M. In E form at least two digits are made, and
-  equality at the upper end stops only the division in big integers, not the one in 64 bits.
+* whole numbers below 2**63 are written exactly, without the digits below the precision of the value;
+* for other values, the division stops as soon as the remainder is below M or above 10 * S - M. In E form at least two
+  digits are written. Equality at the upper end stops only the division in big integers, not the one in 64 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LONG_BITS = 64
 INT_BITS = 32
 FIVE_POWERS_IN_LONG = 27
 PLAIN_DIGITS = 8
-"""A decimal exponent from -2 to this less one is written without E."""
+"""Values with a decimal exponent from -2 to this limit (exclusive) are written without E."""
 
 SPECIAL = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
@@ -99,7 +100,7 @@ def _compute_whole_digits(fraction: int, exponent: int, significant: int) -> tup
 
 
 def _estimate(fraction: int, exponent: int) -> int:
-    """Estimate the decimal exponent, off by at most one: a tangent of log10 at 1.5."""
+    """Estimate the decimal exponent, with an error of at most one: a tangent of log10 at 1.5."""
     mantissa = fraction / (1 << DOUBLE_FRACTION_BITS)
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 
@@ -116,12 +117,12 @@ def _divide_digits(odd: int, width: int, tiny: int, exponent: int, significant: 
     common = min(b2, s2)
     b2, s2, m2 = b2 - common, s2 - common, m2 - common
     if width == 1:
-        m2 -= 1  # below a power of two the neighbour is half as far
+        m2 -= 1  # below a power of two, the neighbour is at half the distance
     if m2 < 0:
         b2, s2, m2 = b2 - m2, s2 - m2, 0
     b_bits, tens_bits = width + b2 + _count_five_bits(b5), s2 + 1 + _count_five_bits(s5 + 1)
     small = b_bits < LONG_BITS and tens_bits < LONG_BITS
-    # 32 or 64 bits wrap around, as they do in Java, and so do the decisions based on them.
+    # Integers of 32 or 64 bits wrap around as in Java, which also affects the decisions based on them.
     sign_bit = 1 << ((INT_BITS if b_bits < INT_BITS and tens_bits < INT_BITS else LONG_BITS) - 1) if small else 0
     b, s, m = odd * 5**b5 << b2, 5**s5 << s2, 5**b5 << m2
     tens = s * 10
@@ -148,7 +149,7 @@ def _divide_digits(odd: int, width: int, tiny: int, exponent: int, significant: 
     if high and (not low or beyond_half > 0 or (beyond_half == 0 and number % 2)):
         number += 1
     text = str(number).rjust(len(made), "0")
-    # Rounding up 99 gives one digit more.
+    # Rounding up 99 adds one digit.
     return text.rstrip("0") or "0", decimal + 1 + len(text) - len(made)
 
 

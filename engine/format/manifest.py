@@ -1,9 +1,9 @@
 """Decoders of manifest lists, manifests and index manifests to columns.
 
-Metadata of a large table is itself columnar data: 100,000 file entries are one Polars frame, resolved and pruned with
-expressions, never one Python object per entry. Files may be Avro, ORC or Parquet (``manifest.format``), which the
-first bytes tell. Entries grew fields from Paimon 0.9 (16) to 2.0 (20): they are read by name, and missing ones get
-defaults.
+The metadata of a large table is itself columnar data: 100,000 file entries are one Polars frame, resolved and pruned
+with expressions, never one Python object per entry. Files may be Avro, ORC or Parquet (``manifest.format``), which is
+detected from the first bytes. Entries gained fields from Paimon 0.9 (16) to 2.0 (20): fields are read by name, and
+missing fields get defaults.
 
 Source: the format specification, sections Manifest List, Manifest and Global Index.
 """
@@ -42,13 +42,13 @@ from morrow.engine.names import col
 from morrow.engine.polars_threads import deduplicate_values
 
 MAX_ROWS_PER_BYTE = 1 << 16
-"""The most rows per byte of a file: run-length encoding does not make more."""
+"""Maximum rows per byte of a file, which run-length encoding does not exceed."""
 
 MAX_LEVELS = 1 << 10
-"""The most levels of a table; a higher level is taken for damage."""
+"""Maximum number of levels of a table. A higher level counts as damage."""
 
 MAX_EXPANSION, MIN_ROOM_BYTES = 1000, 1 << 24
-"""Limits of a decompressed metadata file: a thousand times its size (statistics of wide tables reach it), or 16 MiB."""
+"""Limits of a decompressed metadata file: 1,000 times its size (statistics of wide tables reach this), or 16 MiB."""
 
 
 _FILE = "_FILE"
@@ -67,14 +67,14 @@ def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
     """Decode a manifest list: one row per manifest, in the order of the list, columns `MANIFEST_LIST_COLUMNS`.
 
     Raises:
-        CorruptFile: undecodable bytes, missing columns or nulls where the format has none.
+        CorruptFile: undecodable bytes, missing columns, or nulls in a required column.
         Unsupported: a newer version of the format.
     """
     return _align_list(_decode(data, path), path)
 
 
 def decode_manifest_lists(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Return `decode_manifest_list` of each file (data, path), faster for small ones."""
+    """Return `decode_manifest_list` of each file (data, path); faster for small files."""
     return _decode_each(files, _align_list)
 
 
@@ -91,14 +91,14 @@ def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def decode_manifests(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Return `decode_manifest` of each file (data, path), faster for small ones."""
+    """Return `decode_manifest` of each file (data, path); faster for small files."""
     return _decode_each(files, _align_entries)
 
 
 def decode_outlines(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """Return `decode_manifest` of each file (data, path), columns `OUTLINE_COLUMNS`: statistics are passed over.
+    """Return `decode_manifest` of each file (data, path) without statistics, with the columns `OUTLINE_COLUMNS`.
 
-    In Avro files they are not decoded: of a wide table, entries take a hundredth of the memory without them.
+    In Avro files, statistics are not decoded, so the entries of a wide table take a hundredth of the memory.
     """
     return _decode_each(files, _align_outlines, outlines=True)
 
@@ -112,7 +112,7 @@ def _align_outlines(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _select_without_statistics(container: AvroContainer) -> list[str] | None:
-    """Return the columns to decode of a container whose column _FILE is spread; None: all, where it is not."""
+    """Return the columns to decode of a container with a spread column _FILE; None if it is not spread."""
     names, path = container.lowered.names, container.where
     if _FILE in names or _FILE not in lower(container.schema, where=path).names:
         return None
@@ -135,12 +135,12 @@ def _align_entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _check_numbers(entries: pl.DataFrame, path: str) -> None:
-    """Refuse counts that no file can have, before anything is allocated by them."""
-    # Not by expressions: each would take longer to set up than a small manifest to check.
+    """Refuse impossible counts, before memory is allocated for them."""
+    # Without expressions: setting one up takes longer than checking a small manifest.
     numbers = ("_KIND", "_ROW_COUNT", "_FILE_SIZE", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
     kind, rows, size, first, last = (entries[name].to_numpy() for name in numbers)
     bucket, buckets, level = (entries[name].to_numpy() for name in ("_BUCKET", "_TOTAL_BUCKETS", "_LEVEL"))
-    deleted = entries["_DELETE_ROW_COUNT"].fill_null(0).to_numpy()  # null where it was not counted
+    deleted = entries["_DELETE_ROW_COUNT"].fill_null(0).to_numpy()  # null if not counted
     impossible = (
         (rows < 0)
         | (size < 0)
@@ -171,7 +171,7 @@ def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
-    """Refuse impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
+    """Refuse impossible entries of index files: a damaged type name, vectors without counts."""
     for kind in deduplicate_values(indexes["_INDEX_TYPE"]):
         if (meant := find_meant_name(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
             raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")
@@ -191,15 +191,15 @@ def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
 
 
 def compute_decoded_limits(size: int) -> tuple[int, int]:
-    """Return the most entries, and the most bytes of them, that a metadata file of `size` bytes may hold.
+    """Return the maximum number of entries, and of their bytes, in a metadata file of `size` bytes.
 
-    Each entry holds a unique, random file name, which takes at least a byte with any codec.
+    Each entry has a unique, random file name, which takes at least a byte with any codec.
     """
     return size, max(MAX_EXPANSION * size, MIN_ROOM_BYTES)
 
 
 Shape = Callable[[pl.DataFrame, str], pl.DataFrame]
-"""A function that checks the frame of a file as stored, and returns it with the columns of its kind."""
+"""A function that checks the decoded frame of a file, and returns the columns of its kind."""
 
 
 def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape, *, outlines: bool = False) -> list[pl.DataFrame]:
@@ -208,9 +208,9 @@ def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape, *, outlines: 
 
 
 def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape, outlines: bool) -> list[pl.DataFrame] | None:
-    """Return slices of one frame for the files of each schema, as each writer has its own; None unless all are Avro.
+    """Decode the files of each writer schema together and return slices; None unless all files are Avro.
 
-    None also when any is damaged: decoded by itself, its error names the file.
+    Also None if a file is damaged: if it is decoded alone, its error names the file.
     """
     found: dict[int, pl.DataFrame] = {}
     try:
@@ -236,8 +236,8 @@ def _decode(data: bytes, path: str, outlines: bool = False) -> pl.DataFrame:
     most_rows, most_bytes = compute_decoded_limits(len(data))
     try:
         if data[:4] == b"PAR1":
-            # Not by Polars: a damaged file may end the process there, whereas Arrow is fuzzed for that.
-            import pyarrow.parquet as pq  # it brings all file systems of Arrow along
+            # Not with Polars: a damaged file may crash the process there, whereas Arrow is fuzzed against this.
+            import pyarrow.parquet as pq  # imports all of Arrow's file systems
 
             from morrow.engine.format.parquet_metadata import check_page_sizes
 
@@ -262,7 +262,7 @@ def _decode(data: bytes, path: str, outlines: bool = False) -> pl.DataFrame:
 
 
 def _from_arrow(table: pa.Table) -> pl.DataFrame:
-    table.validate(full=True)  # Polars trusts that text is UTF-8
+    table.validate(full=True)  # Polars assumes that text is UTF-8
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
@@ -274,7 +274,8 @@ def align_frame(
     """Return the frame with exactly these columns.
 
     Raises:
-        CorruptFile: a column is missing, misnamed, of another type or null. Unsupported: a version after `version`.
+        CorruptFile: a column is missing, misnamed, of another type or null. Unsupported: a version newer than
+            `version`.
     """
     stored = {column.name: column for column in frame.get_columns()}
     schema = {name: column.dtype for name, column in stored.items()}
@@ -296,7 +297,7 @@ def align_frame(
 
 
 def refuse_missing(names: Collection[str], columns: Iterable[str], path: str) -> None:
-    """Refuse a file without one of the columns that every generation has. Raises `CorruptFile`."""
+    """Raise `CorruptFile` if a column is missing that all format versions have."""
     missing = [name for name in columns if name not in names and name not in OPTIONAL_COLUMNS]
     if missing:
         raise CorruptFile(path, f"the column {missing[0]} is missing")
@@ -305,7 +306,7 @@ def refuse_missing(names: Collection[str], columns: Iterable[str], path: str) ->
 def _refuse_misnamed(
     schema: Mapping[str, pl.DataType], columns: Mapping[str, pl.DataType | type[pl.DataType]], path: str
 ) -> None:
-    """Refuse a column, or a member of one, that is one slip away from a known one that is missing."""
+    """Refuse a column or member whose name is a misspelling of a known, missing name."""
     refuse_slips(schema, columns, path)
     for name, wanted in columns.items():
         found = _list_members(schema.get(name))
@@ -329,5 +330,5 @@ def _align_column(
         return column
     if isinstance(actual, pl.Datetime) and actual.time_zone not in (None, "UTC"):
         column = column.dt.replace_time_zone(None)
-    # For structs, only the cast of an expression adds the members that an old version lacks.
+    # For structs, only a cast in an expression adds members that old versions lack.
     return column.to_frame().select(col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)

@@ -1,11 +1,11 @@
 """Encoders of manifest lists, manifests and index manifests, with the schemas of Paimon 1.4.
 
 `manifest.format` selects Avro (Java's default), Parquet or ORC, `manifest.compression` the codec. Whole columns are
-encoded at once, so merging the manifests of a large table costs as much as reading them.
+encoded at once, so merging the manifests of a large table takes as long as reading them.
 
-The Avro and the Arrow schema are derived from one description, a record of members; a nullable member is wrapped in
-`Nullable`. In Parquet and ORC every member has a field id: its position in its record (``_VERSION`` stands before
-the first: -1), and for the items of a list a number made of the list's own id.
+The Avro and Arrow schemas are derived from one description, a record of members; a nullable member is wrapped in
+`Nullable`. In Parquet and ORC every member has a field id: its position in its record (``_VERSION`` comes before the
+first and has -1). Items of a list have a number derived from the list's id.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from morrow.engine.format.manifest_entries import FILE_COLUMNS
 
 FILE, TIME = "_FILE", "_CREATION_TIME"
 MAX_SINGLE_ROWS = 100
-"""Rows up to which fastavro encodes them one by one: making columns of fewer rows takes longer than writing them."""
+"""Maximum number of rows that fastavro encodes one by one, which is faster than making columns of few rows."""
 
 
 def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encode a manifest file of these entries, a frame as `decode_manifest` returns it.
+    """Encode a manifest file with these entries, a frame as `decode_manifest` returns it.
 
     Raises:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
-        InvalidArgument: a column is missing, or null where the format has no null.
+        InvalidArgument: a column is missing, or a required column has nulls.
     """
     there = set(entries.columns)
     missing = [name for name in FILE_COLUMNS if name not in there]
@@ -48,12 +48,12 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encode a manifest list from a frame as `decode_manifest_list` returns it; raise as `encode_manifest`."""
+    """Encode a manifest list from a frame as `decode_manifest_list` returns it. Raises as `encode_manifest`."""
     return _encode(manifests, MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """Encode an index manifest from a frame as `decode_index_manifest` returns it; raise as `encode_manifest`."""
+    """Encode an index manifest from a frame as `decode_index_manifest` returns it. Raises as `encode_manifest`."""
     return _encode(entries, INDEX_MANIFEST, format, codec)
 
 
@@ -93,7 +93,7 @@ def _parse_schema(schema: bytes) -> dict[str, Any]:
 
 
 def _to_rows(frame: pl.DataFrame, schema: StoredSchema) -> list[dict[str, Any]]:
-    """Return the rows as Avro has them: times are numbers, and the members of a file are inside of it."""
+    """Return the rows as in Avro files: times are numbers, and the members of ``_FILE`` are nested."""
     missing = [field.name for field in schema.arrow if field.name not in frame.columns and field.name != FILE]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
@@ -106,7 +106,7 @@ def _to_rows(frame: pl.DataFrame, schema: StoredSchema) -> list[dict[str, Any]]:
 
 
 def _to_table(frame: pl.DataFrame, schema: StoredSchema) -> pa.Table:
-    # Columns of one chunk each: of several, Arrow cannot combine Polars' exported lists without elements.
+    # One chunk per column: Arrow cannot combine several chunks of lists without elements exported by Polars.
     columns = {column.name: column.to_arrow() for column in frame.iter_columns()}
     if schema is MANIFEST:
         columns[FILE] = pa.StructArray.from_arrays([columns.pop(name) for name in FILE_COLUMNS], list(FILE_COLUMNS))
@@ -161,7 +161,7 @@ def _cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _fill_nulls(column: pa.Array, field: pa.Field, missing: pa.Array | None) -> pa.Array:
-    """Fill NOT NULL members of null structs with an arbitrary value, which is not read."""
+    """Fill NOT NULL members of null structs with an arbitrary value, which will not be read."""
     if missing is None or field.nullable or pa.types.is_nested(field.type):
         return column
     return pc.if_else(missing, pa.scalar(0).cast(column.type) if pa.types.is_integer(column.type) else "", column)
@@ -184,7 +184,7 @@ AVRO_CODECS: Mapping[str, str] = {
     "none": "null",
     "uncompressed": "null",
 }
-"""The codecs that Java reads as it is shipped: not xz."""
+"""The codecs that Java reads without extra libraries, so not xz."""
 PARQUET_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")},
     "uncompressed": "none",
@@ -201,7 +201,7 @@ NAMESPACE = "org.apache.paimon.avro.generated"
 VERSION_FIELD_ID = -1
 LIST_ITEM_ID_START = (2**31 - 1) // 4
 LIST_ITEM_ID_STEP = 1 << 10
-"""Ids of list items: the start, plus the step for each id of a list, plus the depth (1: the list is not in a list)."""
+"""Field ids of list items: start + step * id of the list + depth (1 if the list is not in a list)."""
 
 
 @dataclass(frozen=True)

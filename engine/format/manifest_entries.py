@@ -1,8 +1,8 @@
 """Entries of manifests and index manifests, as values and as rows of frames.
 
-Readers keep manifests as frames, whose columns are named here. A commit adds a handful of files and handles their
-entries one by one, as values; their conversion from and to frames is meant for the entries of one commit. Names are
-those of the specification, in values without the leading underscore.
+Readers keep manifests as frames, whose columns are defined here. A commit adds a few files and handles their entries
+one by one, as values; the conversion from and to frames is meant for the entries of one commit. Names are as in the
+specification, for values without the leading underscore.
 
 Source: the format specification, sections Manifest List, Manifest and Global Index.
 """
@@ -19,7 +19,7 @@ import polars as pl
 
 
 class EntryKind(IntEnum):
-    """The kind of a manifest entry: the file is added or deleted."""
+    """The kind of a manifest entry: the file was added or deleted."""
 
     ADD = 0
     DELETE = 1
@@ -47,10 +47,10 @@ EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
 class DataFileMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """A data file as its manifest entry describes it (the record ``_FILE``).
+    """A data file as described by its manifest entry (the record ``_FILE``).
 
-    Keys are BinaryRows (arity first) of the trimmed primary key, `EMPTY_ROW` in append tables. Sizes are bytes, times
-    epoch milliseconds of the local wall clock (as Java stores them). `delete_row_count` counts -U and -D rows.
+    Keys are BinaryRows (arity first) of the trimmed primary key, `EMPTY_ROW` in append tables. Sizes are in bytes,
+    times in epoch milliseconds of the local wall clock (as in Java). `delete_row_count` counts -U and -D rows.
     """
 
     file_name: str
@@ -92,7 +92,7 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 class DeletionRange(msgspec.Struct, frozen=True):
     """The location of the deletion vector of `data_file` in its index file (record of ``_DELETIONS_VECTORS_RANGES``).
 
-    `offset` points at the length field, `length` counts magic and bitmap.
+    `offset` is the position of the length field; `length` includes magic and bitmap.
     """
 
     data_file: str
@@ -102,7 +102,7 @@ class DeletionRange(msgspec.Struct, frozen=True):
 
 
 class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """An index file as its index manifest entry describes it; `row_count` counts vectors (DV) or hashes (HASH)."""
+    """An index file as described by its index manifest entry; `row_count` counts vectors (DV) or hashes (HASH)."""
 
     index_type: str
     file_name: str
@@ -173,7 +173,7 @@ FILE_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
 }
 
 STATISTICS = ("_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS")
-"""The columns of files with statistics: most of an entry, and in wide tables nearly all of it."""
+"""The statistics columns of files, which are most of an entry, and nearly all of it in wide tables."""
 
 ENTRY_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_VERSION": pl.Int32,
@@ -226,12 +226,12 @@ OPTIONAL_COLUMNS = frozenset(
         ),
     }
 )
-"""Columns that some generation of the format lacks and that are read as null. Every other column is required."""
+"""Columns that some format versions lack, and that are then read as null. Every other column is required."""
 
 NULLABLE_COLUMNS = OPTIONAL_COLUMNS | {"_NULL_COUNTS"}
 
 _FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
-"""Columns of an entry's file, and the members of `DataFileMeta` that they hold."""
+"""Columns of an entry's file -> members of `DataFileMeta`."""
 _TIME = "_CREATION_TIME"
 
 
@@ -239,13 +239,13 @@ def to_entry_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
     """Return a frame of one row per entry, with the columns of `decode_manifest`."""
     if not entries:
         return make_empty_frame()
-    # By rows: most commits have few files, and making a Series takes as long as making the whole of a small frame.
+    # From rows: most commits have few files, and making one Series takes as long as making a whole small frame.
     return pl.DataFrame([_to_row(entry) for entry in entries], schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
 
 
 @cache
 def make_empty_frame() -> pl.DataFrame:
-    """Return a frame of no entry, with the columns of `decode_manifest`."""
+    """Return an empty frame with the columns of `decode_manifest`."""
     return pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
 
 
@@ -268,7 +268,7 @@ def _to_stats_members(stats: SimpleStats) -> dict[str, Any]:
 
 
 def to_entries(frame: pl.DataFrame) -> list[ManifestEntry]:
-    """Return the rows of a frame such as `decode_manifest` returns."""
+    """Return the entries in a frame from `decode_manifest`."""
     partitions, buckets, totals = (frame[name].to_list() for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"))
     kinds = map(EntryKind, frame["_KIND"].to_list())
     files = to_data_files(frame)
@@ -303,7 +303,7 @@ def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
 
 
 def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
-    """Return the rows of a frame such as `decode_index_manifest` returns, without the members of global indexes."""
+    """Return the entries in a frame from `decode_index_manifest`, without the members of global indexes."""
     names = ("_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT")
     columns = [frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES")]
     return [
@@ -327,7 +327,7 @@ def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
 
 
 def drop_value_stats(file: DataFileMeta) -> DataFileMeta:
-    """Return the file without value statistics, which entries that delete a file do not need."""
+    """Return the file without value statistics, which DELETE entries do not need."""
     return msgspec.structs.replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
 
 

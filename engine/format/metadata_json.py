@@ -1,7 +1,7 @@
-"""JSON files of a table (schema, snapshot, tag): parser, printer as in Java, and misspelt names.
+"""JSON files of a table (schema, snapshot, tag): parser, printer as in Java, and detection of misspelt names.
 
-An unknown name may have any meaning (a member of a newer version, an option of another program). But a name that is
-one typing error or damaged byte away from a known name that is absent is taken for that one.
+An unknown name may have any meaning (a member of a newer version, an option of another program). But if a known name
+is absent, an unknown name that differs by one typing error or damaged byte counts as a misspelling of the known name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def parse_object(data: bytes, path: str) -> dict[str, Any]:
     """Parse the JSON object in `data`.
 
     Raises:
-        CorruptFile: not JSON, not an object, or an object with two members of one name.
+        CorruptFile: not JSON, not an object, or an object with duplicate member names.
     """
     try:
         node = msgspec.json.decode(data)
@@ -37,7 +37,7 @@ def parse_object(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _check_distinct(members: list[tuple[str, Any]]) -> None:
-    """Refuse two members of one name: one of the names is damaged, as no writer repeats one."""
+    """Refuse duplicate member names: writers never repeat a name, so one of them is damaged."""
     names = [name for name, _ in members]
     if len(set(names)) < len(names):
         raise ValueError(f"two members {next(name for name in names if names.count(name) > 1)!r}")
@@ -47,7 +47,7 @@ def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Ma
     """Return `build(node)`, and report a missing or ill-typed member as a corrupt file.
 
     Raises:
-        CorruptFile: a member that the format requires is absent or of the wrong type.
+        CorruptFile: a required member is absent or of the wrong type.
     """
     try:
         return build(node)
@@ -58,9 +58,9 @@ def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Ma
 
 
 def format_json(node: Any) -> bytes:
-    """Print `node` as Java's pretty printer does: a member a line, arrays of objects without line breaks between them.
+    """Print `node` like Java's pretty printer: one member per line, arrays of objects without line breaks between them.
 
-    So files of equal content have equal bytes, written by Java or Morrow.
+    Therefore files with equal content have equal bytes, whether Java or Morrow writes them.
     """
     return _format_node(node, "").encode()
 
@@ -81,13 +81,13 @@ def _format_scalar(node: Any) -> str:
 
 
 SHORT = 8
-"""Shorter names must have the length of the other name: ``buckets`` may well be another option than ``bucket``."""
+"""Minimum length of names that may differ in length: ``buckets`` may be another option than ``bucket``."""
 MIN_RUN = 2
 SEPARATORS = ".-_"
 
 
 def find_meant_name(name: str, known: Collection[str]) -> str | None:
-    """Return the first of the `known` names that is one slip away from `name`; None for none, and for a known name."""
+    """Return the first `known` name of which `name` is a misspelling; None if there is none or `name` is known."""
     if name in known:
         return None
     return next((meant for meant in known if is_misspelling(name, meant)), None)
@@ -97,7 +97,7 @@ def find_meant_name(name: str, known: Collection[str]) -> str | None:
 def is_misspelling(name: str, meant: str) -> bool:
     """Return whether `name` is `meant` with one character changed, added, left out or exchanged with its neighbour.
 
-    Also whether it is `meant` with one run of characters doubled, or cut out in the middle of a word.
+    Also True if one run of characters is doubled, or removed from the middle of a word.
     """
     name, head, tail = _find_difference(name, meant)
     other = meant[head : len(meant) - tail]
@@ -119,7 +119,7 @@ def _find_difference(name: str, meant: str) -> tuple[str, int, int]:
 
 
 def _is_broken_word(meant: str, start: int, length: int) -> bool:
-    """Return whether cutting a run of `length`, wherever it began, leaves half of `meant`, and not whole words."""
+    """Return whether removing a run of `length` at any equivalent start leaves half of `meant`, and not whole words."""
     if 2 * length > len(meant):
         return False
     begins = start
@@ -140,10 +140,10 @@ def _is_doubled(run: str, meant: str, head: int) -> bool:
 
 
 def refuse_slips(node: Mapping[str, Any], known: Collection[str], path: str) -> None:
-    """Check that no unknown member of a JSON object is one slip away from a known one that it lacks.
+    """Check that unknown members of a JSON object are not misspellings of known, absent members.
 
     Raises:
-        CorruptFile: one is; the known member would otherwise be read as absent.
+        CorruptFile: a misspelt member, which would otherwise be read as absent.
     """
     absent = [name for name in known if name not in node]
     for name in node:

@@ -1,6 +1,6 @@
 """32-bit Murmur3 over many byte strings of different lengths at once, as Paimon hashes rows.
 
-The loops run over the words of the longest string, never over strings. uint32 arithmetic wraps, as Java's does.
+The loops run over the words of the longest string, never over strings. uint32 arithmetic wraps as in Java.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ UInts: TypeAlias = npt.NDArray[np.uint32]
 
 
 def iterate_waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Walk ragged lists side by side: yields (0, lists with an element 0), (1, lists with an element 1) and so on.
+    """Walk ragged lists in parallel: yield (0, lists with an element 0), (1, lists with an element 1) and so on.
 
-    The work is the sum of all sizes; lists that have ended are not visited again.
+    The work is proportional to the sum of all sizes, since lists that have ended are not visited again.
     """
     active = np.flatnonzero(sizes > 0)
     wave = 0
@@ -56,14 +56,14 @@ def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDAr
 
 
 def _mix_word(hashes: UInts, words: UInts) -> UInts:
-    """Mixes one word into each hash."""
+    """Mix one word into each hash."""
     scrambled: UInts = _rotate_words(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
     mixed: UInts = _rotate_words(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return mixed
 
 
 def _finish_hashes(hashes: UInts) -> UInts:
-    """Do the final mix, after which every bit of a hash depends on every bit of its string."""
+    """Apply the final mix, after which every bit of a hash depends on every bit of its string."""
     hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     mixed: UInts = hashes ^ hashes >> np.uint32(16)

@@ -1,12 +1,12 @@
 """Decoders of ORC metadata files and run-length encoded integers, and time zones of ORC writers.
 
-Arrow's reader ends the process for some damage, and ORC has no checksums. So manifests are decoded here.
+ORC lacks checksums, and some damaged files crash the process in Arrow's reader. So manifests are decoded here.
 
-Every stream must hold exactly as many values as the rows need, every length must fit, every dictionary index must have
-an entry, and text must be UTF-8. Only the types of manifests are supported: TINYINT, INT, BIGINT, STRING, BINARY,
-TIMESTAMP, lists and structs, integers in run-length encoding version 2.
+Every stream must have exactly the number of values that the rows need, every length must fit, every dictionary index
+must have an entry, and text must be UTF-8. Only the types of manifests are supported: TINYINT, INT, BIGINT, STRING,
+BINARY, TIMESTAMP, lists and structs, integers in run-length encoding version 2.
 
-Integers are in runs of up to 512 values, each in one of four encodings.
+Integers are stored in runs of up to 512 values, each in one of four encodings.
 
 The two highest bits of a run's first byte give its encoding (bit fields are big-endian)::
 
@@ -20,13 +20,13 @@ The two highest bits of a run's first byte give its encoding (bit fields are big
 Signed integers are zigzag numbers in short repeats, direct runs and the bases of delta runs; the base of a patched run
 has its sign in the highest bit.
 
-Bytes, and bits (eight a byte, highest first), have a separate encoding: a control byte c, then for c < 128 one byte
+Bytes, and bits (eight per byte, highest first), have a separate encoding: a control byte c, then for c < 128 one byte
 that is repeated c + 3 times, else 256 - c literal bytes.
 
-ORC's TIMESTAMP is stored relative to the zone of the writer's machine, and Paimon's writer, unless
-``orc.timestamp-ltz.legacy.type`` is false, shifts TIMESTAMP_LTZ by that zone as well. Reading undoes both with the
-offsets that Java uses: those of the time zone database from 1900 on, and before 1900 the zone's standard offset of
-today, never local mean time.
+ORC's TIMESTAMP is stored relative to the time zone of the writer. Paimon's writer also shifts TIMESTAMP_LTZ by this
+zone, unless ``orc.timestamp-ltz.legacy.type`` is false. Reading reverses both with the offsets that Java uses: the
+offsets of the time zone database from 1900 on, and today's standard offset of the zone before 1900, never local mean
+time.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ BYTE, SHORT, INT, LONG, STRING, BINARY, TIMESTAMP, LIST, STRUCT = 1, 2, 3, 4, 7,
 """Type.kind."""
 MAX_DEPTH = 16
 ZEROS_BITS = 3
-"""Low bits of a nanosecond value: how many decimal zeros were cut off, less one (0 = none)."""
+"""Low bits of a nanosecond value: the number of removed decimal zeros, minus one (0 = none)."""
 
 
 def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
-    """Read the rows of an ORC file as a table, decompressing no more than `most_bytes`.
+    """Read the rows of an ORC file as a table, decompressing at most `most_bytes`.
 
     Raises:
-        CorruptFile: any part of the file contradicts another.
+        CorruptFile: parts of the file contradict each other.
         Unsupported: a type or encoding that metadata files do not use.
     """
     layout = OrcLayout(io.BytesIO(data), where, most_bytes=most_bytes)
@@ -73,7 +73,7 @@ def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
     if sum(stripe.rows for stripe in rows) > len(data):
         raise CorruptFile(where, f"it claims more rows than its {len(data)} bytes can name files")
     parts = [_Columns(layout, stripe).column(0, stripe.rows, 0) for stripe in rows]
-    if not parts:  # pyarrow before 26 makes no table of them
+    if not parts:  # pyarrow before 26 cannot make an empty table from them
         return pa.schema(list(schema)).empty_table()
     return pa.Table.from_struct_array(pa.chunked_array(parts, schema))
 
@@ -86,7 +86,7 @@ class _Columns:
     stripe: Stripe
 
     def column(self, node: int, count: int, depth: int) -> pa.Array:
-        """Decode the column `node` of the type tree, for `count` rows (of a member: where its struct is not null)."""
+        """Decode the column `node` of the type tree, for `count` rows (for a member: its non-null structs)."""
         where = self.layout.where
         kind = self.layout.types[node].kind
         if depth > MAX_DEPTH or kind not in _DECODERS:
@@ -116,7 +116,7 @@ class _Columns:
 
 
 def _spread(values: npt.NDArray[np.int64], present: Bits) -> npt.NDArray[np.int64]:
-    """Return the values spread to the rows that are present; 0 elsewhere."""
+    """Return the values at the positions of the present rows; 0 for other rows."""
     if present.all():
         return values
     out = np.zeros(len(present), values.dtype)
@@ -179,11 +179,11 @@ def _decode_text(columns: _Columns, node: int, present: Bits, _depth: int) -> pa
 
 
 MAX_TEXT_BYTES = 1 << 28
-"""The most bytes of a column after its dictionary is expanded."""
+"""Maximum bytes of a column after its dictionary is expanded."""
 
 
 def _cut(columns: _Columns, data: bytes, lengths: Signed, kind: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
-    """Cut `data` into consecutive values of these lengths, which add up to all of it."""
+    """Split `data` into consecutive values of these lengths, whose sum must be the size of `data`."""
     if (lengths > len(data)).any() or int(lengths.sum()) != len(data):
         raise columns.corrupt(f"lengths that do not add up to the {len(data)} bytes of their values")
     edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -213,7 +213,7 @@ def _decode_list(columns: _Columns, node: int, present: Bits, depth: int) -> pa.
 def _decode_struct(columns: _Columns, node: int, present: Bits, depth: int) -> pa.Array:
     type_, count = columns.layout.types[node], int(present.sum())
     members = [columns.column(child, count, depth + 1) for child in type_.children]
-    if count < len(present):  # members are stored only for rows that have the struct
+    if count < len(present):  # members are stored only for rows with a non-null struct
         places = np.zeros(len(present), np.int64)
         places[present] = np.arange(count)
         members = [member.take(pa.array(places, mask=~present)) for member in members]
@@ -245,7 +245,7 @@ _DECODERS: dict[int, Callable[[_Columns, int, Bits, int], pa.Array]] = {
 
 
 def _to_arrow_type(types: tuple[OrcType, ...], node: int, depth: int, where: str) -> pa.DataType:
-    """Return the Arrow type of a node, after checks: a tree of known kinds, lists of one item, distinct names."""
+    """Return the Arrow type of a node, and check it: a tree of known kinds, one item type per list, distinct names."""
     if not 0 <= node < len(types) or depth > MAX_DEPTH:
         raise CorruptFile(where, "the types of the ORC file are no tree")
     type_ = types[node]
@@ -267,7 +267,7 @@ BIT_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of each width code; code 0 means 0 in delta runs."""
 
 LITERALS = 128
-"""Control bytes from here on count the literal bytes that follow."""
+"""Control bytes from this value on count the literal bytes that follow."""
 
 Values = npt.NDArray[np.uint64]
 Signed = npt.NDArray[np.int64]
@@ -280,16 +280,16 @@ def decode_unsigned(data: bytes, count: int, where: str) -> Values:
     """Return the first `count` values of a stream.
 
     Raises:
-        CorruptFile: the stream holds fewer, or a run is invalid.
+        CorruptFile: the stream has fewer values, or a run is invalid.
     """
     return _decode_runs(data, count, where, signed=False)[0][:count]
 
 
 def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed:
-    """Return the values of a stream that holds exactly `count` of them.
+    """Return the values of a stream of exactly `count` values.
 
     Raises:
-        CorruptFile: it holds fewer or more, or a run is invalid.
+        CorruptFile: the stream has fewer or more values, or a run is invalid.
     """
     values, end = _decode_runs(data, count, where, signed=signed)
     if len(values) != count or end != len(data):
@@ -298,10 +298,10 @@ def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed
 
 
 def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
-    """Return the bytes of a byte stream that holds exactly `count` of them.
+    """Return the bytes of a byte stream of exactly `count` bytes.
 
     Raises:
-        CorruptFile: it holds fewer or more.
+        CorruptFile: the stream has fewer or more bytes.
     """
     source = np.frombuffer(data, np.uint8)
     runs: list[Bytes] = []
@@ -320,10 +320,10 @@ def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
 
 
 def decode_bits(data: bytes, count: int, where: str) -> Bits:
-    """Return the bits of a stream that holds `count` of them, padded to whole bytes.
+    """Return the bits of a stream of exactly `count` bits, padded to whole bytes.
 
     Raises:
-        CorruptFile: it holds fewer or more.
+        CorruptFile: the stream has fewer or more bits.
     """
     return np.unpackbits(decode_bytes(data, -(-count // 8), where))[:count].astype(np.bool_)
 
@@ -370,7 +370,7 @@ def _decode_patched_base(data: bytes, at: int, _where: str, signed: bool) -> tup
     entry_width = next(w for w in BIT_WIDTHS if w >= gap_width + patch_width)
     entries, at = _unpack_values(data, at, entry_width, patches)
     places = np.cumsum(entries >> np.uint64(patch_width)).astype(np.int64)
-    # A gap too wide for its field is a chain of entries whose patch is 0: adding zeros is harmless.
+    # A gap too large for its field is a chain of entries with patch 0, and adding zeros is harmless.
     patch = (entries & np.uint64((1 << patch_width) - 1)) << np.uint64(width)
     values = values.copy()
     np.bitwise_or.at(values, places, patch)
@@ -429,13 +429,13 @@ ORC_EPOCH = dt.datetime(2015, 1, 1)
 """The epoch of seconds in ORC files, on the clock of the writer."""
 DAY_SECONDS = 86_400
 CYCLE = range(2060, 2088)
-"""28 years with every combination of leap year and first weekday, in which zone rules of later years are looked up."""
+"""28 years with every combination of leap year and first weekday, used to look up zone rules of later years."""
 
 Integers = npt.NDArray[np.int64]
 
 
 def is_utc(zone: str) -> bool:
-    """Return whether clocks of this zone show UTC."""
+    """Return whether this zone is UTC."""
     return zone in UTC_NAMES
 
 
@@ -449,7 +449,7 @@ def find_offsets(instants: Integers, zone: str, where: str) -> Integers:
     """Return the seconds by which clocks of `zone` are ahead of UTC at these instants (seconds since 1970).
 
     Raises:
-        Unsupported: a zone that the time zone database does not have.
+        Unsupported: the time zone database lacks the zone.
     """
     if is_utc(zone):
         return np.zeros(len(instants), np.int64)
@@ -470,7 +470,7 @@ def _load_zone(zone: str, where: str) -> zoneinfo.ZoneInfo:
 
 
 def _move_into_cycle(instants: Integers) -> Integers:
-    """Move instants after `CYCLE` into its year with the same calendar: zone tables end in 2100."""
+    """Move instants after `CYCLE` into the year of `CYCLE` with the same calendar, as zone tables end in 2100."""
     limit = _find_year_start(CYCLE.stop) * DAY_SECONDS
     years = np.where(
         instants < limit, CYCLE.start, instants.astype("datetime64[s]").astype("datetime64[Y]").astype(int) + 1970
@@ -482,7 +482,7 @@ def _move_into_cycle(instants: Integers) -> Integers:
 
 @lru_cache(maxsize=1)
 def _find_twin_years() -> Integers:
-    """Return the first day of a year of `CYCLE` by [leap year, weekday of that day]."""
+    """Return the first day of a year of `CYCLE` by [leap year, weekday of the first day]."""
     table = np.zeros((2, 7), np.int64)
     for year in CYCLE:
         start = _find_year_start(year)

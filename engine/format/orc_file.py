@@ -9,11 +9,11 @@ Layout, read from the end::
     postscript            protobuf PostScript (length of the footer, codec), never compressed
     length                1 byte: of the postscript
 
-Streams and footers are chunks when the file is compressed: 3 bytes little-endian, twice the length plus one if the
-chunk is stored as it is, then the chunk.
+If the file is compressed, streams and footers consist of chunks: 3 bytes little-endian, twice the length plus one if
+the chunk is stored uncompressed, then the chunk.
 
-Messages are handled without their schema. A message is a sequence of fields, each a key ``number << 3 | wire type``
-and a value: a varint (wire type 0), 8 bytes (1), a length and that many bytes (2), or 4 bytes (5).
+Messages are parsed without a schema. A message is a sequence of fields, each a key ``number << 3 | wire type`` and a
+value: a varint (wire type 0), 8 bytes (1), a length and that many bytes (2), or 4 bytes (5).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from morrow.engine.errors import CorruptFile, Unsupported
 CHUNK_HEADER_BYTES = 3
 LZ4_LENGTH_BYTES = 4
 MAX_CHUNK_BYTES = 1 << 23
-"""The limit of a length of 23 bits: no writer makes larger chunks, whatever the postscript says."""
+"""Maximum size of a chunk, whose length has 23 bits, regardless of the size in the postscript."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types of protobuf."""
 VARINT_MAX_BYTES = 10
@@ -46,17 +46,17 @@ DIRECT_V2 = 2
 """ColumnEncoding.kind."""
 
 GAP_BYTES = 1 << 15
-"""Streams no further apart than this are read at once."""
+"""Maximum gap in bytes between streams that are read with one request."""
 
 Name = tuple[int, int]
 """Column and kind of a stream."""
 Message = dict[int, list[int | bytes]]
-"""A protobuf message: the values of each field number, in order."""
+"""A protobuf message: field number -> its values, in order."""
 
 
 @dataclass(frozen=True)
 class OrcType:
-    """One node of the type tree; children are node numbers, and those of a struct have names."""
+    """One node of the type tree. Children are node numbers; the children of a struct also have names."""
 
     kind: int
     children: tuple[int, ...]
@@ -69,9 +69,13 @@ class OrcType:
 class Stripe:
     """The footer of a stripe.
 
-    `rows` counts its rows. `streams` gives first byte and end of each stream by (column, kind), `encodings` the
-    encoding of each column, `dictionaries` the number of entries of its dictionary, `zone` the time zone of the
-    writer, and `names_zone` whether the stripe itself names the zone.
+    Attributes:
+        rows: number of rows.
+        streams: first byte and end of each stream by (column, kind).
+        encodings: the encoding of each column.
+        dictionaries: the number of entries of each column's dictionary.
+        zone: the time zone of the writer.
+        names_zone: whether the stripe itself specifies the zone.
     """
 
     streams: dict[tuple[int, int], tuple[int, int]]
@@ -83,13 +87,13 @@ class Stripe:
 
 
 class OrcLayout:
-    """The parsed frame of an ORC file, which reads no more of it than needed.
+    """The parsed layout of an ORC file, which reads only the necessary parts of the file.
 
-    `unnamed_zone` is taken as the writer's zone where a stripe does not name it, because it has no TIMESTAMP column.
-    With `most_bytes` no more than that is decompressed.
+    `unnamed_zone` is the writer's zone for stripes that do not specify one, since they lack TIMESTAMP columns.
+    At most `most_bytes` are decompressed, if given.
 
     Raises:
-        CorruptFile: an invalid frame.
+        CorruptFile: an invalid layout.
         Unsupported: the LZO codec.
     """
 
@@ -149,11 +153,11 @@ class OrcLayout:
         return Stripe(streams, encodings, zone, _get_integer(info, 5), dictionaries, bool(zones))
 
     def stream_bytes(self, stripe: Stripe, column: int, kind: int) -> bytes:
-        """Return a stream, decompressed; empty when the stripe has none of this kind."""
+        """Return a stream, decompressed; empty if the stripe lacks this stream."""
         return self.unpacked(self._range(*stripe.streams.get((column, kind), (0, 0))))
 
     def ranges(self, places: Mapping[Name, tuple[int, int]]) -> dict[Name, bytes]:
-        """Return the bytes of each range (first byte and end), in the file's order; neighbours are read at once."""
+        """Return the bytes of each range (first byte and end), in file order; nearby ranges are read at once."""
         found: dict[Name, bytes] = {}
         group: list[Name] = []
         ordered = sorted(places, key=lambda name: places[name])
@@ -215,7 +219,7 @@ class OrcLayout:
             children += _parse_packed(value, self.where) if isinstance(value, bytes) else [value]
         kind, precision = _get_integer(message, 1), _get_integer(message, 5) if 5 in message else MAX_PRECISION
         if kind == DECIMAL and not _get_integer(message, 6) <= precision <= MAX_PRECISION:
-            raise CorruptFile(self.where, f"a decimal of {precision} digits")  # Arrow would end the process
+            raise CorruptFile(self.where, f"a decimal of {precision} digits")  # Arrow would crash the process
         names = tuple(name.decode("utf-8", "replace") for name in _get_messages(message, 3))
         return OrcType(kind, tuple(children), names, precision, _get_integer(message, 6))
 
@@ -240,7 +244,7 @@ def _limit_output(decompress_into: Callable[[bytes, bytearray], int]) -> Callabl
 
 
 def _decompress_lz4(chunk: bytes, most: int) -> bytes:
-    # With a length in front: without one, the first bytes of a block that look like a length are taken for it.
+    # With a length prefix: without it, the first bytes of a block may be interpreted as a length.
     return _limit_output(cramjam.lz4.decompress_block_into)(most.to_bytes(LZ4_LENGTH_BYTES, "little") + chunk, most)
 
 
@@ -274,7 +278,7 @@ def _parse_checked_fields(data: bytes, where: str) -> Iterator[tuple[int, int | 
 
 
 def read_varint(data: bytes, at: int, where: str) -> tuple[int, int]:
-    """Read a base-128 number, lowest group first; return it and the position after it."""
+    """Read a base-128 number, lowest group first; return the number and the position after it."""
     value = shift = 0
     for byte in data[at : at + VARINT_MAX_BYTES]:
         at += 1
@@ -308,7 +312,7 @@ Field: TypeAlias = "tuple[int, int, int | bytes]"
 
 
 def parse_fields(message: bytes) -> Iterator[Field]:
-    """Yield the fields of a message that is known to be whole, in their order."""
+    """Yield the fields of a valid message, in order."""
     at = 0
     while at < len(message):
         key, at = _read(message, at)

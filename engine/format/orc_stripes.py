@@ -1,20 +1,20 @@
 """Columns of an ORC stripe, checked and copied into a small separate file, for Arrow to decode.
 
-ORC has no checksums, and Arrow's reader trusts the file: a damaged length makes it fill gigabytes, an empty chunk
-lets it read past its memory. So Arrow never sees the file. The streams of the columns that are read are decompressed
-here, and become the only stripe of an uncompressed file, whose frame is written from checked values: the types,
-the streams, and their lengths. Numbers in the streams that determine memory (lengths of text, lists and maps, sizes
-of dictionaries, digits of decimals) are checked first.
+ORC lacks checksums, and Arrow's reader trusts the file: a damaged length makes it fill gigabytes, an empty chunk lets
+it read beyond its memory. So Arrow never reads the original file. The streams of the selected columns are decompressed
+here, and become the only stripe of an uncompressed file, whose footers are written from checked values: the types,
+the streams, and their lengths. Numbers in the streams that determine memory use (lengths of text, lists and maps,
+sizes of dictionaries, digits of decimals) are checked first.
 
-Arrow decodes the lengths as numbers: in a file of the same nulls, structs and lists, the length stream of a text, list
-or map becomes that of a BIGINT column. Arrow takes it as signed, but lengths are unsigned: this halves numbers and
-flips signs, except in runs of deltas, where it so changes the first value only. A length is therefore at most twice the
-number read, plus three times a number read within a run before it. Where that bound is too large, the numbers are read
-once more, exactly, as the entries of a dictionary of all small numbers.
+Arrow decodes the lengths as numbers: in a file with the same nulls, structs and lists, the length stream of a text,
+list or map becomes the data stream of a BIGINT column. Arrow decodes it as signed, but lengths are unsigned. This
+halves numbers and flips signs, except in delta runs, in which only the first value is changed like this. A length is
+therefore at most twice the number read, plus three times a number read within a run before it. If this bound is too
+large, the numbers are read again, exactly, as the entries of a dictionary of all small numbers.
 
-A list in a list is checked after the outer list has passed.
+A list in a list is checked after the check of the outer list.
 
-Values of streams are counted by the heads of their runs, without decoding them.
+Values of streams are counted from the headers of their runs, without decoding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from morrow.engine.format.orc_file import (
 
 MAGIC, VERSION = b"ORC", b"\x00\x0c"
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
-"""Stream.kind; the others are indexes, but for SECONDARY."""
+"""Stream.kind; the other kinds are indexes, except for SECONDARY."""
 DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
 """ColumnEncoding.kind."""
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY = range(9)
@@ -71,7 +71,7 @@ Streams = Mapping[tuple[int, int], bytes]
 
 @dataclass(frozen=True)
 class Column:
-    """A node of an ORC file to be written: its type, encoding and streams by kind; members are separate nodes."""
+    """A node of an ORC file to write: its type, encoding and streams by kind; members are separate nodes."""
 
     kind: int
     encoding: int = DIRECT
@@ -83,7 +83,7 @@ class Column:
 
 
 def build_orc_file(root: Column, rows: int, zone: str = "") -> bytes:
-    """Return an uncompressed ORC file of one stripe, whose rows are structs like `root`."""
+    """Return an uncompressed ORC file of one stripe, whose rows have the struct type `root`."""
     nodes: list[tuple[Column, list[int]]] = []
     _number(root, nodes)
     streams = [(number, kind, data) for number, (node, _) in enumerate(nodes) for kind, data in node.streams.items()]
@@ -150,7 +150,7 @@ class StripeColumns:
         return build_orc_file(Column(STRUCT, members=members), self.stripe.rows, zone)
 
     def column(self, node: int, kinds: Mapping[int, int], is_key: bool = False) -> Column:
-        """Return a node with all below it. Keys of maps are declared never null: Arrow would end the process."""
+        """Return a node with its descendants. Map keys are declared non-null, as Arrow would crash the process."""
         type_ = self.layout.types[node]
         names = type_.names or tuple(map(str, type_.children))
         keys = type_.children[:1] if type_.kind == MAP else ()
@@ -166,11 +166,11 @@ class StripeColumns:
         )
 
     def stream(self, node: int, kind: int) -> bytes:
-        """Return a stream of a column, empty where there is none."""
+        """Return a stream of a column, empty if there is none."""
         return self.streams.get((node, kind), b"")
 
     def version(self, node: int) -> int:
-        """Return the version of the encoding of the integers."""
+        """Return the version of the integer encoding."""
         return 1 if self.stripe.encodings[node] in (DIRECT, DICTIONARY) else 2
 
     def corrupt(self, node: int, problem: str) -> CorruptFile:
@@ -216,7 +216,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
 
 
 def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, where: str) -> None:
-    """Append a node and those below it, which come after it in the file."""
+    """Append a node and its descendants, which follow it in the file."""
     if not nodes[-1] < node < len(types) or (depth and node != nodes[-1] + 1):
         raise CorruptFile(where, "the types of the ORC file are no tree")
     if depth > MAX_DEPTH:
@@ -251,28 +251,28 @@ _STREAMS: dict[tuple[int, int], tuple[int, ...]] = {
 }
 """Kinds of streams by kind of type and encoding."""
 _PLAIN = frozenset((BOOLEAN, BYTE, FLOAT, DOUBLE, STRUCT))
-"""Kinds of types without integers in their streams, whose encoding has no versions."""
+"""Kinds of types whose streams lack integers, so that their encoding does not have versions."""
 
 Numbers = npt.NDArray[np.int64]
 LISTS = frozenset((LIST, MAP))
 RUN = 512
-"""The most values of a run."""
+"""Maximum values per run."""
 TEXT_WIDE, TEXT_ROOM = 4, 1 << 24
-"""Text is not checked exactly up to this many times the bytes in its stream, plus this many bytes."""
+"""Text is checked exactly only beyond this multiple of the bytes in its stream, plus this many bytes."""
 LIST_WIDE, LIST_ROOM = 16, 1 << 23
-"""The same for list items, in multiples of the rows and items."""
+"""List items are checked exactly only beyond this multiple of the parent rows or items, plus this number."""
 ITEMS_PER_BYTE = 8
-"""Items are counted where there are more than this many per byte: then the runs are long, and counting is fast."""
+"""Items are counted only if there are more than this number per byte: then runs are long, and counting is fast."""
 SMALL = 1 << 16
-"""Lengths below this have an entry in the dictionary."""
+"""Lengths below this limit have an entry in the dictionary."""
 ENTRY_BYTES = 4
 
 
 def check_lengths(columns: StripeColumns) -> None:
-    """Check that the columns of a stripe take no more memory than the contents of their streams justify.
+    """Check that the columns of a stripe do not take more memory than the contents of their streams justify.
 
     Raises:
-        CorruptFile: they take more, or a stream ends early.
+        CorruptFile: the columns take more memory, or a stream ends early.
     """
     found = [place for node in columns.columns for place in _find_places(columns, node, (0, node))]
     for depth in range(max((place.depth for place in found), default=-1) + 1):
@@ -283,7 +283,7 @@ def check_lengths(columns: StripeColumns) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """A node whose lengths (or scales) are checked: its path from the root, and the number of lists it lies in."""
+    """A node whose lengths (or scales) are checked: its path from the root, and the number of enclosing lists."""
 
     path: tuple[int, ...]
     depth: int
@@ -306,7 +306,7 @@ def _find_places(columns: StripeColumns, node: int, path: tuple[int, ...], depth
 
 
 def _read_numbers(columns: StripeColumns, places: Sequence[_Place], kind: int) -> list[Numbers]:
-    """Return the numbers of each node that are not null, as columns of that kind read them."""
+    """Return the non-null numbers of each node, decoded as columns of this kind."""
     wanted = {place.path for place in places}
     root = _copy_nodes(columns, (0,), wanted, kind)
     batch = orc.ORCFile(pa.BufferReader(build_orc_file(root, columns.stripe.rows))).read_stripe(0)
@@ -315,7 +315,7 @@ def _read_numbers(columns: StripeColumns, places: Sequence[_Place], kind: int) -
 
 
 def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple[int, ...]], kind: int) -> Column:
-    """Copy the nodes on the paths to the wanted ones, and makes columns of numbers of these."""
+    """Copy the nodes on the paths to the wanted nodes, and turn the wanted nodes into number columns."""
     node = path[-1]
     type_, encoding = columns.layout.types[node], columns.stripe.encodings[node]
     present = {PRESENT: columns.streams[node, PRESENT]} if (node, PRESENT) in columns.streams else {}
@@ -326,7 +326,7 @@ def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple
         return _build_dictionary({**present, DATA: numbers}, columns.version(node))
     below = {each[: len(path) + 1] for each in wanted if each[: len(path)] == path}
     members = {str(each[-1]): _copy_nodes(columns, each, wanted, kind) for each in sorted(below)}
-    if type_.kind in LISTS:  # a map with one wanted member is a list of it
+    if type_.kind in LISTS:  # a map with one wanted member becomes a list
         return Column(
             LIST,
             encoding,
@@ -337,7 +337,7 @@ def _copy_nodes(columns: StripeColumns, path: tuple[int, ...], wanted: set[tuple
 
 
 def _build_dictionary(streams: Mapping[int, bytes], version: int) -> Column:
-    """Return a column with a dictionary that holds every number below `SMALL` in four bytes."""
+    """Return a column with a dictionary of all numbers below `SMALL`, in four bytes each."""
     if version == 1:
         lengths = bytes([127, 0, ENTRY_BYTES]) * (SMALL // 130) + bytes([SMALL % 130 - 3, 0, ENTRY_BYTES])
     else:
@@ -363,7 +363,7 @@ def _iterate_leaves(node: Column, array: pa.Array, path: tuple[int, ...]) -> Ite
 
 
 def _is_possibly_above(read: Numbers, limit: int) -> bool:
-    """Return whether the sum of the lengths, which were read as signed numbers, may be above the limit."""
+    """Return whether the sum of lengths that were read as signed numbers may exceed the limit."""
     if not read.size:
         return False
     greatest = max(int(read.max()), -int(read.min()))
@@ -379,7 +379,7 @@ def _sum_lengths(columns: StripeColumns, place: _Place, count: int) -> int:
     """Return the exact sum of the lengths."""
     try:
         (lengths,) = _read_numbers(columns, [place], BINARY)
-    except (pa.ArrowException, OSError):  # one of them is not small
+    except (pa.ArrowException, OSError):  # one of the lengths is not small
         if columns.version(place.node) == 1:
             return 1 << 63
         lengths = decode_whole(columns.stream(place.node, LENGTH), count, columns.layout.where, signed=False)
@@ -410,7 +410,7 @@ def _check_list(columns: StripeColumns, place: _Place, read: Numbers) -> None:
 
 
 def _check_keys(columns: StripeColumns, key: int) -> None:
-    """Refuse null keys where they are certain: keys are read as if none were null, which fails where some are."""
+    """Refuse keys that certainly have nulls: keys are read as non-null, which fails if some are null."""
     data, where = columns.stream(key, PRESENT), columns.layout.where
     bits = decode_bytes(data, count_bytes(data, where) or 0, where)
     if bits.size and int(np.unpackbits(bits).sum()) <= 8 * (bits.size - 1):
@@ -423,7 +423,7 @@ def _check_scales(columns: StripeColumns, place: _Place, read: Numbers) -> None:
 
 
 def _check_dictionary(columns: StripeColumns, node: int) -> None:
-    """Check the lengths of a dictionary's entries, which are separate from the rows: no nulls, no enclosing lists."""
+    """Check the lengths of a dictionary's entries, which are independent of rows, nulls and enclosing lists."""
     entries, size = columns.stripe.dictionaries[node], len(columns.stream(node, DICTIONARY_DATA))
     stream = columns.stream(node, LENGTH)
     found = count_values(stream, columns.layout.where, version=columns.version(node))
@@ -446,7 +446,7 @@ _CHECKS = {
 
 
 def _count_held(columns: StripeColumns, node: int, most: int) -> int:
-    """Return how many values, null or not, the streams of a member can give; `most` where counting does not pay."""
+    """Return how many values (including nulls) the streams of a member have; `most` if counting is too expensive."""
     where, type_ = columns.layout.where, columns.layout.types[node]
     if (node, PRESENT) in columns.streams:
         return 8 * (count_bytes(columns.streams[node, PRESENT], where) or 0)
@@ -466,14 +466,14 @@ def _count_held(columns: StripeColumns, node: int, most: int) -> int:
 
 
 REPEAT_MIN = 3
-"""The fewest values of a run of bytes, and of a run of version 1."""
+"""Minimum number of values in a byte run, and in a run of version 1."""
 CONTROL_VALUES = 256
 SIGN = 0x80
 MAX_WIDTH = BIT_WIDTHS[-1]
 
 
 def count_values(data: bytes, where: str, *, version: int = 2, most_runs: int | None = None) -> int | None:
-    """Count the values of a whole stream of integers; None where it has more than `most_runs` runs.
+    """Count the values of a whole integer stream; return None if it has more than `most_runs` runs.
 
     Raises:
         CorruptFile: the stream ends within a run, or a run is invalid.
@@ -538,7 +538,7 @@ def _read_old_run(data: bytes, at: int, where: str) -> tuple[int, int]:
 
 
 def count_bytes(data: bytes, where: str, most_runs: int | None = None) -> int | None:
-    """Count the bytes of a byte stream; None where it has more than `most_runs` runs.
+    """Count the bytes of a byte stream; return None if it has more than `most_runs` runs.
 
     Raises:
         CorruptFile: the stream ends within a run.

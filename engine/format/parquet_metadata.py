@@ -3,9 +3,9 @@
 Unsigned numbers are varints of 7 bits, signed ones zigzag; a field is a byte ``id delta << 4 | type`` (delta 0: the id
 follows), a struct ends with 0, a list begins with ``size << 4 | type`` (15: the size follows).
 
-No schema is needed to decode them. Arrow trusts the numbers of a page header: a few bytes can claim, and with a
-good codec decompress to, gigabytes. `check_page_sizes` therefore reads the headers of a metadata file before Arrow
-allocates memory for its pages.
+Decoding does not need a schema. Arrow trusts the numbers of a page header: a few bytes can claim gigabytes, or
+decompress to them. `check_page_sizes` therefore reads the headers of a metadata file before Arrow allocates memory
+for its pages.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ STRUCT = 12
 LONG_LIST = 15
 DOUBLE_BYTES = 8
 MAX_SHIFT_BITS = 63
-"""The bits of a 64-bit number below its last group of seven."""
+"""The number of bits of a 64-bit number below its last group of seven."""
 MAX_NESTING = 32
-"""The most levels of nested structs and lists; those of Parquet stay below ten."""
+"""Maximum nesting of structs and lists, which is below ten in Parquet."""
 
 Struct = dict[int, tuple[int, Any]]
 """A struct: field id -> (wire type, value), in the order of ids."""
@@ -33,7 +33,7 @@ class ThriftError(ValueError):
 
 
 class Items(list[Any]):
-    """The items of a list, with their wire type."""
+    """A list of items with their wire type."""
 
     def __init__(self, kind: int, items: Iterable[Any]) -> None:
         super().__init__(items)
@@ -46,7 +46,7 @@ def decode_thrift(data: bytes) -> Struct:
 
 
 def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tuple[Struct, int]:
-    """Decode the struct that begins at `start`; return it and its end.
+    """Decode the struct that begins at `start`; return the struct and its end.
 
     Structs nested deeper than `levels` come back empty. Raises `ThriftError`.
     """
@@ -63,11 +63,11 @@ def encode_thrift(node: Struct) -> bytes:
     return bytes(out)
 
 
-# --- decoding: each function takes a position and returns the one behind; IndexError is the end of the bytes ---
+# --- decoding: each function takes a position and returns the next; IndexError is the end of the bytes ---
 
 
 def _decode_struct(data: bytes, at: int, depth: int, levels: int) -> tuple[Struct, int]:
-    """Decode a struct. Written for speed, as the next function is: a file has many page headers."""
+    """Decode a struct. Optimized for speed like `_skip_struct`, as a file has many page headers."""
     if depth > MAX_NESTING:
         raise ThriftError(f"more than {MAX_NESTING} structs in each other")
     if depth > levels:
@@ -134,7 +134,7 @@ def _decode_value(data: bytes, at: int, kind: int, depth: int, levels: int) -> t
 def _decode_items(data: bytes, at: int, depth: int, levels: int) -> tuple[Items, int]:
     head = data[at]
     size, at = _decode_varint(data, at + 1) if head >> 4 == LONG_LIST else (head >> 4, at + 1)
-    if depth > MAX_NESTING or size > len(data) - at:  # an item takes a byte at least
+    if depth > MAX_NESTING or size > len(data) - at:  # an item takes at least a byte
         raise ThriftError(f"a list of {size} items, {depth} deep")
     items = Items(head & 15, ())
     for _ in range(size):
@@ -241,10 +241,10 @@ PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
 
 
 def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:
-    """Check that a Parquet file claims at most `most_rows` rows, and `most_bytes` bytes of pages.
+    """Check that a Parquet file claims at most `most_rows` rows and `most_bytes` bytes of pages.
 
     Raises:
-        CorruptFile: it claims more, or its footer or a page header is damaged.
+        CorruptFile: the file claims more, or its footer or a page header is damaged.
     """
     try:
         length = int.from_bytes(data[-TAIL_BYTES : -TAIL_BYTES // 2], "little")

@@ -45,7 +45,7 @@ DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED = r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]"""
 _ESCAPE = "%([0-9A-Fa-f]{2})"
 _BLANK = "[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*"
-"""White space as Java defines it, without the non-breaking spaces."""
+"""White space as defined by Java, which excludes non-breaking spaces."""
 
 PLAIN_NOTATION_FROM = 1e-3
 PLAIN_NOTATION_BELOW = 1e7
@@ -71,8 +71,8 @@ def partition_path(
         names: the partition keys.
         default_name: the option ``partition.default-name``.
         legacy_name: the option ``partition.legacy-name``.
-        time_zone: for TIMESTAMP_LTZ without legacy names: Java writes these in the time zone of the writing process.
-        shortest_floats: FLOAT and DOUBLE have the digits of Java 19 and newer (``2.0E23``), not those of Java 8 to 18
+        time_zone: for TIMESTAMP_LTZ without legacy names, which Java writes in the time zone of the writing process.
+        shortest_floats: write FLOAT and DOUBLE as Java 19 and newer (``2.0E23``), not as Java 8 to 18
             (``1.9999999999999998E23``).
 
     Raises:
@@ -89,7 +89,7 @@ def partition_path(
 
 
 def escape_path_name(text: str) -> str:
-    """Return `text` with the characters that folder names may not contain as %XX."""
+    """Escape characters that folder names may not contain as %XX."""
     return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", text)
 
 
@@ -150,16 +150,16 @@ def _format_shortest_double(value: float, _: DataType) -> str:
 
 
 def _format_shortest(value: np.float32 | np.float64) -> str:
-    """Print a float as Java does since 19: plain from 0.001 to 10 million, else 1.5E10.
+    """Print a float like Java 19 and newer: plain from 0.001 to 10 million, else 1.5E10.
 
-    It has the fewest digits that read back as the same value, at least two.
+    The text has the fewest digits that read back as the same value, but at least two.
     """
     if not np.isfinite(value) or value == 0:
         return format_double(float(value))
     if PLAIN_NOTATION_FROM <= abs(float(value)) < PLAIN_NOTATION_BELOW:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
-    if mantissa.endswith(".0"):  # of two digits Java takes those nearest to the value: 4.9E-324, not 5E-324
+    if mantissa.endswith(".0"):  # with two digits, Java writes the ones nearest to the value: 4.9E-324, not 5E-324
         two_digits = np.format_float_scientific(value, precision=1, unique=False)
         if type(value)(two_digits) == value:
             mantissa, exponent = two_digits.split("e")
@@ -179,7 +179,7 @@ def _format_day_millis(value: dt.time, _: DataType) -> str:
 
 
 def _format_time(value: dt.time, kind: DataType) -> str:
-    """Return ``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
+    """Return ``07:25:07``; above precision 0 with a fraction of 1 to `precision` digits, without trailing zeros."""
     assert isinstance(kind, TimeType)
     text = value.strftime("%H:%M:%S")
     if kind.precision == 0:
@@ -189,7 +189,7 @@ def _format_time(value: dt.time, kind: DataType) -> str:
 
 
 def _split_timestamp(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
-    """Split a timestamp into whole seconds (naive, UTC for an aware one) and nanoseconds."""
+    """Split a timestamp into whole seconds (naive; UTC for aware timestamps) and nanoseconds."""
     if isinstance(value, np.datetime64):
         seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
         return EPOCH + dt.timedelta(seconds=seconds), nanos

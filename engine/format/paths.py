@@ -1,4 +1,4 @@
-"""Paths of files under a table's folder, and the checks that keep names from metadata inside it.
+"""Paths of files under a table's folder, and checks that names from metadata stay inside the folder.
 
 schema/schema-<id>   snapshot/snapshot-<id>, LATEST, EARLIEST   tag/tag-<name>   branch/branch-<name>/...
 manifest/...         index/...   statistics/...                 [<data dir>/][k=v/...]bucket-<n>/<data file>
@@ -19,12 +19,12 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.polars_threads import MAX_SMALL_ROWS
 
 DATABASE_SUFFIX = ".db"
-"""The end of the names of databases' folders in a warehouse."""
+"""The suffix of database folders in a warehouse."""
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
-"""The bucket of postponed rows, which wait for their bucket; -1 stands for a number of buckets that is not fixed."""
+"""The bucket of postponed rows, which are not yet assigned to a bucket; -1 means a dynamic number of buckets."""
 LATEST, EARLIEST = "LATEST", "EARLIEST"
-"""Files that hint at the newest and the oldest snapshot or changelog of their folder."""
+"""Hint files with the newest and oldest snapshot or changelog id of their folder."""
 CHANGELOG_PREFIX = "changelog-"
 INDEX_SUFFIX = ".index"
 MAX_ID = 2**63 - 1
@@ -86,7 +86,7 @@ def check_segment(name: str, where: str) -> str:
     """Return `name` if it is a single path segment.
 
     Raises:
-        UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half of a character.
+        UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half a surrogate pair.
     """
     if not name or name in (".", "..") or any(c in name for c in "/\\") or not is_name(name):
         raise UnsafePath(
@@ -107,15 +107,16 @@ def check_segments(names: pl.Series, where: str) -> None:
 
 
 def parse_numbered(name: str, prefix: str) -> int | None:
-    """Return the id in a file name such as ``snapshot-12``; None for names that Paimon gives to no file.
+    """Return the id in a file name such as ``snapshot-12``; None for names that Paimon does not use.
 
-    A backup or a copy, ``schema-01``, ``snapshot-1.tmp``, ``schema-1 (copy)``, is not taken for the original.
+    Backups and copies such as ``schema-01``, ``snapshot-1.tmp`` or ``schema-1 (copy)`` are not mistaken for the
+    original.
     """
     return parse_file_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
 
 
 def parse_file_id(text: str | bytes) -> int | None:
-    """Parse an id as Paimon writes it in file names and hints: plain digits without a leading zero, 64 bits."""
+    """Parse an id in a file name or hint: digits without a leading zero, within 64 bits."""
     if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         return None
     number = int(text)
@@ -129,10 +130,10 @@ def build_bucket_dir(root: str, partition: str, bucket: int, data_directory: str
 
 
 def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
-    """Return `path` if it lies under one of the allowed roots, as the store's own path.
+    """Return `path` as a path within the store, if it is below one of the allowed roots.
 
     Raises:
-        UnsafePath: the path is outside of every root, or contains ``..``.
+        UnsafePath: the path is outside of all roots, or contains ``..``.
     """
     location = normalize_path(path)
     allowed = [normalize_path(root) for root in roots if root]
@@ -148,7 +149,7 @@ def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
 
 
 def to_store_path(store: FileStore, path: str) -> str | None:
-    """Return an external path or root as a path within `store`, without trailing slash; None when it is elsewhere."""
+    """Return an external path or root as a path within `store`, without trailing slash; None if it is elsewhere."""
     location, base = normalize_path(path), store.url("")
     if not location.startswith(base) or ".." in location.split("/"):
         return None
@@ -158,9 +159,9 @@ def to_store_path(store: FileStore, path: str) -> str | None:
 
 
 def normalize_path(path: str) -> str:
-    """Normalises a path: ``file:///a/b`` and ``file:/a/b`` become ``/a/b``, and ``.`` segments are removed.
+    """Normalize a path: ``file:///a/b`` and ``file:/a/b`` become ``/a/b``, and ``.`` segments are removed.
 
-    Other URLs keep their scheme, in lower case, as schemes are case-insensitive.
+    Other URLs keep their scheme, in lower case since schemes are case-insensitive.
     """
     scheme = SCHEME.match(path)
     if scheme is not None and scheme[1].lower() != "file":

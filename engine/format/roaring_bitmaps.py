@@ -19,8 +19,8 @@ Container `key` holds the low 16 bits of the positions ``key * 65536 + low``:
 
 A 64-bit bitmap is ``u64 count`` and then, in ascending key order, ``u32 key`` (the upper 32 bits) and a 32-bit bitmap.
 
-pyroaring checks bytes, gives the positions of few rows, and finds the smallest containers. The containers of many rows
-are copied: a bitmap container *is* the bits of a block (`bench/test_dv_codec.py`).
+pyroaring checks the bytes, returns positions if there are few rows, and finds the smallest containers. The containers
+of many rows are copied: a bitmap container *is* the bits of a block (`bench/test_dv_codec.py`).
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
 MIN_CONTAINERS_FOR_OFFSETS = 4
-"""Below this, a bitmap with run containers carries no offsets."""
+"""Below this number of containers, a bitmap with run containers does not have offsets."""
 ARRAY_MAX_CARDINALITY = 4096
 MAX_KEYS_32 = 1 << 16
 KEY_WIDTH, COUNT_WIDTH = 4, 8
 MAX_POSITIONS = 1 << 18
-"""Positions up to which pyroaring makes numbers of them. They fill four containers, so that more have offsets."""
+"""Maximum positions that pyroaring returns as numbers. They fill four containers, so larger bitmaps have offsets."""
 
 
 def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
     """Decode a 32-bit bitmap that fills `data`.
 
     Args:
-        max_end: number of positions that may exist; a greater one is refused before anything is allocated for it.
+        max_end: limit of positions; a position beyond is refused before memory is allocated for it.
 
     Raises:
-        CorruptFile: the bytes are not a roaring bitmap, or contradict their own cardinalities.
+        CorruptFile: the bytes are not a roaring bitmap, or contradict its cardinalities.
     """
     blocks, size = read_bitmap32_prefix(data, where=where, max_end=max_end)
     if size != data.size:
@@ -81,7 +81,7 @@ def read_bitmap32_prefix(data: U8, *, where: str, max_end: int) -> tuple[Blocks,
 
 
 def read_bitmap64(data: U8, *, where: str, max_end: int) -> Blocks:
-    """Decode a 64-bit bitmap that fills `data`; see `read_bitmap32`. Java writes empty 32-bit bitmaps, too."""
+    """Decode a 64-bit bitmap that fills `data`; see `read_bitmap32`. It may have empty 32-bit bitmaps, as in Java."""
     count = int.from_bytes(data[:COUNT_WIDTH].tobytes(), "little")
     parts: list[Blocks] = []
     at, last = COUNT_WIDTH, -1
@@ -104,7 +104,7 @@ def read_bitmap64(data: U8, *, where: str, max_end: int) -> Blocks:
 def write_bitmap32(blocks: Blocks) -> bytes:
     """Encode a 32-bit bitmap.
 
-    A container is a run container if that is smaller, as after Java's `runOptimize`: equal sets have equal bytes.
+    Run containers are used if they are smaller, as with Java's `runOptimize`, so equal sets have equal bytes.
     """
     from pyroaring import BitMap
 
@@ -143,7 +143,7 @@ def _pack_positions(bitmap: BitMap) -> Blocks:
 
 
 def _copy_containers(data: U8) -> Blocks:
-    """Return the bits of a bitmap with offsets that pyroaring has checked."""
+    """Return the bits of a bitmap with offsets, which pyroaring has checked."""
     cookie, size = data[:8].view("<u4").tolist()
     is_run, at = np.zeros(size, np.bool_), 8
     if cookie != COOKIE_NO_RUNS:
@@ -181,9 +181,9 @@ Buffer: TypeAlias = "bytes | memoryview"
 BLOCK_BITS = 1 << 16
 BLOCK_BYTES = BLOCK_BITS // 8
 BATCH = 256
-"""Blocks handled at once where temporary arrays are larger than the blocks: 2 MiB of bits stay in the cache."""
+"""Blocks processed at once if temporary arrays are larger than the blocks: 2 MiB of bits stay in the CPU cache."""
 DENSE_PER_BLOCK = BLOCK_BYTES // 8
-"""From this many positions per block on, scattering bytes and packing them beats setting single bits (measured)."""
+"""Positions per block from which scattering and packing bytes is faster than setting single bits (measured)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class Blocks:
         keys: int64, ascending: the block holds positions ``key * 65536 .. key * 65536 + 65535``.
         bits: uint8 of shape (number of blocks, 8192): position ``i`` of a block is bit ``i & 7`` of byte ``i >> 3``.
         counts: int64: bits set in each block, never 0.
-        positions: int64, ascending: the positions of all bits, if they are few and known.
+        positions: int64, ascending: the positions of all set bits, if they are few and known.
     """
 
     keys: I64
@@ -208,7 +208,7 @@ class Blocks:
 
     @property
     def end(self) -> int:
-        """The greatest position plus one; 0 when there is none."""
+        """The maximum position plus one; 0 if the set is empty."""
         if not self.keys.size:
             return 0
         if self.positions is not None:
@@ -217,7 +217,7 @@ class Blocks:
         return int(self.keys[-1]) * BLOCK_BITS + last * 8 + int(self.bits[-1, last]).bit_length()
 
     def mask(self, length: int, *, value: bool) -> Bools:
-        """Return a boolean for each of the positions 0 .. length - 1: `value` where the bit is set."""
+        """Return a boolean for each position 0 .. length - 1: `value` if the bit is set."""
         if self.positions is None:
             packed = self.packed(length)
             return unpack(packed if value else ~packed, length)
@@ -243,7 +243,7 @@ def count_bits(bits: U8) -> I64:
 
 
 def build_blocks(keys: I64, bits: U8) -> Blocks:
-    """Return blocks with their counts; empty ones are left out."""
+    """Return blocks with their counts; empty blocks are left out."""
     counts = count_bits(bits)
     if counts.all():
         return Blocks(keys, bits, counts)
@@ -252,12 +252,12 @@ def build_blocks(keys: I64, bits: U8) -> Blocks:
 
 
 def unpack(packed: U8, count: int) -> Bools:
-    """Return a boolean per bit, lowest first: a view of numpy's unpacked bytes, which are 0 and 1 as booleans are."""
+    """Return a boolean per bit, lowest first: a view of numpy's unpacked bytes, which are 0 and 1 like booleans."""
     return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
 
 
 def set_positions(bits: U8) -> I64:
-    """Return the ascending numbers of the set bits of a flat array, in time proportional to the non-zero bytes."""
+    """Return the ascending positions of the set bits of a flat array, in time proportional to the non-zero bytes."""
     touched = np.flatnonzero(bits != 0)
     if touched.size * 2 > bits.size:
         return np.flatnonzero(unpack(bits, bits.size * 8))
@@ -267,7 +267,7 @@ def set_positions(bits: U8) -> I64:
 
 
 def put_positions(bits: U8, positions: I64) -> None:
-    """Set these bits of a flat array whose length is a multiple of a block's."""
+    """Set these bits of a flat array, whose length is a multiple of the block size."""
     if positions.size > bits.size // BLOCK_BYTES * DENSE_PER_BLOCK:
         mask = np.zeros(bits.size * 8, np.bool_)
         mask[positions] = True
@@ -283,7 +283,7 @@ def find_stretches(mask: Bools) -> Iterator[tuple[int, int]]:
 
 
 def concat_blocks(parts: list[Blocks]) -> Blocks:
-    """Concatenates blocks, whose keys must ascend across the parts."""
+    """Concatenate blocks, whose keys must ascend across the parts."""
     return Blocks(
         np.concatenate([np.empty(0, np.int64), *(part.keys for part in parts)]),
         np.concatenate([np.empty((0, BLOCK_BYTES), np.uint8), *(part.bits for part in parts)]),

@@ -1,4 +1,4 @@
-"""Row kinds as ``_VALUE_KIND`` stores them (+I 0, -U 1, +U 2, -D 3), and as the column ``rowkind`` shows them."""
+"""Row kinds as stored in ``_VALUE_KIND`` (+I 0, -U 1, +U 2, -D 3) and as shown in the column ``rowkind``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
 RETRACT_BIT = 1
-"""The bit of retractions (-U, -D), which are the odd kinds."""
+"""The bit mask of retractions (-U, -D), which are the odd kinds."""
 
 NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U", DELETE: "-D"}
 

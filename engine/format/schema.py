@@ -46,16 +46,16 @@ VALUE_KIND = "_VALUE_KIND"
 LEVEL = "_LEVEL"
 ROW_ID = "_ROW_ID"
 ROWKIND = "rowkind"
-"""The first column of changes, as in Paimon's table ``$audit_log`` and in its Spark reader."""
+"""The first column of change rows, as in Paimon's table ``$audit_log`` and in its Spark reader."""
 
 SYSTEM_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROWKIND, ROW_ID)
-"""Names that no column of a table has, besides those that begin with ``_KEY_``."""
+"""Reserved column names, in addition to names that begin with ``_KEY_``."""
 
 KEY_FIELD_ID_START = (2**31 - 1) // 2
-"""Field ids of ``_KEY_x`` are this plus the id of x."""
+"""The field id of ``_KEY_x`` is this number plus the id of x."""
 
 SYSTEM_FIELD_ID_START = (2**31 - 1) // 2
-"""Ids from here on belong to columns that the table does not have: keys, sequence numbers, row ids."""
+"""Ids from this number on belong to system columns: keys, sequence numbers, row ids."""
 
 SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullable=False))
 VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
@@ -63,7 +63,7 @@ ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
 ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
 
 MAX_SHOWN = 40
-"""Columns that the repr of a schema names."""
+"""Maximum number of columns in the repr of a schema."""
 
 
 class TableSchema(msgspec.Struct, frozen=True, dict=True):
@@ -83,7 +83,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return hash((self.id, self.fields, self.time_millis))
 
     def __repr__(self) -> str:
-        """Return id, columns, keys and options, whose secrets are hidden."""
+        """Return id, columns, keys and options, without secrets."""
         columns = ", ".join(f"{escape_to_line(f.name)} {f.type}" for f in self.fields[:MAX_SHOWN])
         more = f", ... and {len(self.fields) - MAX_SHOWN:,} more" if len(self.fields) > MAX_SHOWN else ""
         keys = f"primary_keys={self.primary_keys}, partition_keys={self.partition_keys}"
@@ -95,7 +95,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def layout(self) -> str:
-        """Id, columns and key, for keys of caches: a table that was restored may have other columns by an id it had."""
+        """Id, columns and key, for cache keys: a restored table may reuse a schema id for other columns."""
         return repr((self.id, self.fields, self.primary_keys))
 
     @cached_property
@@ -106,24 +106,24 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def row_keys(self) -> tuple[str, ...]:
-        """The columns that identify a row of a keyed table: the primary key and the partition keys that it lacks.
+        """The columns that identify a row of a keyed table: the primary key and all other partition keys.
 
-        With fixed or postponed buckets, each partition may have a row of one primary key.
+        With fixed or postponed buckets, each partition may have a row with the same primary key.
         """
         lacking = (key for key in self.partition_keys if key not in self.primary_keys)
         return (*self.primary_keys, *lacking) if self.primary_keys else ()
 
     @property
     def cross_partition(self) -> bool:
-        """Whether a key may move between partitions (the primary key lacks a partition key)."""
+        """Whether a key may move between partitions, because the primary key lacks a partition key."""
         return bool(self.primary_keys) and any(key not in self.primary_keys for key in self.partition_keys)
 
     def column(self, name: str) -> DataField:
-        """Return a column by name. Raises `ColumnNotFound` for a column that this schema does not have."""
+        """Return a column by name. Raises `ColumnNotFound` for an unknown name."""
         try:
             return self.by_name[name]
         except KeyError:
-            hint = suggest_name(str(name), self.by_name)  # of a caller, who may have named it by anything
+            hint = suggest_name(str(name), self.by_name)  # the caller's name may be of any type
             raise ColumnNotFound(f"there is no column {name!r}; {hint}{format_columns(self.by_name)}") from None
 
     @cached_property
@@ -151,7 +151,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
     node = parse_object(data, path)
     refuse_slips(node, MEMBERS, path)
     if "timeMillis" not in node and not set(MEMBERS).issuperset(node):
-        # A member that old versions lack is missing beside an unknown one: together they are a damaged name.
+        # An optional member is missing and there is an unknown one: this is a damaged name.
         strange = next(name for name in node if name not in MEMBERS)
         raise Unsupported(f"the member {strange!r} in a schema without 'timeMillis'", where=path, hint=OTHER_WRITER)
     version = node.get("version", PAIMON_07_SCHEMA_VERSION)
@@ -162,7 +162,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
 
 def _build_schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
     fields = tuple(from_json_field(f, where=path) for f in node["fields"])
-    # Every version of Paimon writes the members that are accessed by [], and reads no schema without them.
+    # Every version of Paimon writes the members that are accessed by [], and cannot read a schema without them.
     options = {str(key): str(value) for key, value in dict(node["options"] or {}).items()}
     # Before version 2 an absent bucket meant 1, before version 3 an absent format meant ORC.
     if version <= PAIMON_07_SCHEMA_VERSION:
@@ -191,10 +191,10 @@ def _build_schema(node: Mapping[str, Any], version: int, path: str) -> TableSche
 
 
 def refuse_unreadable(schema: TableSchema, where: str) -> None:
-    """Raise `Unsupported` for columns with the names of system columns, and for keys without columns of their own.
+    """Raise `Unsupported` for columns with the names of system columns, and for keys without a column.
 
-    Java refuses both, and schemas that are not used for reading may have them. A column ``rowkind`` conflicts with
-    nothing in data files; code that puts a column of row kinds first refuses it.
+    Java refuses both, but schemas that are not used for reading may have them. A column ``rowkind`` does not cause
+    conflicts in data files; code that adds a column of row kinds refuses it.
     """
     if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
         raise Unsupported(
@@ -215,17 +215,17 @@ def refuse_unreadable(schema: TableSchema, where: str) -> None:
 
 
 def _check_ids(schema: TableSchema) -> None:
-    """Check the field ids, which are assigned one after the other and never again: `highest_field_id` is the last.
+    """Check the field ids, which are assigned in order and never reused: `highest_field_id` is the last assigned id.
 
     Raises:
-        ValueError: an id was not assigned yet; or, in the first schema of a table, which has lost no field, no field
-            has the last id.
+        ValueError: an id is not assigned yet; or, in the first schema of a table, where all fields still exist, the
+            last id is missing.
     """
     own = [f.id for f in schema.fields if f.id < SYSTEM_FIELD_ID_START]
     highest = max(own, default=-1)
     if highest > schema.highest_field_id:
         raise ValueError(f"a field has the id {highest}, but the highest is said to be {schema.highest_field_id}")
-    # Java counts the ids of nested fields, other writers do not.
+    # Java includes the ids of nested fields, other writers do not.
     nested = [i for f in schema.fields for i in list_nested_field_ids(f.type)]
     if schema.id == 0 and schema.highest_field_id not in (highest, max(nested, default=-1)):
         raise ValueError(f"the field with the highest id, {schema.highest_field_id}, is missing")
@@ -234,7 +234,7 @@ def _check_ids(schema: TableSchema) -> None:
 def format_schema(schema: TableSchema) -> bytes:
     """Return the schema file of `schema`, as Java prints it; `parse_schema` reads it back.
 
-    Options keep their order. A schema without a time was made in 1970, as in Java.
+    Options keep their order. A schema without a time gets the year 1970, as in Java.
     """
     node: dict[str, Any] = {
         "version": schema.version,

@@ -1,8 +1,8 @@
 """Snapshot and tag files: ``snapshot/snapshot-<id>`` and ``tag/tag-<name>``, JSON.
 
-A tag file is the snapshot file plus, where the tag expires, ``tagCreateTime`` (the local time of its creator: year,
+A tag file is the snapshot file plus, if the tag expires, ``tagCreateTime`` (the local time of its creator: year,
 month, day, hour, minute, and second and nanosecond unless they are zero) and ``tagTimeRetained`` (seconds with
-nine digits). Members that Morrow does not know are kept in `extra`, so nothing is lost when a snapshot is copied.
+nine digits). Members that Morrow does not know are kept in `extra`, so that a copied snapshot is complete.
 Source: the format specification, section Snapshot.
 """
 
@@ -24,7 +24,7 @@ FIRST_SNAPSHOT_ID = 1
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 COMMIT_KINDS = (APPEND, COMPACT, OVERWRITE, ANALYZE)
 SECOND_DIGITS = 9
-"""Digits of ``tagTimeRetained`` after the point."""
+"""Decimal places of ``tagTimeRetained``."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _KNOWN = (
@@ -61,17 +61,17 @@ ROWS_INSERTED = "morrow.rows-inserted"
 ROWS_UPDATED = "morrow.rows-updated"
 ROWS_DELETED = "morrow.rows-deleted"
 OF_OPERATIONS = (DURATION, ROWS_INSERTED, ROWS_UPDATED, ROWS_DELETED)
-"""Properties in which Morrow records how long an operation took, and the rows that it changed where it counted them."""
+"""Properties in which Morrow records the duration of an operation, and the number of changed rows if known."""
 
 _KEPT = frozenset(("uuid", "writerVersion"))
 """Known members that are only copied, in `Snapshot.extra`."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """One committed state of the table: the root of all its metadata.
+    """A snapshot of the table: the root of its metadata after a commit.
 
     Counts are rows before merging (null in snapshots of old versions); `time_millis` is the commit time in epoch
-    milliseconds; sizes are bytes and null where the writer did not record them.
+    milliseconds; sizes are in bytes, and null if the writer did not record them.
     """
 
     id: int
@@ -116,7 +116,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 class Tag(msgspec.Struct, frozen=True):
     """A named snapshot that expiry keeps until `time_retained` has passed since `create_time`.
 
-    `create_time` is the local wall-clock time of the tag's creator, so it has no zone; `create_nanos` are its
+    `create_time` is the local wall-clock time of the tag's creator, without a zone; `create_nanos` are its
     nanoseconds below a microsecond. Without `time_retained` the tag stays until it is deleted.
     """
 
@@ -127,7 +127,7 @@ class Tag(msgspec.Struct, frozen=True):
     create_nanos: int = 0
 
     def __repr__(self) -> str:
-        """Return one line as for the snapshot, with the creation and retention times only where the tag has them."""
+        """Return one line as for the snapshot, with creation and retention times if the tag has them."""
         shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_format_time(self.snapshot.time)!r}"
         shown += f", records={self.snapshot.total_record_count}"
         if self.create_time is not None:
@@ -184,7 +184,7 @@ def to_snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def parse_tag(data: bytes, name: str, path: str) -> Tag:
-    """Read a tag file; raise as `parse_snapshot`."""
+    """Read a tag file. Raises as `parse_snapshot`."""
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
@@ -247,12 +247,12 @@ def _build_snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     )
     if snapshot.changelog_record_count and snapshot.changelog_manifest_list is None:
         raise CorruptFile(path, f"it counts {snapshot.changelog_record_count} changes and names no list of them")
-    _ = snapshot.time  # an impossible time is refused here, and not when it is shown
+    _ = snapshot.time  # refuse an impossible time here, not when it is displayed
     return snapshot
 
 
 def _format_time(time: dt.datetime) -> str:
-    """Return ``2024-05-14 12:00:00.123``, with `` UTC`` where the time has a zone: all of these are in UTC."""
+    """Return ``2024-05-14 12:00:00.123``, followed by `` UTC`` if the time has a zone, which is always UTC."""
     clock = time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
     return clock if time.tzinfo is None else f"{clock} UTC"
 
@@ -289,7 +289,7 @@ def _to_time_parts(time: dt.datetime, below: int) -> list[int]:
 
 
 def _to_timedelta(seconds: float) -> dt.timedelta:
-    """Return a timedelta. Java's durations reach further than Python's: longer ones become the longest of Python."""
+    """Return a timedelta. Java durations that exceed Python's maximum become this maximum."""
     return dt.timedelta(seconds=seconds) if seconds < dt.timedelta.max.total_seconds() else dt.timedelta.max
 
 

@@ -1,16 +1,16 @@
 """Statistics of columns in manifest entries, and of a table in the file that ANALYZE commits.
 
-A manifest entry carries (the record SimpleStats, once for keys and once for values):
+A manifest entry has (in the record SimpleStats, once for keys and once for values):
 
     _MIN_VALUES, _MAX_VALUES   BinaryRow, arity first: one field for each column that has statistics
     _NULL_COUNTS               list of int64, one for each of those columns; an item may be null
     _VALUE_STATS_COLS          the names of those columns; null: all columns of the schema the file was written with
                                (or of _WRITE_COLS, for files that hold some columns only)
 
-Rows of no fields mean that nothing was collected, or that statistics were dropped when the entry became a DELETE.
+Rows without fields mean that statistics were not collected, or were dropped when the entry became a DELETE.
 Values that the metadata mode of a column does not collect are null: min and max with `counts`, all with `none`. With
-`truncate(n)` min and max are bounds, not values of the file: a minimum may be shorter than the true one, a maximum may
-have its last character incremented, and it is null where that overflows.
+`truncate(n)` min and max are bounds, not values of the file: a minimum may be shorter than the true minimum, a maximum
+may have its last character incremented, or is null if this overflows.
 
 The file of the statistics of a table, ``statistics/stat-<uuid>-<n>``, is JSON:
 
@@ -34,14 +34,14 @@ from morrow.engine.format.metadata_json import format_json
 from morrow.engine.format.types import DataType
 
 UNKNOWN = DataType()
-"""The type of a column that is in the statistics but not in the schema: it keeps its slot and is never decoded."""
+"""The type of a column that is in the statistics but not in the schema. Its slot is counted but never decoded."""
 
 
 class ColumnStats(msgspec.Struct, frozen=True):
     """The statistics of one column, a value for each manifest entry; null means "not known for this entry".
 
-    `minimum`, `maximum`: bounds in the natural dtype of the column, or None when known for no entry.
-    `null_count`: Int64, or None when known for no entry.
+    `minimum`, `maximum`: bounds in the natural dtype of the column, or None if unknown for all entries.
+    `null_count`: Int64, or None if unknown for all entries.
     """
 
     minimum: pl.Series | None
@@ -69,19 +69,20 @@ def decode_column_stats(
     """Decode the statistics of the `wanted` columns.
 
     Args:
-        min_rows, max_rows: Binary, one stored row for each entry; a null entry has no statistics.
+        min_rows, max_rows: Binary, one stored row for each entry; null for an entry without statistics.
         null_counts: List(Int64).
         stats_cols: List(String), the columns covered by each entry; None, or null for an entry: all of `types_by_name`.
-            Pass ``_VALUE_STATS_COLS``, and ``_WRITE_COLS`` where that is null.
-        types_by_name: the columns of the one schema that all these files were written with, in its order.
-        wanted: names out of `types_by_name`.
+            Pass ``_VALUE_STATS_COLS``, or ``_WRITE_COLS`` if it is null.
+        types_by_name: the columns, in order, of the schema with which all these files were written.
+        wanted: names from `types_by_name`.
         where: names the manifest in errors.
 
     Returns:
         For each wanted column Series as long as `min_rows`. Bounds that Polars cannot represent, and NaN, are null.
 
     Raises:
-        CorruptFile: a row does not have one item for each column. Unsupported: a list of counts does not.
+        CorruptFile: a row does not have one item for each column.
+        Unsupported: a list of counts does not have one item for each column.
     """
     rows = pl.DataFrame({"min": min_rows, "max": max_rows, "nulls": null_counts}).with_row_index("entry")
     found: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}
@@ -92,7 +93,7 @@ def decode_column_stats(
 
 
 def _group_layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -> Iterator[_Layout]:
-    """Group the entries by the columns that they cover: a handful of groups, however many entries."""
+    """Group the entries by the columns that they cover: only a few groups, even for many entries."""
     if stats_cols is None or stats_cols.null_count() == count:
         yield _Layout(every, pl.int_range(count, eager=True))
         return
@@ -104,7 +105,7 @@ def _group_layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: 
 def _decode_layout(
     layout: _Layout, rows: pl.DataFrame, types_by_name: Mapping[str, DataType], wanted: Sequence[str], where: str
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield the part of each wanted column that these entries cover: entry, minimum, maximum, null count."""
+    """Yield for each wanted column the part in these entries: entry, minimum, maximum, null count."""
     known = [name for name in wanted if name in layout.columns and name in types_by_name]
     if not known:
         return
@@ -129,7 +130,7 @@ def _decode_bounds(rows: pl.Series, types: Sequence[DataType], indexes: Sequence
 
 
 def _combine_parts(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
-    """Put the parts back in the order of the entries; entries in no part are null."""
+    """Combine the parts in the order of the entries; entries without a part are null."""
     if not parts:
         return ColumnStats(None, None, None)
     stats = pl.concat(parts, how="vertical")
@@ -147,9 +148,9 @@ def _drop_unknown(values: pl.Series) -> pl.Series | None:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Statistics of a column; `minimum` and `maximum` are text, and None where there is no value or no order.
+    """Statistics of a column. `minimum` and `maximum` are text, or None without values or an order.
 
-    `distinct_count` is estimated; lengths are characters of text, bytes of binary and of values of fixed size.
+    `distinct_count` is an estimate. Lengths are characters of text, and bytes of binary and fixed-size values.
     """
 
     id: int
@@ -163,7 +164,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class TableStatistics:
-    """Statistics of one state of a table."""
+    """Statistics of one snapshot of a table."""
 
     snapshot_id: int
     schema_id: int
@@ -173,7 +174,7 @@ class TableStatistics:
 
 
 def encode_statistics(statistics: TableStatistics) -> bytes:
-    """Encode the file as Java does, members that are not known left out."""
+    """Encode the file as Java does, without unknown members."""
     columns = {
         name: {
             "colId": facts.id,

@@ -1,10 +1,11 @@
 """The data types of the Paimon specification: Arrow equivalents, SQL text, JSON form, equality.
 
-A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NULL``), compares, hashes and pickles.
+A type is a frozen value that can be compared, hashed and pickled, and prints as in Paimon (``DECIMAL(10, 2) NOT
+NULL``).
 
 In schema files atomic types are text and nested types are objects: ``{"type": "ARRAY", "element": "INT"}``. The
-type of a nested node carries its nullability (``"ARRAY NOT NULL"``). pypaimon 1.3 to 2.0 repeats the members in it
-(``"MAP<STRING NOT NULL, INT>"``), where only the text after ``>`` counts.
+type of a nested node includes its nullability (``"ARRAY NOT NULL"``). pypaimon 1.3 to 2.0 repeats the members in this
+text (``"MAP<STRING NOT NULL, INT>"``), of which only the text after ``>`` counts.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ T = TypeVar("T", bound="DataType")
 
 
 class DataType(msgspec.Struct, frozen=True):
-    """Base of all types; `nullable` is part of the type, as in SQL."""
+    """The base class of all types; `nullable` is part of the type, as in SQL."""
 
     nullable: bool = True
     keyword: ClassVar[str] = ""
     in_arrow: ClassVar[pa.DataType]
-    """The Arrow type, where it is the same for all types of the class."""
+    """The Arrow type, if it is the same for all types of the class."""
 
     def text(self) -> str:
         """Return the type without its nullability: ``VARCHAR(20)``."""
@@ -95,7 +96,7 @@ class DateType(DataType, frozen=True):
 
 
 class VariantType(DataType, frozen=True):
-    """Semi-structured values; in Arrow the two byte strings of the Parquet variant encoding."""
+    """Semi-structured values; in Arrow, the two byte strings of the Parquet variant encoding."""
 
     keyword: ClassVar[str] = "VARIANT"
 
@@ -159,7 +160,7 @@ class DecimalType(DataType, frozen=True):
 
 
 class TimeType(DataType, frozen=True):
-    """Time of day; Paimon keeps milliseconds whatever the precision is."""
+    """Time of day; Paimon stores milliseconds regardless of the precision."""
 
     precision: int = 0
     keyword: ClassVar[str] = "TIME"
@@ -246,7 +247,7 @@ class MapType(DataType, frozen=True):
 
 
 class MultisetType(DataType, frozen=True):
-    """A bag: each element with its count, a map in Arrow."""
+    """A multiset: a map from each element to its count in Arrow."""
 
     element: DataType = DataType()
     keyword: ClassVar[str] = "MULTISET"
@@ -310,12 +311,12 @@ def to_arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schem
 
 @lru_cache(maxsize=4096)
 def has_same_values(first: DataType, second: DataType) -> bool:
-    """Return whether two types differ at most in nullability, at any depth: then values need no cast."""
+    """Return whether two types differ at most in nullability, at any depth, so that values do not need a cast."""
     return _drop_nullability(first) == _drop_nullability(second)
 
 
 def merge_nullability(first: DataType, second: DataType) -> DataType:
-    """Return the first of two types that differ in nullability only, nullable wherever one of them is."""
+    """Merge two types that differ only in nullability; each level is nullable if it is nullable in either type."""
     parts: dict[str, Any] = {
         part: merge_nullability(getattr(first, part), getattr(second, part))
         for part in ("element", "key", "value")
@@ -351,7 +352,7 @@ PLAIN_TYPES: dict[str, type[DataType]] = {
 }
 
 
-# As text: `re` compiles it when it is first used, for types that schema files do not write as they are here.
+# As text: `re` compiles the pattern on first use, which is needed only for types in an unusual spelling.
 _ATOMIC = r"""(?xi) \s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
         (?: \( \s* (?P<first>\d+) \s* (?: , \s* (?P<second>\d+) \s* )? \) )? \s*
         (?P<zone> WITH \s+ LOCAL \s+ TIME \s+ ZONE | WITHOUT \s+ TIME \s+ ZONE | WITH \s+ TIME \s+ ZONE )? \s*
@@ -363,7 +364,7 @@ def parse_atomic(text: str, *, where: str | None = None) -> DataType:
     """Parse an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
 
     Raises:
-        Unsupported: the text names no type of the specification that Morrow knows.
+        Unsupported: the text is not a type of the specification that Morrow knows.
     """
     plain = PLAIN_TYPES.get(text.removesuffix(NOT_NULL))
     if plain is not None:
@@ -404,11 +405,11 @@ def _make_atomic(name: str, sizes: list[int], zone: str) -> DataType | None:
 
 
 def from_json(node: Any, *, where: str | None = None) -> DataType:
-    """Read a type as schema files hold it: text for atomic types, an object for nested ones.
+    """Read a type from the JSON of a schema file: text for atomic types, an object for nested types.
 
     Raises:
         Unsupported: a type that Morrow does not know.
-        KeyError, TypeError: the object lacks a member (callers report the file as corrupt).
+        KeyError, TypeError: the object lacks a member; callers report a corrupt file.
     """
     if isinstance(node, str):
         return parse_atomic(node, where=where)
@@ -440,7 +441,7 @@ def from_json_field(node: Any, *, where: str | None = None) -> DataField:
 
 
 def to_json(data_type: DataType) -> Any:
-    """Return the type as schema files hold it; `from_json` reads it back."""
+    """Return the JSON of a type in schema files, the reverse of `from_json`."""
     if not isinstance(data_type, NESTED_TYPES):
         return str(data_type)
     node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
@@ -456,7 +457,7 @@ def to_json(data_type: DataType) -> Any:
 
 
 def to_json_field(field: DataField) -> dict[str, Any]:
-    """Return one member of ``fields``; `from_json_field` reads it back."""
+    """Return one member of ``fields``, the reverse of `from_json_field`."""
     node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
     if field.description is not None:
         node["description"] = field.description

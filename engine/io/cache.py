@@ -1,9 +1,9 @@
-"""Caches of values made from immutable files: in bounded memory, and in a folder of all processes.
+"""Caches of values made from immutable files: in bounded memory, and in a folder that all processes share.
 
-The folder holds one file for each entry: a head with the digest of its key and a checksum, then the value. Entries
-are written under another name and renamed. Entries that are damaged, cut, of another version or of another user
-count as missing and are removed. A folder that cannot be used disables the cache. Names are digests, so neither
-paths nor keys nor secrets are in them.
+The folder has one file for each entry: a header with the digest of the key and a checksum, then the value. Entries
+are written under a temporary name and renamed. Entries that are damaged, truncated, of another version or of another
+user count as missing and are removed. A folder that cannot be used disables the cache. File names are digests, so they
+contain no paths, keys or secrets.
 
 Settings: ``MORROW_CACHE=off`` (no folder), ``MORROW_CACHE_DIR``, ``MORROW_CACHE_SIZE`` (bytes, 1 GiB by default).
 """
@@ -33,16 +33,17 @@ V = TypeVar("V")
 
 
 class ByteCache(Generic[V]):
-    """Least recently used values up to `capacity` bytes; safe between threads.
+    """An LRU cache of values up to `capacity` bytes. Thread-safe.
 
     Files of a table never change, so an entry is never stale: keys are file identities (path and size), and eviction
-    is only about memory. An entry may be `of` a file by its name: it is of no use when that file is removed.
+    only limits memory. An entry may belong to a file (`of`, the file's name), and is useless after that file is
+    removed.
     """
 
     def __init__(self, capacity: int, *, max_entries: int | None = None) -> None:
         self.capacity = capacity
         self.max_entries = max_entries
-        """Entries beyond are evicted: small ones cost the allocator more than they hold."""
+        """Further entries are evicted, since small values have an overhead larger than their size."""
         self._entries: OrderedDict[Hashable, tuple[V, int, str | None]] = OrderedDict()
         self._of: dict[str, set[Hashable]] = {}
         self._held = 0
@@ -62,7 +63,7 @@ class ByteCache(Generic[V]):
             return entry[0]
 
     def put(self, key: Hashable, value: V, size: int, *, of: str | None = None) -> None:
-        """Keep `value`, evicting the least recently used; a value larger than the capacity is not kept."""
+        """Store `value` and evict the least recently used ones; a value larger than the capacity is not stored."""
         with self._lock:
             if key in self._entries:
                 self._drop(key)
@@ -76,7 +77,7 @@ class ByteCache(Generic[V]):
                 self._drop(next(iter(self._entries)))
 
     def get_or_make(self, key: Hashable, make: Callable[[], tuple[V, int]], *, of: str | None = None) -> V:
-        """Return the cached value, or the one that `make` returns with its size in bytes."""
+        """Return the cached value, or else the value that `make` returns together with its size in bytes."""
         value = self.get(key)
         if value is None:
             value, size = make()
@@ -84,7 +85,7 @@ class ByteCache(Generic[V]):
         return value
 
     def discard(self, files: Iterable[str]) -> None:
-        """Drop the entries of files with these names, which were removed."""
+        """Drop the entries of removed files, by name."""
         with self._lock:
             for name in files:
                 for key in tuple(self._of.get(name, ())):
@@ -109,37 +110,37 @@ SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"
 OFF = frozenset(("off", "0", "false", "no"))
 CAPACITY = 1 << 30
 LARGEST_SHARE = 8
-"""An entry takes at most one in so many of the bytes of the folder."""
+"""An entry larger than 1/8 of the folder's capacity is not stored."""
 LEFT = 0.8
-"""The share of the capacity that is left when the least recently used entries make room."""
+"""The fraction of the capacity that remains used after the least recently used entries are evicted."""
 
 FORMAT = 2
-"""Raised when entries or what they hold are made differently."""
+"""The format version, incremented when the layout or the contents of entries change."""
 MAGIC = b"MorrowC\n"
 HEAD = struct.Struct("<8sI32sQI")
-"""Magic bytes, format, digest of the key, length of the value, its checksum."""
+"""The header: magic bytes, format version, digest of the key, length and checksum of the value."""
 ENTRY, UNFINISHED = ".entry", ".new"
 HITS = "hits"
-"""One byte for each entry that was found: its size counts them, for all processes."""
+"""The file whose size counts the cache hits of all processes: each hit appends one byte."""
 LARGE = 1 << 20
-"""Bytes from which on a value has pages of memory of its own, and is summed up for its checksum."""
+"""Values of at least this size get preallocated memory, and the faster checksum."""
 SUMMED = 1 << 13
-"""Bytes of a row of the table that large values are summed up in."""
+"""Bytes per row of the table over which the checksum of a large value is computed."""
 ABANDONED = 3600.0
-"""Seconds after which an unfinished file is nobody's."""
+"""Seconds after which an unfinished file counts as abandoned."""
 MAX_WAITING = 16
-"""Entries that wait to be written; more are not kept."""
+"""Maximum number of entries that wait to be written. Further entries are not stored."""
 
 
 def compute_digest(*parts: object) -> bytes:
-    """Return the name of what is made from these parts: values whose `repr` tells them apart."""
+    """Return the key of a value made from these parts, which must be distinguishable by `repr`."""
     return hashlib.blake2b(
         repr((FORMAT, sys.byteorder, *parts)).encode(errors="surrogatepass"), digest_size=32
     ).digest()
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What a folder holds: entries, their bytes, and how often one was found."""
+    """The contents of a folder: the number of entries, their bytes, and the number of cache hits."""
 
     entries: int
     size: int
@@ -147,15 +148,15 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 class CacheFolder(msgspec.Struct, eq=False):
-    """The folder `path`, of at most `capacity` bytes; safe between threads and processes."""
+    """A cache in the folder `path`, of at most `capacity` bytes. Safe between threads and processes."""
 
     path: Path
     capacity: int
     _held: int | None = None
-    """Bytes in the folder when it was last gone through, and those written since."""
+    """Bytes in the folder when it was last listed, plus the bytes written since."""
 
     def get(self, key: bytes) -> memoryview | None:
-        """Return the value that was put under the key; None where there is none, or none to be believed."""
+        """Return the value of a key; None if there is no valid entry."""
         place = self._place(key)
         try:
             if not self._is_own():
@@ -174,8 +175,8 @@ class CacheFolder(msgspec.Struct, eq=False):
         return value
 
     def _read(self, place: Path) -> tuple[bytes, memoryview | None]:
-        """Return the head, and the value in memory of its own."""
-        # A pipe would have the reader wait for a writer.
+        """Return the header, and the value in separate memory."""
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
         flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
         handle = os.open(place, os.O_RDONLY | sum(flags))
         with os.fdopen(handle, "rb", buffering=0) as file:
@@ -190,7 +191,7 @@ class CacheFolder(msgspec.Struct, eq=False):
             return head, value[:read]
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Keep the value, least recently used ones making room; does nothing where the folder cannot be written."""
+        """Store the value and evict the least recently used ones; do nothing if the folder is not writable."""
         size = HEAD.size + len(value)
         if size * LARGEST_SHARE > self.capacity:
             return
@@ -212,12 +213,12 @@ class CacheFolder(msgspec.Struct, eq=False):
                 unfinished.unlink()
 
     def discard(self, key: bytes) -> None:
-        """Remove an entry whose value turned out to be of no use."""
+        """Remove an entry whose value turned out to be useless."""
         with suppress(OSError):
             self._place(key).unlink()
 
     def contents(self) -> Contents:
-        """Count what is in the folder."""
+        """Count the entries of the folder."""
         sizes = [size for _, size, place in self._files() if place.suffix == ENTRY]
         hits = 0
         with suppress(OSError):
@@ -225,7 +226,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         return Contents(len(sizes), sum(sizes), hits)
 
     def clear(self) -> None:
-        """Remove all entries and forgets how many were found; leave what is not the folder's own."""
+        """Remove all entries and the hit count; keep files that do not belong to the cache."""
         for _, _, place in self._files():
             with suppress(OSError):
                 place.unlink()
@@ -238,7 +239,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         return self.path / name[:2] / (name[2:] + ENTRY)
 
     def is_usable(self) -> bool:
-        """Make the folder where it is missing; return whether it is the user's own, and nobody else's to write."""
+        """Create the folder if it is missing; return whether only the user owns and can write the folder."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return self._is_own() and os.access(self.path, os.W_OK)
@@ -246,7 +247,7 @@ class CacheFolder(msgspec.Struct, eq=False):
             return False
 
     def _is_own(self) -> bool:
-        """Return whether the folder is the user's own, and nobody else's to write. Raises OSError if it is missing."""
+        """Return whether only the user owns and can write the folder. Raises OSError if it is missing."""
         status = self.path.lstat()
         shared = os.name == "posix" and status.st_mode & 0o022 != 0
         return stat.S_ISDIR(status.st_mode) and _is_own(status) and not shared
@@ -262,7 +263,7 @@ class CacheFolder(msgspec.Struct, eq=False):
         if self._held is not None and self._held <= self.capacity:
             return
         now = time.time()
-        # Times to come are those of another clock: such entries are the first to go.
+        # Times in the future come from another clock: such entries are evicted first.
         files = sorted((0.0 if used > now + 60 else used, size, place) for used, size, place in self._files())
         self._held = sum(size for _, size, _ in files)
         most = self.capacity * LEFT if self._held > self.capacity else self.capacity
@@ -275,7 +276,7 @@ class CacheFolder(msgspec.Struct, eq=False):
                 self._held -= size
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yield entries and unfinished files: when they were last used, their size and place."""
+        """Yield time of last use, size and path of all entries and unfinished files."""
         with suppress(OSError):
             for folder in sorted(self.path.glob("[0-9a-f][0-9a-f]")):
                 with suppress(OSError), os.scandir(folder) as found:
@@ -287,7 +288,7 @@ class CacheFolder(msgspec.Struct, eq=False):
 
 
 def _reserve_memory(size: int) -> memoryview:
-    """Return memory of so many bytes; of many bytes with all its pages, which one by one cost more than the read."""
+    """Return memory of this size. Large memory is mapped at once, since page faults would take longer than the read."""
     if size >= LARGE and sys.platform == "linux":
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
         return memoryview(mmap.mmap(-1, size, flags=flags))
@@ -299,7 +300,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
-    """Return whether everything about an entry is as it was written."""
+    """Return whether an entry is undamaged and has this key."""
     if value is None or len(head) < HEAD.size:
         return False
     magic, version, found, length, told = HEAD.unpack(head)
@@ -307,14 +308,14 @@ def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
 
 
 def compute_checksum(value: bytes | memoryview) -> int:
-    """Return the CRC-32 of a value; of a large one, that of the sums of all rows and columns of a table of its words.
+    """Return the CRC-32 of a value, or for a large value of the row and column sums of its words as a table.
 
-    That takes a quarter of the time, and notices what storage does: other bytes or zeros in place of some, words or
-    rows exchanged. Changes that cancel out in all sums have to be made on purpose.
+    This takes a quarter of the time, and detects typical storage damage: changed or zeroed bytes, and exchanged words
+    or rows. Only deliberate changes could cancel out in all sums.
     """
     if len(value) < LARGE:
         return zlib.crc32(value)
-    import numpy as np  # who has large values has imported it
+    import numpy as np  # already imported by code that has large values
 
     words = np.frombuffer(value, np.uint64, len(value) // SUMMED * (SUMMED // 8)).reshape(-1, SUMMED // 8)
     found = zlib.crc32(value[words.nbytes :])
@@ -326,17 +327,17 @@ def compute_checksum(value: bytes | memoryview) -> int:
 # --- the folder of this process ---
 
 _chosen: Path | bool = True
-"""What `use_folder` was told: a folder, the usual one, or none."""
+"""The argument of `use_folder`: a folder, True for the default folder, or False for none."""
 
 
 def use_folder(folder: str | os.PathLike[str] | bool) -> None:
-    """Keep values in this folder from now on; True: in the usual one, False: in none."""
+    """Store values in this folder from now on; True selects the default folder, False disables the cache."""
     global _chosen
     _chosen = folder if isinstance(folder, bool) else Path(folder)
 
 
 def find_cache_folder() -> CacheFolder | None:
-    """Return the folder of this process; None where it is switched off or have no place."""
+    """Return the cache folder of this process; None if it is disabled or no location is known."""
     if _chosen is False or os.environ.get(SWITCH, "").strip().lower() in OFF:
         return None
     if isinstance(_chosen, Path):
@@ -346,7 +347,7 @@ def find_cache_folder() -> CacheFolder | None:
         return _open_folder(Path(named), _read_capacity())
     home = os.environ.get("XDG_CACHE_HOME") or ""
     try:
-        # As the specification has it: a path that is not absolute is none.
+        # As in the XDG specification: relative paths are ignored.
         base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         return None
@@ -370,7 +371,7 @@ _waiting: list[Future[None]] = []
 
 
 def _reset_after_fork() -> None:
-    """Forget the parent's thread and what waits for it: a fork has neither."""
+    """Forget the parent's writer thread and its pending entries, which a forked process does not have."""
     _writers.clear()
     _waiting.clear()
 
@@ -380,13 +381,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def store_entry(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
-    """Put the value that `make` returns, in a thread of its own; the process waits for it when it ends."""
+    """Store the value that `make` returns, in a background thread; the process waits for it before it ends."""
     _waiting[:] = [future for future in _waiting if not future.done()]
     if len(_waiting) >= MAX_WAITING:
         return
     if not _writers:
         _writers.append(ThreadPoolExecutor(1, "morrow-cache"))
-    with suppress(RuntimeError):  # the interpreter is about to end
+    with suppress(RuntimeError):  # the interpreter is shutting down
         _waiting.append(_writers[0].submit(lambda: folder.put(key, make())))
 
 

@@ -1,8 +1,8 @@
-"""File systems of fsspec as file stores, for locations that no store of Morrow serves.
+"""fsspec file systems as file stores, for locations that Morrow's own stores do not serve.
 
-Files are read and written by the object that was handed in; Polars gets their bytes. fsspec cannot create a file on
-condition that there is none. Only its memory file system can do that here, and others under the lock of a catalog
-(`LockedStore`). The local disk is Morrow's own store.
+The file system object that the user passed reads and writes the files; Polars gets their bytes. fsspec cannot create a
+file only if it does not exist. Therefore only its memory file system supports atomic creation here; others need the
+lock of a catalog (`LockedStore`). For the local disk, Morrow's own store is used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 LOCAL, MEMORY = ("file", "local"), "memory"
 TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-"""What the file systems of fsspec call the time of the last change."""
+"""Names that fsspec file systems use for the modification time."""
 
 _creating = threading.Lock()
 
 
 class FsspecStore:
-    """The files of one file system of fsspec. Pickling it is refused: its object may hold credentials."""
+    """A file store on one fsspec file system. It cannot be pickled, as the file system may hold credentials."""
 
     is_local = False
     has_urls = False
@@ -70,7 +70,7 @@ class FsspecStore:
 
     def list(self, folder: str) -> list[FileStatus]:
         try:
-            self._fs.invalidate_cache()  # others write, too
+            self._fs.invalidate_cache()  # other processes write too
             found = self._asked(folder, lambda: self._fs.ls(folder, detail=True))
         except FileMissing:
             return []
@@ -138,7 +138,7 @@ class FsspecStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Do nothing: what is durable is up to the file system."""
+        """Do nothing: durability depends on the file system."""
 
     def delete(self, path: str) -> bool:
         if not self.exists(path):
@@ -210,7 +210,7 @@ class FsspecStore:
 
 
 def wrap_filesystem(filesystem: object) -> FileStore:
-    """Return the store of a file system of fsspec. Raises `InvalidArgument` for any other object."""
+    """Return a store for an fsspec file system. Raises `InvalidArgument` for any other object."""
     needed = ("protocol", "cat_file", "pipe_file", "ls", "info", "find")
     if isinstance(filesystem, type) or not all(hasattr(filesystem, name) for name in needed):
         raise InvalidArgument(f"filesystem is a file system of fsspec, not {type(filesystem).__name__}")

@@ -1,8 +1,8 @@
-"""Hadoop's file system as a file store, by hdfs-native, which needs neither Java nor libhdfs.
+"""HDFS as a file store, through hdfs-native, which needs neither Java nor libhdfs.
 
-A file that must appear whole, or only where there is none, is written under a hidden name, synced to the disks of the
-datanodes and then renamed: the namenode renames atomically, and refuses where a file has the name. Of a file of
-several blocks the last one is synced; ``dfs.datanode.synconclose`` of the servers syncs the others as well.
+A file that must appear whole, or only if it does not exist, is written under a hidden name, synced to the disks of the
+datanodes and then renamed. The namenode renames atomically, and refuses to if the target exists. If a file has several
+blocks, only the last one is synced; ``dfs.datanode.synconclose`` of the servers syncs the others as well.
 
 Each process has one client for each address.
 """
@@ -44,7 +44,7 @@ ERASURE_CODED = "erasure-coded"
 
 
 class HdfsStore:
-    """One file system of Hadoop; paths are absolute. Readers are handed the bytes of whole files."""
+    """One HDFS file system; paths are absolute. Readers get the bytes of whole files."""
 
     is_local = False
     has_urls = False
@@ -64,15 +64,15 @@ class HdfsStore:
     def of_url(cls, url: str, options: Mapping[str, str] | None) -> tuple[HdfsStore, str]:
         """Return the store of ``hdfs://host[:port]/path`` and the path in it.
 
-        Without a host it is that of ``fs.defaultFS``; a host without a port is a name service, or has port 8020.
+        The default host is the one of ``fs.defaultFS``. A host without a port is a name service, or has port 8020.
 
         Raises:
-            Unsupported: hdfs-native is not installed. InvalidArgument: an unknown option, or no host is known.
+            Unsupported: hdfs-native is not installed. InvalidArgument: an unknown option, or the host is unknown.
         """
         scheme, _, rest = url.partition("://")
         authority, _, path = rest.partition("/")
         store = cls(f"{scheme.lower()}://{authority}", options)
-        store._client()  # an address that means nothing is told of at once
+        store._client()  # reports an invalid address immediately
         return store, "/" + "/".join(part for part in path.split("/") if part)
 
     def read(self, path: str) -> bytes:
@@ -158,7 +158,7 @@ class HdfsStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Do nothing: what was written is on the disks of the datanodes."""
+        """Do nothing: written files are already on the disks of the datanodes."""
 
     def delete(self, path: str) -> bool:
         return self._asked(path, lambda: self._client().delete(normalize_path(path)))
@@ -202,7 +202,7 @@ class HdfsStore:
     def move_folder(self, source: str, target: str) -> None:
         self._rename(source, target, overwrite=False)
 
-    # Steps
+    # Helpers
 
     def _client(self) -> Client:
         return connect(self._base_url, self._options)
@@ -218,7 +218,7 @@ class HdfsStore:
         )
 
     def _filled(self, path: str, data: bytes) -> str:
-        """Write a file beside `path`, durably, and return its hidden name."""
+        """Write a hidden file next to `path`, durably, and return its path."""
         folder, _, name = normalize_path(path).rpartition("/")
         unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
@@ -235,12 +235,12 @@ class HdfsStore:
             try:
                 self._asked(path, writer.hsync)
             except StorageError as error:
-                if ERASURE_CODED not in str(error):  # Java's client does not sync those either
+                if ERASURE_CODED not in str(error):  # Java's client does not sync erasure-coded files either
                     raise
         self._asked(path, writer.close)
 
     def _taken_back(self, path: str, unfinished: str) -> bool:
-        """Remove the hidden file, so that it cannot be renamed any more; False when it is gone already."""
+        """Remove the hidden file, so that it can no longer be renamed; return False if it does not exist."""
         try:
             return self.delete(unfinished)
         except StorageError as error:
@@ -266,7 +266,7 @@ class HdfsStore:
         try:
             listed = self._asked(folder, lambda: iter(self._client().list_status(own)))
             while (found := self._asked(folder, lambda: next(listed, None))) is not None:
-                if found.path.rstrip("/") != own.rstrip("/"):  # a file lists itself
+                if found.path.rstrip("/") != own.rstrip("/"):  # listing a file returns the file itself
                     yield found
         except FileMissing:
             return
@@ -312,10 +312,10 @@ def _to_file_status(found: Found) -> FileStatus:
 
 DEFAULT_PORT = 8020
 FEW_ATTEMPTS = "4"
-"""Attempts at a namenode that is no pair: some ten seconds. hdfs-native's own number takes three minutes."""
+"""Attempts to reach a single namenode, about ten seconds. hdfs-native's default takes three minutes."""
 NO_HOSTS = "No NameNode hosts found"
 REMOTE = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*?)(?:\\n|"\))', re.DOTALL)
-"""An error of the namenode as hdfs-native prints it: its class, and the first line of its text."""
+"""A namenode error as hdfs-native prints it: its class, and the first line of its message."""
 
 _clients: dict[tuple[object, ...], Client] = {}
 _making = threading.Lock()
@@ -325,7 +325,7 @@ def connect(base_url: str, options: HadoopOptions) -> Client:
     """Return the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
 
     Raises:
-        Unsupported: hdfs-native is not installed. InvalidArgument: the address means nothing.
+        Unsupported: hdfs-native is not installed. InvalidArgument: the address is invalid.
     """
     config = tuple(sorted(options.config.items()))
     key = (
@@ -344,12 +344,12 @@ def connect(base_url: str, options: HadoopOptions) -> Client:
 
 
 def normalize_path(path: str) -> str:
-    """Return the path with one slash before each segment, as the namenode wants it."""
+    """Return the path with one slash before each segment, as the namenode requires."""
     return "/" + "/".join(part for part in path.split("/") if part)
 
 
 def extract_message(error: BaseException) -> str:
-    """Return what an error says in one line, without the Java stack that the namenode sends."""
+    """Return the message of an error on one line, without the namenode's Java stack trace."""
     text = str(redact_error(error))
     remote = REMOTE.search(text)
     if remote is not None:

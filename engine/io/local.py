@@ -1,8 +1,8 @@
 """The local file system as a file store, with durable and atomic creation of files.
 
-A name is durable once its folder is synced, a file's bytes once the file is: both are needed, and for a new folder
-its parents as well. A file that must not replace another one is written under a hidden name and then linked: a link
-never replaces a file, and the file it makes visible is whole and synced.
+A file's bytes are durable once the file is synced, its name once its folder is synced. Both are needed; for a new
+folder its parents are synced as well. A file that must not replace another one is written under a hidden name and then
+linked: a link never replaces a file, and the linked file is complete and synced.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
-"""Error numbers of file systems without hard links (exFAT, and some that are mounted over a network)."""
+"""Error numbers of file systems without hard links (exFAT, and some network file systems)."""
 
 NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 """Error numbers for a folder that is not empty."""
 
 
 class LocalStore:
-    """Files of this machine; paths are absolute."""
+    """The local file system; paths are absolute."""
 
     is_local = True
     checks_pages = False
@@ -44,7 +44,7 @@ class LocalStore:
 
     def read(self, path: str) -> bytes:
         try:
-            with open(path, "rb", buffering=0) as stream:  # noqa: PTH123  # a Path takes as long to make as this
+            with open(path, "rb", buffering=0) as stream:  # noqa: PTH123  # creating a Path takes as long as this read
                 return stream.readall()
         except OSError as error:
             raise _explain_error(error, path) from error
@@ -65,7 +65,7 @@ class LocalStore:
 
     def size(self, path: str) -> int | None:
         try:
-            return os.stat(path).st_size  # noqa: PTH116  # called for every data file: a Path takes longer to make
+            return os.stat(path).st_size  # noqa: PTH116  # called for every data file: creating a Path takes longer
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -167,13 +167,13 @@ class LocalStore:
         failed: list[StorageError] = []
         for path in paths:
             try:
-                os.unlink(path)  # noqa: PTH108  # a Path takes longer to make than a file to remove
+                os.unlink(path)  # noqa: PTH108  # creating a Path takes longer than removing a file
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 failed.append(to_storage_error(error, path))
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
-            # Another process may have removed the folder, which was empty then.
+            # Another process may have removed the empty folder.
             with _explain_write_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
                 sync_folder(Path(folder))
         if failed:
@@ -233,7 +233,7 @@ class LocalStore:
 
 
 def _to_file_status(entry: os.DirEntry[str]) -> FileStatus | None:
-    """Return None for an entry that was removed since: the rest of the folder is still there."""
+    """Return the status of an entry, or None if the entry has since been removed."""
     try:
         found = entry.stat()
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def _to_file_status(entry: os.DirEntry[str]) -> FileStatus | None:
 
 
 def _walk_below(folder: str) -> Iterator[tuple[str, FileStatus]]:
-    """Yield the files and folders below a folder, folders last; hold the names of the folders on the way only."""
+    """Yield the files and folders below a folder, each folder after its contents, in memory bounded by the depth."""
     inner: list[tuple[str, FileStatus]] = []
     try:
         with os.scandir(folder) as entries:
@@ -293,17 +293,17 @@ def _explain_error(error: OSError, path: str) -> FileMissing | StorageError:
 
 
 STEADY_BYTES = 1 << 20
-"""The bytes of a file that wait in memory at most, until the system begins to put them on the disk."""
+"""Maximum bytes of a file in memory before the system starts writing them to disk."""
 SYNC_FILE_RANGE_WRITE = 2
 
 _disabled = 0
 _lasting: set[Path] = set()
-"""Folders that this process knows to be durable, so that each costs a sync of its parents once."""
+"""Folders that this process knows to be durable, so that their parents are synced only once."""
 
 
 @contextmanager
 def disable_fsync() -> Iterator[None]:
-    """Disable syncing of files in the block, in all threads: for benchmarks and tests, whose tables may be lost."""
+    """Disable fsync within the block, in all threads: for benchmarks and tests, whose tables may be lost."""
     global _disabled
     _disabled += 1
     try:
@@ -318,9 +318,9 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 class SteadyFile(io.FileIO):
-    """A new file whose bytes the system begins to put on the disk while more are written: its sync waits for the rest.
+    """A new file that the system starts writing to disk while more bytes are added, so that the final sync is short.
 
-    Raises `FileExistsError` where there is one.
+    Raises `FileExistsError` if the file exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -333,22 +333,22 @@ class SteadyFile(io.FileIO):
         waiting = self._written - self._begun
         if waiting >= STEADY_BYTES and not _disabled:
             begin = _sync_file_range()
-            if begin is not None:  # what it answers does not matter: the sync decides
+            if begin is not None:  # its result does not matter: the final sync reports errors
                 begin(self.fileno(), self._begun, waiting, SYNC_FILE_RANGE_WRITE)
             self._begun = self._written
         return written
 
 
 def open_stream(path: Path) -> io.BufferedWriter:
-    """Open a new file to be written steadily, see `SteadyFile`; large pieces are not copied on the way."""
+    """Open a new `SteadyFile` with a buffer; large writes are not copied."""
     file = SteadyFile(path)
     return io.BufferedWriter(file, getattr(os.fstat(file.fileno()), "st_blksize", io.DEFAULT_BUFFER_SIZE))
 
 
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Return Linux' function that begins to write a part of a file and does not wait; None elsewhere."""
-    import ctypes  # not for every process that reads a table
+    """Return Linux's function that starts writing part of a file without waiting; None on other systems."""
+    import ctypes  # not needed by processes that only read
 
     try:
         found = ctypes.CDLL(None).sync_file_range
@@ -364,14 +364,14 @@ def sync_file(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    if os.name == "posix":  # elsewhere folders cannot be opened, and their changes are journalled
+    if os.name == "posix":  # other systems cannot open folders, and journal their changes
         _sync_path(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder with its parents, durably.
+    """Create a folder with its parents, durably.
 
-    An existing folder may have been made a moment ago by a process that has not synced it yet: it is synced here too,
+    An existing folder may have just been created by a process that has not synced it yet, so it is synced here too,
     once per process.
     """
     if _disabled:
@@ -383,7 +383,7 @@ def make_folder(folder: Path) -> None:
     if parent == folder:
         return
     if folder.is_dir():
-        # This user may lack permission for folders above the table; those were not made by Morrow either.
+        # This user may lack permission for folders above the table, which Morrow has not created.
         with suppress(PermissionError):
             make_folder(parent)
             sync_folder(parent)
@@ -396,11 +396,11 @@ def make_folder(folder: Path) -> None:
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Create a file where none exists; return False when there is one.
+    """Create a file if it does not exist; return False if it exists.
 
     Raises:
         OSError: nothing was created.
-        Unclear: the file may be there, now or after a loss of power, or not.
+        Unclear: the file may or may not exist, now or after a power loss.
     """
     if os.path.lexists(path):
         return False
@@ -408,7 +408,7 @@ def create_file(path: Path, data: bytes) -> bool:
     try:
         created = _link_file(hidden, path)
     finally:
-        # Only the file of the final name counts; a hidden one that stays is an orphan and no reason to fail.
+        # Only the final name counts; a remaining hidden file is an orphan, not a reason to fail.
         with suppress(OSError):
             hidden.unlink()
     if created:
@@ -420,9 +420,9 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Write a file, replacing one of that name if there is one: readers see the old or the new bytes.
+    """Write a file and replace an existing file of this name: readers see either the old or the new bytes.
 
-    Unless it is `lasting`, nothing waits for the disk: a loss of power may leave the old one, or an empty one.
+    Unless `lasting`, nothing waits for the disk: a power loss may leave the old file or an empty one.
     """
     hidden = _write_hidden(path, data, lasting=lasting)
     try:
@@ -443,7 +443,7 @@ def _link_file(hidden: Path, path: Path) -> bool:
     try:
         os.link(hidden, path)
     except OSError as error:
-        # A network file system repeats a request whose answer was lost, and then fails on its own link.
+        # A network file system repeats a request whose answer was lost, and then fails because its own link exists.
         try:
             if path.samefile(hidden):
                 return True

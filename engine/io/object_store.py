@@ -1,17 +1,17 @@
 """Object stores (S3, GCS, Azure, HTTP, memory) as file stores, through obstore.
 
 Stores with the same options share their clients. obstore tries a request ten times within half a minute, even if
-no server is at the address. A server that has not yet answered is therefore asked by a hasty client, which gives
-up soon. A server that has answered may restart, so the patient client waits for it.
+there is no server at the address. Until a server has answered once, requests use a hasty client, which gives up early.
+Afterwards the patient client is used, since the server may restart.
 
 A file is created atomically by one conditional put (``If-None-Match: *``). Three things make its answer uncertain:
 
-* A put that was carried out and whose answer was lost is reported as "exists" when it is sent again. Every call
-  therefore leaves a unique token in the object's metadata: the call whose token is there created the object.
-  (The bytes alone do not tell: two processes may create equal files.)
-* A timeout says nothing. The object is looked up and the request sent once more, which the token makes harmless.
-* Some S3-compatible servers accept the condition and ignore it. Each of those is asked once to create the same
-  object twice, and refused when it does.
+* If the answer to a successful put is lost, the repeated put reports that the object exists. Every call therefore
+  stores a unique token in the object's metadata: the call whose token is stored created the object.
+  (Comparing bytes is not enough, as two processes may create equal files.)
+* A timeout says nothing. The object is looked up and the request is sent again, which is safe because of the token.
+* Some S3-compatible servers accept the condition and ignore it. Each server is therefore tested once by creating the
+  same object twice, and refused if it does not report an error.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 MEMORY = "memory:"
 S3 = "s3"
 SPOKEN_TO_AS_S3 = ("oss", "s3n")
-"""Schemes of stores that are asked by their S3 interface, and whose URLs are those of S3 for all who read."""
+"""Schemes of stores that are used through their S3 interface, with ``s3://`` URLs."""
 BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
-"""The fewest bytes that a read of a stream fetches: a request takes as long as transferring some 100 KiB."""
+"""Minimum bytes that a stream fetches per request, as a request takes as long as transferring about 100 KiB."""
 PLACEHOLDER = ".keep"
-"""Name of the empty object that stands for an empty folder."""
+"""Name of the empty object that represents an empty folder."""
 PART = 8 << 20
-"""Bytes of one part of an upload, the unit held in memory; S3 accepts 10,000 parts, so files up to 80 GB."""
+"""Bytes of one upload part, which is held in memory. S3 accepts 10,000 parts, so files can have up to 80 GB."""
 PARTS_AT_ONCE = 4
 CUT, CUT_TRIES = "body error", 2
-"""What obstore says of an answer that ended too early, and how often more such a read is tried."""
+"""obstore's message for a truncated answer, and the number of retries of such a read."""
 DELETED_AT_ONCE = 1000
-"""Objects removed by one request, the most that S3 accepts."""
+"""Objects removed by one request: S3's maximum."""
 
 
 class ObjectStore:
@@ -65,7 +65,7 @@ class ObjectStore:
 
     @property
     def has_urls(self) -> bool:
-        """Whether Polars can open `url`: memory is this process's alone."""
+        """Whether Polars can open `url`, which it cannot for the memory store."""
         return not self._base_url.startswith(MEMORY)
 
     def __init__(self, bucket: Bucket | Clients, base_url: str, storage_options: Mapping[str, str]) -> None:
@@ -80,19 +80,19 @@ class ObjectStore:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the address without secrets, which the unpickling process finds by itself: see `morrow.secrets`."""
+        """Pickle the address without secrets, which the unpickling process finds by itself: see `morrow.secrets`."""
         if self._base_url.startswith(MEMORY):
             raise Unsupported("pickling a table in memory", where=self._base_url, hint="keep it on a disk")
         return _reopen_store, (redact_text(self._base_url), self.storage_options, self.checks_pages)
 
     @classmethod
     def of_url(cls, url: str, storage_options: Mapping[str, str] | None) -> ObjectStore:
-        """Return the store that serves `url`; options that `storage_options` lacks come from the environment.
+        """Return the store for `url`; options missing from `storage_options` come from the environment.
 
-        An endpoint that is given as ``http://`` is used without encryption, as in Polars.
+        An ``http://`` endpoint is used without encryption, as in Polars.
 
         Raises:
-            InvalidArgument: no store serves the scheme, or it does not know an option.
+            InvalidArgument: no store supports the scheme, or an option is unknown.
         """
         from obstore.exceptions import BaseError
 
@@ -113,7 +113,7 @@ class ObjectStore:
 
     @staticmethod
     def base_of(url: str) -> str:
-        """Return the URL of the bucket, as those who read it spell it."""
+        """Return the URL of the bucket, as readers spell it."""
         scheme, _, rest = url.partition("://")
         host = rest.partition("/")[0]
         if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
@@ -127,7 +127,7 @@ class ObjectStore:
         try:
             return bytes(self._read(path, lambda bucket: bucket.get_range(path, start=start, length=length)))
         except StorageError:
-            # Stores refuse a range that starts at or after the end; a file just has no more bytes there.
+            # Stores refuse a range that starts at or after the end; a file would return no bytes.
             size = self.size(path)
             if size is not None and start >= size:
                 return b""
@@ -184,7 +184,7 @@ class ObjectStore:
                 yield cast(BinaryIO, stream)
             self._told(path, upload.close)
         except BaseException as error:
-            # Leaving it with an error aborts the parts; after a lost answer the whole object may exist.
+            # Leaving the block with an error aborts the upload; after a lost answer the whole object may exist.
             with suppress(BaseError, OSError):
                 upload.__exit__(type(error), error, None)
             self.discard([path])
@@ -194,7 +194,7 @@ class ObjectStore:
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Do nothing: an object is durable when its put is answered."""
+        """Do nothing: an object is durable once its put has been answered."""
 
     def delete(self, path: str) -> bool:
         if not self.exists(path):
@@ -209,7 +209,7 @@ class ObjectStore:
             try:
                 self._told(batch[0], lambda batch=batch: self._bucket.delete(batch))
             except StorageError:
-                # The answer does not name the object: some stores give up at one that is gone already.
+                # The error does not name the object: some stores stop at an object that does not exist.
                 failed += self._deleted_singly(batch)
         if failed:
             raise failed[0]
@@ -242,7 +242,7 @@ class ObjectStore:
         self._told(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
 
     def make_folder(self, folder: str) -> None:
-        """Put an empty object below the prefix: buckets have no folders, only common prefixes of names."""
+        """Put an empty object below the prefix, as buckets only have prefixes instead of folders."""
         self.write(f"{folder.strip('/')}/{PLACEHOLDER}", b"")
 
     def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # not supported
@@ -253,8 +253,11 @@ class ObjectStore:
         )
 
     def _read(self, path: str, ask: Callable[[Bucket], Any]) -> Any:
-        """Run a read, again where the connection was cut in the middle of a listing or of an error, which obstore
-        does not ask for again; and where a hasty client gave up before the first answer, though somebody is there."""
+        """Run a read, and repeat it in two cases.
+
+        The connection was cut within a listing or an error response, which obstore does not retry; or the hasty client
+        gave up before the first answer of a reachable server.
+        """
         for _ in range(CUT_TRIES):
             hasty = not self._clients.reached
             try:
@@ -273,7 +276,7 @@ class ObjectStore:
         return self._asked(path, lambda: ask(self._bucket))
 
     def _told(self, path: str, tell: Any) -> Any:
-        """Run a write as `_asked` runs a read; "not found" means the bucket here."""
+        """Run a write as `_asked` runs a read; here "not found" means the bucket."""
         try:
             return self._asked(path, tell)
         except FileMissing as error:
@@ -317,10 +320,10 @@ def _to_file_status(found: ObjectMeta) -> FileStatus:
 
 
 MAX_CLIENTS = 16
-"""Clients that are kept, each with its open connections."""
+"""Maximum number of cached clients, each with its open connections."""
 Items: TypeAlias = tuple[tuple[str, str], ...]
 HASTY_TRIES, HASTY_SECONDS = 3, 2
-"""How often, and how long after its first try, a hasty client sends a request again."""
+"""Retries of a hasty client, and the seconds after its first attempt in which it makes them."""
 _CONNECTING = r"legacy::Error\(\s*Connect\b"
 _REASON = r"message: \"([^\"]+)\"|error: \"([^\"]+)\""
 _memories: dict[str, Bucket] = {}
@@ -329,7 +332,7 @@ _naming = threading.Lock()
 
 @dataclass
 class Clients:
-    """Those of one bucket; `reached`: the server has answered one of them, whatever it said."""
+    """The clients of one bucket; `reached`: the server has answered one of them, even if with an error."""
 
     patient: Bucket
     hasty: Bucket
@@ -337,7 +340,7 @@ class Clients:
 
     @classmethod
     def reaching(cls, bucket: Bucket) -> Clients:
-        """Return a client that needs no other."""
+        """Return `bucket` as the only client."""
         return cls(bucket, bucket, reached=True)
 
     @property
@@ -346,7 +349,7 @@ class Clients:
 
 
 def find_connection_failure(error: Exception) -> str | None:
-    """Return why there was no connection to the server, or to one that it redirects to; None for other errors."""
+    """Return why a connection failed, to the server or to a redirect target; None for other errors."""
     text = str(error)
     if re.search(_CONNECTING, text) is None:
         return None
@@ -359,7 +362,7 @@ def find_connection_failure(error: Exception) -> str | None:
 
 
 def suggest_remedy(error: Exception) -> str:
-    """Return what helps where no store can be made of a URL and its options."""
+    """Return a remedy for the error of opening a store from a URL and options."""
     from obstore.exceptions import UnknownConfigurationKeyError
 
     if isinstance(error, UnknownConfigurationKeyError):
@@ -373,7 +376,7 @@ def open_bucket(base: str, config: Mapping[str, str], connection: Mapping[str, s
     """Return clients of the bucket at the URL `base`, with options of the store and of its connections.
 
     Raises:
-        obstore.exceptions.BaseError, ValueError: no store serves the URL, or it does not know an option.
+        obstore.exceptions.BaseError, ValueError: no store supports the URL, or an option is unknown.
     """
     return _make_clients(base, _sort_items(config), _sort_items(connection), os.getpid(), _sort_items(os.environ))
 
@@ -384,8 +387,7 @@ def _sort_items(options: Mapping[str, str]) -> Items:
 
 @lru_cache(MAX_CLIENTS)
 def _make_clients(base: str, config: Items, connection: Items, process: int, environment: Items) -> Clients:  # noqa: ARG001
-    """Return clients, the same ones for the same options in the same environment: their connections are open already,
-    and making one takes some milliseconds."""
+    """Return clients, cached since their connections are open and creating clients takes milliseconds."""
     from obstore.store import from_url
 
     made = partial(
@@ -396,7 +398,7 @@ def _make_clients(base: str, config: Items, connection: Items, process: int, env
 
 
 def open_memory_bucket(base: str) -> Bucket:
-    """Return the memory of a name: it lasts as long as the process, which all tables in it share."""
+    """Return the memory store of this name, which all tables of the process share until the process ends."""
     from obstore.store import MemoryStore
 
     with _naming:
@@ -404,30 +406,30 @@ def open_memory_bucket(base: str) -> Bucket:
 
 
 TOKEN = "writer"
-"""Name of the metadata field: a single word, which every store and proxy passes on."""
+"""Name of the metadata field: a single word, which all stores and proxies preserve."""
 
 ATTEMPTS = 2
 HEEDS_CONDITIONS = ".amazonaws.com"
-"""Suffix of the host names of AWS, which are not probed."""
+"""Suffix of AWS host names, which are not probed."""
 
 _proven: set[str] = set()
-"""Servers that have refused the second creation of an object to this process."""
+"""Servers that, in this process, have proved to refuse a second creation of an object."""
 
 
 class ConditionalPut:
-    """Creates objects of one bucket; `base_url` names it in messages."""
+    """Atomic creation of objects in one bucket; `base_url` names the bucket in messages."""
 
     def __init__(self, bucket: Bucket, base_url: str) -> None:
         self._bucket = bucket
         self._base_url = base_url
 
     def create(self, key: str, data: bytes) -> bool:
-        """Return True if this call created the object, False if another one did.
+        """Create an object; return True if this call created it, False if it already existed.
 
         Raises:
             Unsupported: the store cannot create atomically.
             UnclearOutcome: whether the object was created is unknown.
-            StorageError: refused; nothing was created.
+            StorageError: the request failed; nothing was created.
         """
         self._prove(key)
         return self._created(key, data)
@@ -467,14 +469,14 @@ class ConditionalPut:
         ) from unclear
 
     def _token(self, key: str) -> str | None:
-        """Return the token of the call that created the object: empty when absent, None when there is no object."""
+        """Return the token of the call that created the object: empty without a token, None without an object."""
         try:
             return self._bucket.get(key).attributes.get(TOKEN, "")
         except FileNotFoundError:
             return None
 
     def _prove(self, key: str) -> None:
-        """Check that the server heeds the condition, once per server; the probe object lies beside `key`."""
+        """Check once per server that it respects the condition, with a probe object next to `key`."""
         server = _find_unknown_server(self._bucket)
         if server is None or server in _proven:
             return
@@ -509,19 +511,19 @@ class ConditionalPut:
 
 
 def to_summary(error: BaseException) -> str:
-    """Return the message without the structures that obstore prints below it; the error loses its secrets."""
+    """Return the message without the structures that obstore prints below it, and remove secrets from the error."""
     return (str(redact_error(error)).strip().splitlines() or [type(error).__name__])[0]
 
 
 def make_name_error(url: str, error: ValueError) -> InvalidArgument:
-    """Return the error for a name that no object can have, which obstore refuses."""
+    """Return the error for an invalid object name, which obstore refuses."""
     return InvalidArgument(
         f"{escape_to_line(url)}: no object has such a name: {escape_to_line(str(error)).partition(': ')[2]}"
     )
 
 
 def _find_unknown_server(bucket: Any) -> str | None:
-    """Return the endpoint of an S3-compatible server; None for stores that are known to heed conditions."""
+    """Return the endpoint of an S3-compatible server; None for stores that are known to respect conditions."""
     from obstore.store import S3Store
 
     if not isinstance(bucket, S3Store):

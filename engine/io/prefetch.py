@@ -1,6 +1,6 @@
-"""Concurrent requests to a remote store, which answers slowly but serves many requests at a time.
+"""Concurrent requests to a remote store, which answers slowly but serves many requests at once.
 
-A local disk answers before a thread has started. It is therefore read file by file, without threads.
+A local disk answers faster than a thread starts, so it is read file by file without threads.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from morrow.engine.io.store import FileStore
 MAX_CONCURRENT_READS = 32
 """The number of small files read at once."""
 MAX_READ_AHEAD = 512
-"""The most files read ahead of the caller: few at first, since some callers want only the first."""
+"""Maximum number of files read ahead; initially fewer, since some callers need only the first file."""
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
 def read_each(store: FileStore, read: Callable[[K], T], names: Sequence[K]) -> Iterator[T]:
-    """Yield `read` of each name in order, and reads ahead of the caller."""
+    """Yield `read(name)` for each name in order, and read ahead of the caller."""
     if store.is_local or len(names) < 2:
         yield from map(read, names)
         return
@@ -33,7 +33,7 @@ def read_each(store: FileStore, read: Callable[[K], T], names: Sequence[K]) -> I
 
 
 def call_both(store: FileStore, one: Callable[[], T], other: Callable[[], K]) -> tuple[T, K]:
-    """Return what both return; where both fail, the error of `one` is raised."""
+    """Call both functions concurrently and return their results; if both fail, raise the error of `one`."""
     if store.is_local:
         return one(), other()
     with ThreadPoolExecutor(1) as pool:
@@ -42,9 +42,9 @@ def call_both(store: FileStore, one: Callable[[], T], other: Callable[[], K]) ->
 
 
 def start_request(store: FileStore, ask: Callable[[], T]) -> Callable[[], T]:
-    """Begin to ask a store that is far away; return what waits for the answer, and raise what `ask` raised.
+    """Start a request to a remote store; return a function that waits for the answer and raises the errors of `ask`.
 
-    A local disk is asked now, and an error is raised now.
+    For a local disk, the request is made immediately, and errors are raised immediately.
     """
     if store.is_local:
         answer = ask()

@@ -1,4 +1,4 @@
-"""Resolution of a user's location to a file store and a path in it."""
+"""Resolution of a user's location to a file store and a path within it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def resolve(
     verify: str | None = None,
     filesystem: object = None,
 ) -> tuple[FileStore, str]:
-    """Return the store and the path within it, without a trailing slash.
+    """Return the store of a location and the path within the store, without a trailing slash.
 
     Args:
-        storage_options: by the names of obstore, or as Paimon spells them (see `spellings`).
-        filesystem: a file system of fsspec that serves the location.
+        storage_options: with obstore's names, or as Paimon spells them (see `morrow.engine.io.storage_options`).
+        filesystem: an fsspec file system that has the location.
         verify: `VERIFY_PAGES` for a store that checks pages, see `morrow.open`.
 
     Raises:
-        InvalidArgument: an empty location, a URL scheme that no store serves, or an unknown `verify`.
+        InvalidArgument: an empty location, an unsupported URL scheme, or an unknown `verify`.
     """
     check_mapping(storage_options, "storage_options")
     for part in chain.from_iterable((storage_options or {}).items()):
@@ -84,7 +84,7 @@ def to_location(path: str | os.PathLike[str], what: str = "path") -> str:
 
 
 def unescape_location(location: str) -> str:
-    """Return a location that a catalog of Java's tells as `resolve` takes it: ``file:/a b%`` is written as it is."""
+    """Convert a location from a Java catalog, whose URLs are not percent-encoded (``file:/a b%``), for `resolve`."""
     if location.startswith(LOCAL):
         return "/" + location.removeprefix(LOCAL).strip("/")
     return location.rstrip("/")
@@ -97,7 +97,7 @@ def check_verify(verify: object) -> None:
 
 
 def get_verify(store: FileStore) -> str | None:
-    """Return the `verify` with which another process makes such a store anew."""
+    """Return the `verify` with which another process recreates this store."""
     return VERIFY_PAGES if store.checks_pages else None
 
 
@@ -116,7 +116,7 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
         return HdfsStore.of_url(location, storage_options)
     from morrow.engine.io.object_store import ObjectStore
 
-    # Keys are taken literally: '?', '#' and '%' mean nothing special in them.
+    # Keys are taken literally: '?', '#' and '%' are ordinary characters.
     key = location.partition("://")[2].partition("/")[2]
     if storage_options and any(name.startswith(ROLE_PREFIX) for name in storage_options):
         from morrow.engine.io.temporary_credentials import open_with_role
@@ -126,10 +126,10 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
 
 
 def resolve_roots(roots: Roots) -> tuple[str, ...]:
-    """Return the folders and URLs that a caller names (one, or several), folders absolute.
+    """Return the folders and URLs that a caller gives (one or several), with absolute folders.
 
     Raises:
-        InvalidArgument: one is neither a folder nor a URL, or empty.
+        InvalidArgument: an item is empty, or neither a folder nor a URL.
     """
     given = (roots,) if isinstance(roots, (str, os.PathLike)) else roots
     if not isinstance(given, Sequence) or not all(isinstance(root, (str, os.PathLike)) for root in given):

@@ -1,19 +1,19 @@
 """Secrets of object stores: left out of pickles, and found again by the process that unpickles.
 
-A pickled table, catalog, scan or job names the secrets that its store was opened with, and holds none. The process
-that unpickles it gets them, in this order,
+A pickled table, catalog, scan or job has the names of its store's secrets, but not the secrets. The process that
+unpickles it gets them from the first of these sources that has them:
 
-1. from its own memory, if it is the process that pickled, or a fork of it;
-2. from a file that the driver of Spark shares with processes of the same user on the same machine;
-3. from the resolver that was registered in it (`register`), or that the environment variable ``MORROW_SECRETS``
+1. its own memory, if it is the process that pickled, or a fork of that process;
+2. a file that the Spark driver shares with processes of the same user on the same machine;
+3. the resolver that was registered in the process (`register`), or that the environment variable ``MORROW_SECRETS``
    names as ``package.module:function``: a function from the store's URL (``s3://bucket``) to storage options;
-4. from the sources of the store itself: ``AWS_...`` and the like in the environment, the role of the machine.
+4. the store's own sources: environment variables such as ``AWS_...``, or the role of the machine.
 
 On Linux the shared file is anonymous (``memfd``). Other processes open it as ``/proc/<process>/fd/<number>``, and
-the system frees it when the process ends, however it ends. On other systems, and if the file must outlive its
-process (Spark's Python workers, which plan for other processes), it is a file in a separate folder that only this
-user may enter. The process removes it when it ends. Files of a killed process are removed by the next process that
-shares secrets or opens a session of Spark.
+the system frees it when the process ends, even if it is killed. On other systems, it is a file in a separate folder
+that only this user may enter. The same applies if the file must outlive its process, as for Spark's Python workers,
+which plan for other processes. The process removes the file when it ends. Files of a killed process are removed by the
+next process that shares secrets or opens a Spark session.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Resolver: TypeAlias = Callable[[str], Mapping[str, str]]
 _resolver: Resolver | None = None
 _lock = Lock()
 _held: dict[str, Mapping[str, str]] = {}
-"""The secrets that this process left out of pickles, by the names that stand for them in pickles."""
+"""The secrets that this process left out of pickles, by the names that pickles have for them."""
 _names: dict[tuple[tuple[str, str], ...], str] = {}
 
 
 def register(resolver: Resolver | None) -> None:
-    """Register the resolver that finds secrets left out of pickles, for this process; None removes it.
+    """Register this process's resolver, which finds secrets left out of pickles; None removes it.
 
-    It is called with the URL of a store, such as ``s3://bucket``, and returns storage options as `morrow.open` takes
-    them. Processes that are started later, such as executors of Spark, register one themselves, or import the one that
-    the environment variable ``MORROW_SECRETS`` names.
+    The resolver is called with the URL of a store, such as ``s3://bucket``, and returns storage options for
+    `morrow.open`. Processes that start later, such as Spark executors, must register a resolver themselves, or import
+    the one that the environment variable ``MORROW_SECRETS`` names.
 
     Raises:
         InvalidArgument: not a function.
@@ -63,10 +63,10 @@ def register(resolver: Resolver | None) -> None:
 
 
 class StorageOptions(dict[str, str]):
-    """Options of a store at `url`, whose secrets do not print and are left out of pickles.
+    """Options of the store at `url`, whose secrets are not printed and are left out of pickles.
 
-    `withheld` are the names of those that were left out and not found again. `prefix` is put before the stores' own
-    names of all options.
+    `withheld` has the names of secrets that were left out and not found again. All option names begin with `prefix`,
+    followed by the store's own names.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StorageOptions(dict[str, str]):
         self.withheld: tuple[str, ...] = ()
 
     def lent(self) -> StorageOptions:
-        """Return the options; this user's processes on this machine find their secrets while this process lives."""
+        """Share the secrets with this user's processes on this machine, until this process ends; return the options."""
         return StorageOptions(self, self.url, prefix=self.prefix, lent=True)
 
     @property
@@ -98,14 +98,14 @@ class StorageOptions(dict[str, str]):
 
 
 def share_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of a store for tasks of Spark: see `StorageOptions.lent`."""
+    """Return the options of a store for Spark tasks: see `StorageOptions.lent`."""
     return options.lent() if isinstance(options, StorageOptions) else StorageOptions(options, lent=True)
 
 
 def _restore_options(
     public: Mapping[str, str], url: str, prefix: str, missing: tuple[str, ...], name: str, place: str
 ) -> StorageOptions:
-    """Return the options of a pickle, with those of the missing secrets that this process can find."""
+    """Return the options of a pickle, with the secrets that this process can find."""
     options = StorageOptions(public, url, prefix=prefix, lent=bool(place))
     if missing:
         found = _held.get(name) or read_shared_secrets(name, place) or _resolve_secrets(url, prefix)
@@ -149,23 +149,23 @@ def _import_resolver() -> Resolver | None:
     return resolver  # type: ignore[no-any-return]  # checked to be callable
 
 
-IN_MEMORY = "/dev/shm"  # a private folder is made in it
+IN_MEMORY = "/dev/shm"  # a private folder is created in it
 OWNER_ONLY = 0o600
 SHARED_PREFIX = "morrow-secrets-"
 OF_WORKERS = "PYTHON_WORKER_FACTORY_PORT"
 """An environment variable that Spark sets for its Python workers."""
 IS_LINUX = sys.platform == "linux"
 NEVER_CHANGED = 0x1 | 0x2 | 0x4 | 0x8
-"""Seals of Linux: no further seals, no shrinking, no growing, no writing."""
+"""Linux file seals: no further seals, no shrinking, no growing, no writing."""
 ADD_SEALS = 1033
 
 _share_lock = Lock()
 _shared: dict[str, str] = {}
-"""Path of each loan by its name."""
+"""Path of each shared file by name."""
 
 
 def share_secrets(name: str, secrets: Mapping[str, str]) -> str:
-    """Return the path from which other processes of this user borrow the secrets; the same path for the same name."""
+    """Share secrets with this user's other processes and return the path; equal names have equal paths."""
     with _share_lock:
         if name not in _shared:
             data, owner = json.dumps(dict(secrets)).encode(), _find_owner()
@@ -176,15 +176,15 @@ def share_secrets(name: str, secrets: Mapping[str, str]) -> str:
 
 
 def read_shared_secrets(name: str, place: str) -> Mapping[str, str]:
-    """Return the secrets lent at `place` under `name`.
+    """Return the secrets shared at `place` under `name`.
 
-    Empty on another machine, for another user, or when the lender is gone.
+    Empty on another machine, for another user, or if the sharing process has ended.
     """
     if not place:
         return {}
     try:
         if place.startswith("/proc/") and not str(Path(place).readlink()).startswith(f"/memfd:{SHARED_PREFIX}{name}"):
-            return {}  # another process has the number, and another file open
+            return {}  # the process id now belongs to another process
         with Path(place).open("rb") as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -196,7 +196,7 @@ def read_shared_secrets(name: str, place: str) -> Mapping[str, str]:
 
 
 def remove_stale_shares(folder: str | None = None) -> None:
-    """Remove the loans of this user's processes that have ended. Ignores errors: loans that cannot be removed stay."""
+    """Remove files shared by ended processes of this user. Errors are ignored: files that cannot be removed stay."""
     for left in Path(folder or _choose_folder()).glob(f"{SHARED_PREFIX}[0-9]*-*"):
         owner, _, rest = left.name.removeprefix(SHARED_PREFIX).partition("-")
         with suppress(OSError):
@@ -232,7 +232,7 @@ def _choose_folder() -> str:
 
 
 def _find_owner() -> int:
-    """Return the process whose end ends a loan: of Spark's workers, which end before their plan does, the parent."""
+    """Return the process that owns shared files: Spark workers end before their plan, so it is their parent."""
     return os.getppid() if OF_WORKERS in os.environ else os.getpid()
 
 
@@ -243,7 +243,7 @@ def _remove_shares(process: int) -> None:
 
 
 def _find_start_time(process: int) -> str:
-    """Return when a process began, as the system counts, since process ids are reused; "gone" when it has ended."""
+    """Return the system's start time of a process, as process ids are reused; "gone" if the process has ended."""
     if IS_LINUX:
         with suppress(OSError):
             return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -9,13 +9,13 @@ Paimon                             here
 ``fs.azure.x``                     ``azure_...``
 =================================  ================================================================
 
-Options that only tune Java's clients have no effect; any other that is not understood is refused.
+Options that only tune Java clients are ignored; other unknown options are refused.
 
-For credentials of S3, Java asks the providers in the order of their list and takes the first that has some. So
-does this module. `given` maps names without prefix (``aws.credentials.provider``) to the key as the user spelled
-it and its value.
+For S3 credentials, this module asks the listed providers in order, as Java does, and uses the first that has
+credentials. `given` maps names without prefix (``aws.credentials.provider``) to the key as the user spelled it and its
+value.
 
-For HDFS, ``hadoop.`` before a name is left out, as in Paimon: ``hadoop.dfs.replication`` is ``dfs.replication``.
+For HDFS, the prefix ``hadoop.`` is removed, as in Paimon: ``hadoop.dfs.replication`` is ``dfs.replication``.
 Options that are not given come from ``core-site.xml`` and ``hdfs-site.xml`` of `CONF_DIR`, or of the environment
 variables ``HADOOP_CONF_DIR`` and ``HADOOP_HOME``.
 """
@@ -41,15 +41,15 @@ ENCRYPTION_KINDS = {
 }
 ENCRYPTION_ALGORITHM = ("encryption.algorithm", "server-side-encryption-algorithm")
 ENCRYPTION_KEY = ("encryption.key", "server-side-encryption.key")
-"""How objects that are written are encrypted in the store; the latter of each is the former's name of old."""
+"""Options for server-side encryption of written objects; the second name of each is the old one."""
 PROXY = ("proxy.host", "proxy.port")
 
 
 def translate_encryption(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return obstore's options of encryption in the store.
+    """Return obstore's options for server-side encryption.
 
     Raises:
-        Unsupported: a kind that it does not know. InvalidArgument: a key without a kind.
+        Unsupported: an unknown kind of encryption. InvalidArgument: a key without a kind.
     """
     key, algorithm = next((given[name] for name in ENCRYPTION_ALGORITHM if name in given), ("", ""))
     of_key, kept = next((given[name] for name in ENCRYPTION_KEY if name in given), ("", ""))
@@ -65,7 +65,7 @@ def translate_encryption(given: Mapping[str, tuple[str, str]]) -> dict[str, str]
 
 
 def translate_proxy(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the option of the connection that names the proxy. Raises `InvalidArgument` without its port."""
+    """Return the connection option for the proxy. Raises `InvalidArgument` if the port is missing."""
     if "proxy.host" not in given:
         return {}
     host, (key, port) = given["proxy.host"][1], given.get("proxy.port", ("proxy.port", ""))
@@ -77,7 +77,7 @@ def translate_proxy(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
 Given: TypeAlias = Mapping[str, tuple[str, str]]
 
 ROLE_PREFIX = "aws_assumed_role_"
-"""How the options of a role begin here; see `roles`."""
+"""Prefix of the options of a role, see `morrow.engine.io.temporary_credentials`."""
 PROVIDER = "aws.credentials.provider"
 ROLE = "assumed.role."
 ROLE_NAMES = {
@@ -89,9 +89,9 @@ ROLE_NAMES = {
     "sts.endpoint": "sts_endpoint",
     "sts.endpoint.region": "sts_region",
 }
-"""What follows ``assumed.role.`` in Hadoop -> what follows ``aws_assumed_role_`` here."""
+"""Hadoop's names after ``assumed.role.`` -> names after ``aws_assumed_role_`` here."""
 ROLE_PROVIDER = "credentials.provider"
-"""Who gives the credentials with which the role is assumed."""
+"""The provider of the credentials with which the role is assumed."""
 S3_CREDENTIAL_OPTIONS = (PROVIDER, *(f"{ROLE}{name}" for name in (*ROLE_NAMES, ROLE_PROVIDER)))
 
 ANONYMOUS = ("AnonymousAWSCredentialsProvider", "AnonymousCredentialsProvider")
@@ -104,17 +104,17 @@ OF_MACHINE = (
     *("InstanceProfileCredentialsProvider", "EC2ContainerCredentialsProviderWrapper", "ContainerCredentialsProvider"),
     *("WebIdentityTokenCredentialsProvider", "WebIdentityTokenFileCredentialsProvider"),
 )
-"""What gives credentials in Java, and does so here where no keys are given: a token of the environment, the machine."""
+"""Java providers that apply here if no keys are given: a token of the environment, the machine."""
 SPAN = r"(\d{1,9})\s*([smhd]?)"
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 MIN_SECONDS, MAX_SECONDS = 900, 43_200
-"""What STS accepts."""
+"""Durations that STS accepts."""
 KEYS = ("aws_access_key_id", "aws_secret_access_key")
 TOKEN = "aws_session_token"
 
 
 def parse_duration(text: str, key: str) -> int:
-    """Return how long a role is assumed. Raises `InvalidArgument` for a span that STS does not accept."""
+    """Return the duration of an assumed role. Raises `InvalidArgument` for a duration that STS does not accept."""
     span = re.fullmatch(SPAN, text.strip().lower())
     found = int(span[1]) * SECONDS[span[2]] if span else 0
     if not MIN_SECONDS <= found <= MAX_SECONDS:
@@ -123,10 +123,10 @@ def parse_duration(text: str, key: str) -> int:
 
 
 def translate_credentials(given: Given, found: Mapping[str, str]) -> dict[str, str]:
-    """Return what is to be added to the options `found`: no signatures, or a role to be assumed.
+    """Return options to add to `found`: anonymous access, or a role to assume.
 
     Raises:
-        Unsupported: a provider that Morrow does not know. InvalidArgument: one that lacks what it needs.
+        Unsupported: a provider that Morrow does not support. InvalidArgument: a provider lacks options that it needs.
     """
     if PROVIDER not in given:
         return _translate_role(given) if f"{ROLE}arn" in given else {}
@@ -146,7 +146,7 @@ def translate_credentials(given: Given, found: Mapping[str, str]) -> dict[str, s
 
 
 def _has_credentials(name: str, found: Mapping[str, str]) -> bool:
-    """Return whether a provider has credentials; of the machine's, which are asked last, nobody knows here."""
+    """Return whether a provider has credentials; unknown for the machine's provider, which is asked last."""
     if name in OF_ENVIRONMENT:
         return all(os.environ.get(each.upper()) for each in KEYS)
     return all(each in found for each in (KEYS if name in OF_KEYS else (*KEYS, TOKEN)))
@@ -163,7 +163,7 @@ def _split_names(key: str, value: str) -> list[str]:
 
 
 def _translate_role(given: Given) -> dict[str, str]:
-    """Return the options of a role that is assumed. Raises as `translate_credentials`."""
+    """Return the options of an assumed role. Raises as `translate_credentials`."""
     if f"{ROLE}arn" not in given:
         raise InvalidArgument(f"{ASSUMED} needs the option fs.s3a.{ROLE}arn")
     told = {
@@ -211,7 +211,7 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class HadoopOptions(msgspec.Struct, frozen=True):
-    """What a client of Hadoop's file system is made with. `config` goes before the files of `conf_dir`."""
+    """The configuration of an HDFS client. `config` takes precedence over the files of `conf_dir`."""
 
     config: Mapping[str, str] = msgspec.field(default_factory=dict)
     conf_dir: str | None = None
@@ -222,17 +222,17 @@ class HadoopOptions(msgspec.Struct, frozen=True):
 
 
 def is_hadoop_option(key: str) -> bool:
-    """Return whether an option of a catalog is one of Hadoop's file system."""
+    """Return whether a catalog option is an HDFS option."""
     return key in (CONF_DIR, DEFAULT_FILE_SYSTEM, "hadoop-load-default-config") or key.startswith(HADOOP_PREFIXES)
 
 
 def select_hadoop_options(options: Mapping[str, str], _authority: str = "") -> dict[str, str]:
-    """Return those options that are of Hadoop's file system, as they are spelt."""
+    """Return the HDFS options, with their original names."""
     return {key: value for key, value in options.items() if is_hadoop_option(key)}
 
 
 def parse_hadoop_options(options: Mapping[str, str]) -> HadoopOptions:
-    """Return options by their meaning. Raises `InvalidArgument` for one that is unknown, or of no meaning."""
+    """Parse HDFS options. Raises `InvalidArgument` for an unknown option or an invalid value."""
     config: dict[str, str] = {}
     for key, value in options.items():
         name = key.removeprefix(HADOOP_PREFIX) if not key.startswith("hadoop.security.") else key
@@ -275,7 +275,7 @@ CONNECTION_OPTIONS = frozenset(
         *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
     }
 )
-"""Options of the connection. Polars takes them among the others, obstore (whose ``aws_allow_http`` panics) apart."""
+"""Connection options. Polars takes them with other options, obstore (whose ``aws_allow_http`` panics) separately."""
 
 S3_PREFIXES = ("fs.s3a.", "fs.s3.", "s3a.", "s3.")
 OSS_PREFIX = "fs.oss."
@@ -310,7 +310,7 @@ OSS_NAMES = {
     "securitytoken": "aws_session_token",
     "region": "aws_region",
 }
-"""In small letters: capitals make no difference."""
+"""In lower case: names are case-insensitive."""
 OSS_TUNING = re.compile(
     r"(impl|connection\..+|attempts\..+|multipart\..+|upload\..+|download\..+|buffer\.dir|core\..+)"
 )
@@ -327,16 +327,16 @@ AZURE_LOGINS = ("sharedkey", "sas", "oauth")
 
 
 def is_store_option(key: str) -> bool:
-    """Return whether an option of a catalog is one of its store."""
+    """Return whether a catalog option is a store option."""
     own = key.startswith((*OWN_PREFIXES, *PREFIXES)) or key in CONNECTION_OPTIONS
     return own or is_hadoop_option(key)
 
 
 def to_store_options(options: Mapping[str, str], location: str) -> dict[str, str]:
-    """Return the options of the store that serves `location`, by obstore's names, from those of a catalog.
+    """Return the store options for `location`, with obstore's names, from the options of a catalog.
 
     Raises:
-        InvalidArgument: an unknown option of that store. Unsupported: one that Morrow does not handle.
+        InvalidArgument: an unknown option of the store. Unsupported: an option that Morrow does not support.
     """
     scheme, _, rest = location.partition("://")
     bucket = rest.partition("/")[0]
@@ -346,7 +346,7 @@ def to_store_options(options: Mapping[str, str], location: str) -> dict[str, str
 
 
 def translate_options(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
-    """Return storage options by obstore's names; those that Paimon spells otherwise are translated, others stay.
+    """Return storage options with obstore's names; Paimon's spellings are translated, other options are unchanged.
 
     Raises: as `to_store_options`.
     """
@@ -359,7 +359,7 @@ def translate_options(options: Mapping[str, str] | None, location: str) -> Mappi
 
 def _translate_s3(options: Mapping[str, str], bucket: str) -> dict[str, str]:
     given: dict[str, tuple[str, str]] = {}
-    for prefix in reversed(S3_PREFIXES):  # the first prefix counts where several are set
+    for prefix in reversed(S3_PREFIXES):  # if several prefixes are set, the first one counts
         given |= {key.removeprefix(prefix): (key, text) for key, text in options.items() if key.startswith(prefix)}
     of_bucket = f"bucket.{bucket}."
     given |= {name.removeprefix(of_bucket): pair for name, pair in given.items() if name.startswith(of_bucket)}
@@ -398,7 +398,7 @@ def _translate_oss(options: Mapping[str, str], bucket: str) -> dict[str, str]:
     parts = urlsplit(endpoint)
     aliyun = OSS_HOST.fullmatch(parts.hostname or "")
     if aliyun:
-        # OSS itself answers only where the bucket is part of the host's name.
+        # OSS itself requires the bucket in the host name.
         found.setdefault("aws_region", f"oss-{aliyun[1]}")
         host = parts.netloc if parts.netloc.startswith(f"{bucket}.") else f"{bucket}.{parts.netloc}"
         endpoint = f"{parts.scheme}://{host}"
@@ -407,7 +407,7 @@ def _translate_oss(options: Mapping[str, str], bucket: str) -> dict[str, str]:
     return {**found, "aws_endpoint_url": endpoint}
 
 
-def _translate_google(options: Mapping[str, str], bucket: str) -> dict[str, str]:  # noqa: ARG001  # as all of them
+def _translate_google(options: Mapping[str, str], bucket: str) -> dict[str, str]:  # noqa: ARG001  # same signature for all
     found: dict[str, str] = {}
     for key, value in options.items():
         prefix = next((each for each in GOOGLE_PREFIXES if key.startswith(each)), None)
@@ -422,7 +422,7 @@ def _translate_google(options: Mapping[str, str], bucket: str) -> dict[str, str]
 
 
 def _translate_azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
-    """Translate ``fs.azure.account.key[.<account>.dfs.core.windows.net]``, tokens of containers, clients of OAuth."""
+    """Translate ``fs.azure.account.key[.<account>.dfs.core.windows.net]``, container tokens and OAuth clients."""
     account = bucket.rpartition("@")[2].partition(".")[0] if "@" in bucket else ""
     found = {"azure_storage_account_name": account} if account else {}
     for key, value in options.items():
@@ -447,7 +447,7 @@ def _translate_azure(options: Mapping[str, str], bucket: str) -> dict[str, str]:
 
 
 def _translate_azure_client(name: str, key: str, value: str) -> dict[str, str]:
-    """Translate an option of a client that logs in by OAuth 2.0 with a secret."""
+    """Translate an option of an OAuth 2.0 client that logs in with a secret."""
     if name == "oauth.provider.type":
         if not value.endswith("ClientCredsTokenProvider"):
             raise Unsupported(f"the option {key} = {value}", hint="take ClientCredsTokenProvider, a key or a token")
@@ -471,7 +471,7 @@ _OF_SCHEME: dict[str, Callable[[Mapping[str, str], str], dict[str, str]]] = {
 
 
 def find_prefix(key: str) -> str:
-    """Return Paimon's prefix of an option of a store, empty where it has none."""
+    """Return Paimon's prefix of a store option, empty if it has none."""
     return next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
 
 
@@ -493,6 +493,6 @@ def _make_unknown_error(key: str, prefix: str, known: object) -> InvalidArgument
 
 
 def find_connection_option(key: str) -> str | None:
-    """Return obstore's name of a connection option, None for an option of the store itself."""
+    """Return obstore's name of a connection option; None for an option of the store itself."""
     name = key.lower().removeprefix("aws_")
     return name if name in CONNECTION_OPTIONS else None

@@ -1,13 +1,12 @@
 """The `FileStore` protocol, which engine, readers and writers use, and streams over its files.
 
 A path is a string with ``/`` between its segments, absolute within its store: a local absolute path, or the key
-inside a bucket. One store serves one root (a file system, a bucket); `resolve` picks it for a user's location.
+inside a bucket. A store has one root (a file system or a bucket); `resolve` selects the store for a user's location.
 
-When a write method returns, its change is durable: it survives a loss of power. When one raises, it left nothing that
-a reader can see, except for `UnclearOutcome`.
+When a write method returns, its change is durable: it survives a power loss. When a write method raises, readers see
+no change, except with `UnclearOutcome`.
 
-A stream for reading requests ranges of the file when they are needed. A stream for writing passes its bytes on to
-a function.
+A stream for reading requests ranges of the file on demand. A stream for writing passes its bytes to a function.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ WALKED_AT_ONCE = 1000
 
 
 class FileStatus(msgspec.Struct, frozen=True):
-    """One entry of a folder listing: last path segment, size in bytes, modification time in epoch milliseconds."""
+    """An entry of a folder listing: last path segment, size in bytes, modification time in epoch milliseconds."""
 
     name: str
     size: int
@@ -37,28 +36,28 @@ Walk: TypeAlias = Iterator[list[tuple[str, FileStatus]]]
 
 
 def has_urls(store: object) -> bool:
-    """Return whether Polars can open what `FileStore.url` gives; it is handed the bytes of files otherwise."""
+    """Return whether Polars can open `FileStore.url`; otherwise Polars gets the bytes of files."""
     return bool(getattr(store, "has_urls", True))
 
 
 def get_url_options(store: FileStore) -> Mapping[str, str]:
-    """Return the options with which Polars opens what `FileStore.url` gives."""
+    """Return the options with which Polars opens `FileStore.url`."""
     found: Mapping[str, str] = getattr(store, "url_options", store.storage_options)
     return found
 
 
 def write_hint(store: FileStore, path: str, data: bytes) -> None:
-    """Replace a hint, which saves a search: a loss of power may leave the one before, or an empty file.
+    """Replace a hint file, which saves a search. A power loss may leave the previous hint or an empty file.
 
-    A local disk is not asked to wait for it; a store without `write_hint` writes it as any other file.
+    On a local disk, the hint is not synced. A store without `write_hint` writes it like any other file.
     """
     getattr(store, "write_hint", store.write)(path, data)
 
 
 class FileStore(Protocol):
-    """Reads and writes of whole files, ranges and folders.
+    """A store of files: reads and writes of whole files, ranges and folders.
 
-    Every method raises `StorageError` for any other failure. Methods that write make missing folders.
+    Every method raises `StorageError` for other failures. Methods that write create missing folders.
     """
 
     def read(self, path: str) -> bytes:
@@ -68,48 +67,48 @@ class FileStore(Protocol):
         """Return `length` bytes from `start`; fewer only at the end of the file. Raises `FileMissing`."""
 
     def open(self, path: str) -> BinaryIO:
-        """Return a seekable stream for readers that fetch what they need. Raises `FileMissing`."""
+        """Return a seekable stream that fetches ranges on demand. Raises `FileMissing`."""
 
     def size(self, path: str) -> int | None:
-        """Return the size in bytes, None when there is no such file."""
+        """Return the size in bytes; None if the file does not exist."""
 
     def exists(self, path: str) -> bool:
         """Return whether a file (not a folder) exists."""
 
     def list(self, folder: str) -> list[FileStatus]:
-        """Return the files and folders directly in `folder`, unordered; empty when there is no such folder."""
+        """Return the files and folders directly in `folder`, unordered; empty if the folder does not exist."""
 
     def walk(self, folder: str) -> Walk:
-        """Yield all that is below `folder` with its path, `WALKED_AT_ONCE` at a time; nothing when it does not exist.
+        """Yield everything below `folder` with its path, in lists of `WALKED_AT_ONCE`; nothing if it does not exist.
 
-        Folders, where the store has any, come after their contents. Links to elsewhere are left out. Files created or
-        removed meanwhile may be among them or not; memory does not grow with the number of files.
+        Folders, if the store has any, come after their contents. Links to other places are left out. Files that are
+        created or removed meanwhile may or may not be included. Memory use does not depend on the number of files.
         """
 
     def is_dir(self, folder: str) -> bool:
         """Return whether the folder exists (object stores: whether anything has that prefix)."""
 
     def url(self, path: str) -> str:
-        """Return what Polars and DuckDB open: the path itself on a local disk, ``s3://bucket/key`` elsewhere."""
+        """Return the URL for Polars and DuckDB: the path itself on a local disk, else such as ``s3://bucket/key``."""
 
     @property
     def is_local(self) -> bool:
-        """Whether `url` is a path of this machine."""
+        """Whether `url` is a local path."""
 
     @property
     def checks_pages(self) -> bool:
-        """Whether the page checksums of data files are checked before they are read."""
+        """Whether the page checksums of data files are verified before the files are read."""
 
     @property
     def storage_options(self) -> Mapping[str, str]:
-        """Credentials and endpoint for Polars, empty on a local disk. Never printed."""
+        """Credentials and endpoint for Polars; empty on a local disk. Never printed."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a whole file where none exists: atomic among all processes, and durable.
+        """Create a whole file if it does not exist, atomically among all processes and durably.
 
-        Returns True if this very call created the file, False if there is one, created by another call, which is left
-        as it was. Readers never see a part of it. Raises `UnclearOutcome` when the store does not tell whether it was
-        created, and `Unsupported` when it cannot create atomically.
+        Returns True if this very call created the file, False if the file already exists, which is left unchanged.
+        Readers never see a partial file. Raises `UnclearOutcome` if it is unknown whether the file was created, and
+        `Unsupported` if the store cannot create files atomically.
         """
 
     def write(self, path: str, data: bytes) -> None:
@@ -118,53 +117,53 @@ class FileStore(Protocol):
     def output(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Open a stream into a new file under a name that no other writer uses.
 
-        The file is durable when the block ends; there is no file when it raises.
+        The file is durable when the block ends. If the block raises, the file does not exist.
         """
 
     def local_target(self, path: str) -> str | None:
-        """Return where a writer in native code may write this new file by itself, its folder made; then call `sync`.
+        """Return the path where native code may write this new file, and create its folder; call `sync` afterwards.
 
-        None where such writers cannot be used: use `output`.
+        None if native writers cannot be used: use `output`.
         """
 
     def sync(self, paths: Sequence[str]) -> None:
         """Make files written through `local_target` durable, syncing each folder once."""
 
     def delete(self, path: str) -> bool:
-        """Remove a file; return False when there was none."""
+        """Remove a file; return False if it did not exist."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Remove files, durably; ignore those that are gone already.
+        """Remove files, durably; ignore files that do not exist.
 
         Raises:
-            StorageError: some could not be removed. All the others were.
+            StorageError: some files could not be removed; all others were.
         """
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file, durably; a file of the new name is replaced.
+        """Rename a file, durably; an existing file of the new name is replaced.
 
         Atomic on a file system; in an object store both names exist for a moment. Raises `FileMissing`.
         """
 
     def remove_empty_folder(self, folder: str) -> bool:
-        """Remove an empty folder; does nothing and return False where it is not empty or does not exist.
+        """Remove an empty folder; return False if it is not empty or does not exist.
 
-        Object stores, whose folders end with their last file, always return False.
+        Object stores always return False, since their folders disappear with the last file.
         """
 
     def discard(self, paths: Sequence[str]) -> None:
-        """Remove files that no reader will look for, at once if the store can. Ignores errors: the files stay then."""
+        """Remove files that readers will not look for, in one request if possible. Ignores errors: files then stay."""
 
     def delete_folder(self, folder: str) -> None:
-        """Remove a folder and everything in it; does nothing when there is none."""
+        """Remove a folder and everything in it; do nothing if it does not exist."""
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder with its parents, durably; does nothing when it exists."""
+        """Create a folder with its parents, durably; do nothing if it exists."""
 
     def move_folder(self, source: str, target: str) -> None:
         """Rename a folder, atomically and durably; the target must not exist.
 
-        Raises `Unsupported` where that takes many steps: in object stores.
+        Raises `Unsupported` in object stores, where this takes many steps.
         """
 
 
@@ -200,7 +199,7 @@ class RangeInput(io.RawIOBase):
 
 
 class RangeOutput(io.RawIOBase):
-    """A stream whose bytes go to `write`, which returns how many it has taken; closing it closes nothing else."""
+    """A stream that passes its bytes to `write`, which returns how many it accepted; closing it closes nothing else."""
 
     def __init__(self, write: Callable[[bytes], int]) -> None:
         self._write = write

@@ -1,7 +1,7 @@
-"""Errors of the operating system as `StorageError` with a remedy, whichever library raised them and in whatever form.
+"""Operating system errors as `StorageError` with a remedy, whichever library raised them.
 
-Polars, Arrow and DuckDB open files themselves. They report a failure to do so in words, often without the number, and
-in errors that also mean damaged bytes; a file without read permission must not be taken for a damaged one.
+Polars, Arrow and DuckDB open files themselves. They report failures as text, often without the error number, and with
+the same error types as for damaged bytes. A file without read permission must not be reported as damaged.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ WHAT_TO_DO: Mapping[int | None, str] = {
     errno.ENOTCONN: "the file system is not connected; mount it anew and try again",
     errno.ELOOP: "a link leads to itself; remove it",
 }
-"""Error number -> the second half of the message."""
+"""Error number -> second half of the message."""
 
 NUMBER = r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)"
-"""The forms in which Rust, Python and Arrow print the number."""
+"""The forms in which Rust, Python and Arrow print the error number."""
 _WORDS = {os.strerror(number).lower(): number for number in (*filter(None, WHAT_TO_DO), errno.ENOENT)}
 _KINDS: Mapping[type[OSError], int] = {
     PermissionError: errno.EACCES,
@@ -49,7 +49,7 @@ _KINDS: Mapping[type[OSError], int] = {
 
 
 def find_error_number(error: BaseException) -> int | None:
-    """Return the operating system's error number, None where an error is about something else."""
+    """Return the operating system's error number; None for other errors."""
     known = getattr(error, "errno", None) if isinstance(error, OSError) else None
     if known is None:
         known = next((number for kind, number in _KINDS.items() if isinstance(error, kind)), None)
@@ -62,13 +62,13 @@ def find_error_number(error: BaseException) -> int | None:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error says that there is no room left, on the disk or within a quota."""
+    """Return whether an error means that the disk is full or a quota is exceeded."""
     return find_error_number(error) in (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
 def ignore_full_disk() -> Iterator[None]:
-    """Ignore a full disk within the block, for optional writes: hints, while files are removed."""
+    """Ignore a full disk within the block, for optional writes such as hints."""
     try:
         yield
     except StorageError as error:
@@ -77,7 +77,7 @@ def ignore_full_disk() -> Iterator[None]:
 
 
 def to_system_error(error: BaseException, path: str) -> FileMissing | StorageError | None:
-    """Return Morrow's error for an operating system's error about a file; None where it is about something else."""
+    """Return Morrow's error for an operating system error about a file; None for other errors."""
     number = find_error_number(error)
     if number in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(path)
@@ -87,7 +87,7 @@ def to_system_error(error: BaseException, path: str) -> FileMissing | StorageErr
 
 
 def to_storage_error(error: OSError, path: str) -> StorageError:
-    """Return the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
+    """Return the `StorageError` for an operating system error about a file, with a remedy and the same `errno`."""
     return _make_storage_error(error.errno, str(error.strerror or error), path)
 
 
@@ -99,9 +99,9 @@ def _make_storage_error(number: int | None, words: str, path: str) -> StorageErr
 
 @contextmanager
 def translate_system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
-    """Turn errors of the operating system into `StorageError`, for code in the block that accesses a file by itself.
+    """Turn operating system errors into `StorageError`, for code in the block that accesses a file by itself.
 
-    `others` are error classes, besides `OSError`, that may carry one; errors about something else pass unchanged.
+    `others` are further classes, besides `OSError`, that may contain a system error. Other errors pass unchanged.
     """
     try:
         yield

@@ -1,9 +1,9 @@
-"""Stores with temporary credentials: of roles of S3, from STS, and those that a catalog gives.
+"""Stores with temporary credentials, of S3 roles (from STS) or from a catalog.
 
 Both are requested again before they expire.
 
-A role is among the options of a store, beside the credentials with which it is assumed; where there are none, boto3
-looks in the environment, in AWS's files and at the machine:
+The options of a store may have a role, together with the credentials with which it is assumed. Without credentials,
+boto3 looks in the environment, in AWS's files and at the machine:
 
 ==================================================  ===========================================================
 ``aws_assumed_role_arn``                            the role
@@ -33,14 +33,14 @@ from morrow.engine.redaction import register_secrets, suggest_name
 from morrow.engine.units import MILLIS_PER_SECOND
 
 Lend: TypeAlias = Callable[[], tuple[FileStore, float]]
-"""Returns a store, and when its credentials end, in epoch milliseconds."""
+"""A function that returns a store, and the expiry of its credentials in epoch milliseconds."""
 
 SAFE_SECONDS = 3600.0
-"""Credentials are renewed so long before they end, or after half of their life where that is short."""
+"""Credentials are renewed this long before they expire, or after half of their lifetime if it is short."""
 
 
 class RenewedStore:
-    """A `FileStore` that is whichever was lent last. It is pickled without credentials: the other side asks anew."""
+    """A `FileStore` with the latest credentials. It is pickled without them: the other process requests them again."""
 
     def __init__(self, lend: Lend) -> None:
         self._lend = lend
@@ -77,7 +77,7 @@ class RenewedStore:
             elif now >= self._until:
                 try:
                     self._renew(now)
-                except StorageError:  # those at hand are good yet
+                except StorageError:  # the current credentials are still valid
                     self._until = now + (self._ends - now) / 2
             return cast(FileStore, self._store)
 
@@ -103,7 +103,7 @@ TRIES, CONNECT_SECONDS, READ_SECONDS = 5, 10, 30
 MAX_CACHED_CREDENTIALS = 64
 
 _cached: dict[tuple[object, ...], tuple[dict[str, str], float, float]] = {}
-"""What STS has lent this process: the credentials, when they end, and when half of their time is over."""
+"""Credentials that STS gave this process, with their expiry and the time when half of their lifetime is over."""
 _asking = threading.Lock()
 
 
@@ -117,7 +117,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class RoleStore(RenewedStore):
-    """A bucket as a role sees it. It is pickled with the role, and without the credentials that assume it."""
+    """A bucket that is accessed in a role. It is pickled with the role, without the credentials that assume it."""
 
     checks_pages = False
 
@@ -135,12 +135,12 @@ class RoleStore(RenewedStore):
 
     @property
     def url_options(self) -> Mapping[str, str]:
-        """The options with which Polars opens the store's URLs now."""
+        """The options with which Polars can currently open the store's URLs."""
         return self._current().storage_options
 
 
 class Assumed:
-    """Opens a store with the credentials of a role: what a `RenewedStore` asks."""
+    """The function of a `RenewedStore` that opens a store with the credentials of a role."""
 
     def __init__(self, base_url: str, options: StorageOptions) -> None:
         self.base_url, self.options = base_url, options
@@ -158,10 +158,10 @@ class Assumed:
 
 
 def open_with_role(url: str, options: Mapping[str, str]) -> RoleStore:
-    """Return the store of a URL, to which requests go in a role.
+    """Return the store of a URL, accessed in a role.
 
     Raises:
-        InvalidArgument: an option that a role does not have, or one of no meaning. Unsupported: there is no boto3.
+        InvalidArgument: an unknown role option, or an invalid value. Unsupported: boto3 is not installed.
     """
     for name in options:
         if name.startswith(ROLE_PREFIX) and name not in NAMES:
@@ -181,7 +181,7 @@ def open_with_role(url: str, options: Mapping[str, str]) -> RoleStore:
 
 
 def _get_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, str], float]:
-    """Return credentials of the role, and when they end (seconds of the epoch); those of half their time again."""
+    """Return credentials of the role and their expiry (epoch seconds); requested again after half of their lifetime."""
     key = (os.getpid(), *sorted(options.items()), *sorted(n for n in os.environ.items() if n[0].startswith("AWS_")))
     with _asking:
         lent, ends, half = _cached.get(key, ({}, 0.0, 0.0))
@@ -196,7 +196,7 @@ def _get_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, 
 
 
 def _request_credentials(options: Mapping[str, str], where: str) -> tuple[dict[str, str], float]:
-    """Ask STS. Raises `StorageError` where it refuses, or is not there."""
+    """Request credentials from STS. Raises `StorageError` if STS refuses or cannot be reached."""
     role = options[ARN]
     asked: dict[str, Any] = {
         "RoleArn": role,
@@ -245,7 +245,7 @@ def _explain_sts_errors(what: str) -> Iterator[None]:
         yield
     except (NoCredentialsError, ParamValidationError) as error:
         raise InvalidArgument(f"{what}: {_join_lines(error)}; docs/stores.md has the options of a role") from error
-    except (ResponseParserError, LookupError, AttributeError) as error:  # boto3 reads what is no answer of STS
+    except (ResponseParserError, LookupError, AttributeError) as error:  # boto3 cannot parse the answer
         raise StorageError(f"{what}: no STS answers there ({_join_lines(error)}); check {ENDPOINT}") from error
     except (BotoCoreError, ClientError, ValueError) as error:
         raise StorageError(

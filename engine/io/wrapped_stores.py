@@ -1,14 +1,14 @@
 """Stores around another store: confined to a table's folders, or creating files under a lock.
 
-Names in metadata come with the table, from wherever it was copied, and so do links in its folders. Reads are not
-checked here but by their callers. Files that are written, moved or removed must lie, with all links followed, below the
-table's folder or below folders that the caller named: writes elsewhere raise `UnsafePath`; removals elsewhere keep the
-file and log a warning, so that one refused file does not stop the removal of the others.
+File names in metadata, and links in a table's folders, may come from an untrusted source if the table was copied.
+Reads are checked by their callers, not here. Files that are written, moved or removed must be, after resolving all
+links, below the table's folder or below folders that the caller allows. Writes elsewhere raise `UnsafePath`. Removals
+elsewhere keep the file and log a warning, so that one refused file does not stop the removal of the others.
 
-Links are resolved once and the operation uses the resolved path, so that a link created in between has no effect.
-The last segment is never resolved: removing or replacing a link does not touch its target.
+Links are resolved once and the operation uses the resolved path, so a link created in between does not matter.
+The last segment is never resolved: removing or replacing a link does not change its target.
 
-A `LockedStore` takes the lock of a catalog to create a file, if the inner store cannot create files atomically.
+A `LockedStore` acquires the lock of a catalog to create a file, if the inner store cannot create files atomically.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = get_logger(__name__)
 
 
 class ConfinedStore:
-    """A `FileStore` that reads as `inner` does, and changes only files below `roots`. Made by `confine`."""
+    """A `FileStore` that reads like `inner`, and changes only files below `roots`. Created by `confine`."""
 
     def __init__(self, inner: FileStore, roots: Sequence[str]) -> None:
         self.inner, self.roots = inner, tuple(roots)
@@ -47,7 +47,7 @@ class ConfinedStore:
     def __hash__(self) -> int:
         return hash((self.inner, self.roots))
 
-    # Writes: the path must be inside
+    # Writes: the path must be below a root
 
     def create(self, path: str, data: bytes) -> bool:
         return self.inner.create(self._inside(path), data)
@@ -75,7 +75,7 @@ class ConfinedStore:
     def move_folder(self, source: str, target: str) -> None:
         self.inner.move_folder(self._inside(source), self._inside(target))
 
-    # Removals: files outside are kept
+    # Removals: files outside of the roots are kept
 
     def delete(self, path: str) -> bool:
         return any(self.inner.delete(found) for found in self._removable([path]))
@@ -90,7 +90,7 @@ class ConfinedStore:
         return any(self.inner.remove_empty_folder(found) for found in self._removable([folder]))
 
     def delete_folder(self, folder: str) -> None:
-        """Remove a folder and everything in it; of a link, the link itself and nothing in its target."""
+        """Remove a folder and everything in it; remove a link without its target."""
         for found in self._removable([folder]):
             if is_link(self.inner, found):
                 place = _resolve_links(self.inner, found)
@@ -100,7 +100,7 @@ class ConfinedStore:
                 self.inner.delete_folder(found)
 
     def _inside(self, path: str) -> str:
-        """Return `path` with its links resolved. Raises `UnsafePath` when that is outside."""
+        """Return `path` with its links resolved. Raises `UnsafePath` if the result is outside of the roots."""
         return check_inside(self.inner, path, self.roots)
 
     def _removable(self, paths: Sequence[str]) -> list[str]:
@@ -117,16 +117,16 @@ class ConfinedStore:
 
 
 def confine(store: FileStore, roots: Sequence[str]) -> FileStore:
-    """Return the store confined to a table: only files below `roots`, its own folder first, are changed."""
+    """Return a store that changes only files below `roots`: the table's folder first, then other allowed folders."""
     inner = store.inner if isinstance(store, ConfinedStore) else store
     return cast("FileStore", ConfinedStore(inner, roots))
 
 
 def check_inside(store: FileStore, path: str, roots: Sequence[str]) -> str:
-    """Return the path with all links resolved but in its last segment.
+    """Return the path with all links resolved, except in its last segment.
 
     Raises:
-        UnsafePath: the resolved path is below none of these roots.
+        UnsafePath: the resolved path is not below any of these roots.
     """
     found, left = _split_by_roots(store, [path], roots)
     if left:
@@ -149,7 +149,7 @@ def is_link(store: FileStore, path: str) -> bool:
 def _split_by_roots(
     store: FileStore, paths: Sequence[str], roots: Sequence[str]
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the resolved paths of those inside; and the others, each with the folder that it is in."""
+    """Return the resolved paths below the roots, and the other paths with their folders."""
     reals = [_resolve_root(store, root).rstrip("/") for root in roots]
     inside: dict[str, tuple[str, bool]] = {}
     found, left = list[str](), list[tuple[str, str]]()
@@ -160,7 +160,7 @@ def _split_by_roots(
             inside[folder] = place, any(not r or place == r or place.startswith(f"{r}/") for r in reals)
         place, allowed = inside[folder]
         whole = path if place == folder else f"{place.rstrip('/')}/{name}"
-        # The parent folder of a root is not inside.
+        # The parent folder of a root is outside.
         if allowed or whole in reals:
             found.append(whole)
         else:
@@ -169,20 +169,20 @@ def _split_by_roots(
 
 
 def _resolve_links(store: FileStore, path: str) -> str:
-    """Return the path with all links resolved; object stores have none."""
+    """Return the path with all links resolved; unchanged in object stores."""
     return os.path.realpath(path) if store.is_local else path
 
 
 def _resolve_root(store: FileStore, root: str) -> str:
-    """Return the root with all links resolved, as it was resolved before while that is still the same folder."""
+    """Return the root with all links resolved, from a cache while it is still the same folder."""
     if not store.is_local:
         return root
     real = _resolve_cached(root)
     try:
-        if os.path.samestat(os.stat(root), os.stat(real)):  # noqa: PTH116  # a third of the time of resolving it
+        if os.path.samestat(os.stat(root), os.stat(real)):  # noqa: PTH116  # takes a third of the time of resolving
             return real
     except OSError:
-        pass  # no such folder yet, or no more
+        pass  # the folder does not exist yet, or was removed
     _resolve_cached.cache_clear()
     return os.path.realpath(root)
 
@@ -193,7 +193,7 @@ def _resolve_cached(root: str) -> str:
 
 
 def _resolve_below(store: FileStore, folder: str, roots: Sequence[str], reals: Sequence[str]) -> str:
-    """Return the folder with all links resolved; below a root, whose links are, its other segments are looked at."""
+    """Return the folder with all links resolved; below a resolved root, only the other segments are checked."""
     for root, real in zip(roots, reals):
         if store.is_local and folder.startswith(root) and (place := _join_without_links(real, folder[len(root) :])):
             return place
@@ -211,7 +211,7 @@ def _join_without_links(real: str, tail: str) -> str | None:
         try:
             mode = os.lstat(place).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            break  # what is not there is no link
+            break  # a missing file is not a link
         except OSError:
             return None
         if stat.S_ISLNK(mode):
@@ -220,11 +220,11 @@ def _join_without_links(real: str, tail: str) -> str | None:
 
 
 Lock: TypeAlias = Callable[[], AbstractContextManager[Callable[[], None]]]
-"""Holds the lock within the block; what it gives raises `StorageError` where the lock may have been lost."""
+"""Holds the lock within the block; yields a function that raises `StorageError` if the lock may have been lost."""
 
 
 class LockedStore:
-    """A `FileStore` as `inner`, but for `create`, which all writers of the table do under the same lock."""
+    """A `FileStore` like `inner`, except that `create` holds a lock that all writers of the table share."""
 
     def __init__(self, inner: FileStore, lock: Lock) -> None:
         self.inner, self.lock = inner, lock
@@ -241,7 +241,7 @@ class LockedStore:
         return hash(self.inner)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file as `FileStore.create`: by the store itself, or else under the lock."""
+        """Create a file as `FileStore.create` does: atomically by the inner store, or else under the lock."""
         with self.lock() as check:
             try:
                 return self.inner.create(path, data)
@@ -265,5 +265,5 @@ class LockedStore:
 
 
 def lock_creation(store: FileStore, lock: Lock) -> FileStore:
-    """Return the store with creation under a lock."""
+    """Return the store with file creation under a lock."""
     return cast(FileStore, LockedStore(store, lock))

@@ -1,1 +1,1 @@
-"""The catalog of Hive's metastore: names and locations in the metastore, schemas and rows in the tables' folders."""
+"""The Hive catalog: names and locations are in the Hive metastore, schemas and rows in the tables' folders."""

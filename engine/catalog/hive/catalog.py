@@ -1,10 +1,10 @@
-"""The catalog of Hive's metastore, as in Java Paimon: tables that Hive sees, files in folders.
+"""The Hive catalog, as in Java Paimon: tables are registered in the Hive metastore, their files are in folders.
 
-A commit is a file that is created once; with ``lock.enabled``, as by default in object stores, under the metastore's
-lock of the table.
+A commit atomically creates a file. With ``lock.enabled``, the default in object stores, it holds the metastore's lock
+of the table.
 
-The metastore holds a copy of a table's schema, and the list of partitions of tables with
-``metastore.partitioned-table``: commits add them, and drop empty ones.
+The metastore stores a copy of a table's schema. For tables with ``metastore.partitioned-table`` it also stores the
+list of partitions: commits add new partitions and drop empty ones.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
 RESERVED = {LOCATION: "say where a database lies by its location"}
-"""Parameters of databases that users do not set."""
+"""Database parameters that users do not set."""
 
 
 class HiveDatabases:
@@ -140,7 +140,7 @@ class HiveDatabases:
         self.metastore.call("alter_database", name, changed)
         there = self._kept_properties(self._database(name))
         for key in (*properties, *gone):
-            if (there.get(key) or None) != (properties.get(key) or None):  # metastores of Hive 2 keep the first comment
+            if (there.get(key) or None) != (properties.get(key) or None):  # Hive 2 metastores keep the first comment
                 self.metastore.call("alter_database", name, before)
                 what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
                 raise Unsupported(what, where=self.title, hint="give it when the database is created")
@@ -172,7 +172,7 @@ class HiveDatabases:
         refuse_renaming(self, new_name)
 
     def location_of_database(self, name: str) -> str:
-        """Return the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""
+        """Return the folder or URL below which tables of a database are created. Raises `DatabaseNotFound`."""
         found = self._database(name)
         location = (found.parameters or {}).get(LOCATION) or found.locationUri
         return str(location).rstrip("/") if location else f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
@@ -188,15 +188,16 @@ class HiveDatabases:
 
 
 BATCH = 300
-"""The most tables of one call."""
+"""Maximum number of tables per call."""
 
 
 def open_catalog(settings: Settings) -> HiveCatalog:
-    """Return the catalog of these settings.
+    """Return the catalog for these settings.
 
     Raises:
-        InvalidArgument: an option that is missing, unknown, or has a value of no meaning.
-        Unsupported: what Morrow's client does not do, such as Kerberos. StorageError: the metastore does not answer.
+        InvalidArgument: an option is missing, unknown, or has an invalid value.
+        Unsupported: a feature that Morrow's client lacks, such as Kerberos.
+        StorageError: the metastore does not answer.
     """
     options = read_hive_options(settings)
     metastore = Metastore(options.uris, options.timeout, tells_user=options.tells_user, wire=options.wire)
@@ -211,7 +212,7 @@ def open_catalog(settings: Settings) -> HiveCatalog:
 
 @dataclass(frozen=True)
 class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
-    """A `Catalog` of names in a metastore and of tables in folders."""
+    """A `Catalog` with names in a metastore and tables in folders."""
 
     metastore: Metastore
     locks: Locks | None
@@ -271,7 +272,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             try:
                 self.add_table(made, location)
             except BaseException:
-                with suppress(MorrowError):  # of the two errors the first tells more
+                with suppress(MorrowError):  # the first of the two errors is more helpful
                     self._remove_files(place)
                 raise
         return place
@@ -310,13 +311,13 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             moved = self._known_table(*new)
             place = self._place(new_name, moved)
             if place.root != source.root and not place.schema_ids() and source.schema_ids():
-                place.store.move_folder(source.root, place.root)  # the metastore moves what it can
+                place.store.move_folder(source.root, place.root)  # in case the metastore has not moved the folder
         return place
 
-    # Parts
+    # Helpers
 
     def kept_table(self, database: str, table: str) -> Any:
-        """Return what the metastore has under a name, be it a table, a view or a table of Hive's; None for nothing."""
+        """Return the object of this name in the metastore (a Paimon table, view or Hive table), or None."""
         try:
             return self.metastore.call("get_table", database, table)
         except ObjectMissing:
@@ -329,7 +330,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             raise InvalidArgument(f"{name!r} is no name for a {what} in Hive's metastore: write {name.lower()!r}")
 
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
-        """Note a new schema of a table in the metastore. Raises what its refusal is."""
+        """Store a new schema of a table in the metastore. Raises the error of the metastore."""
         database, table = table_name(name)
         found = self._known_table(database, table)
         removed = set(before.options) - set(schema.options)
@@ -412,7 +413,7 @@ log = get_logger(__name__)
 
 
 class TableKeeper(Protocol):
-    """What a catalog does for its tables' owners."""
+    """The catalog methods that the owners of its tables use."""
 
     @property
     def metastore(self) -> Metastore: ...
@@ -421,15 +422,15 @@ class TableKeeper(Protocol):
     def kept(self) -> MetastoreTables: ...
 
     def lock_of(self, database: str, table: str) -> AbstractContextManager[object]:
-        """Return the lock of a table, where the catalog takes locks."""
+        """Return the lock of a table, if the catalog uses locks."""
 
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
-        """Note a new schema in the metastore."""
+        """Store a new schema in the metastore."""
 
 
 @dataclass(frozen=True)
 class HiveTable(TableOwner):
-    """What the metastore does about one table. It `owns` the tags that it shows as partitions: only Java makes them."""
+    """The metastore's side of one table. It `owns` the tags that it shows as partitions, which only Java creates."""
 
     catalog: TableKeeper
     place: TableMetadata
@@ -444,7 +445,7 @@ class HiveTable(TableOwner):
         )
 
     def schema_changed(self, branch: str, schema: TableSchema) -> None:
-        """Note the schema in the metastore; where that refuses it, as of types, the schema is taken back."""
+        """Store the schema in the metastore; if the metastore refuses it, for example for a type, remove it again."""
         if branch != MAIN_BRANCH:
             return
         try:
@@ -454,7 +455,7 @@ class HiveTable(TableOwner):
             raise
 
     def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
-        """Tell the partitions; the snapshot is there, so a failure is only a warning."""
+        """Update the partitions; the snapshot is already committed, so a failure is only a warning."""
         if branch != MAIN_BRANCH or not has_partitions(self.place.schema(snapshot.schema_id)):
             return
         database, table = table_name(self.name)
@@ -465,16 +466,16 @@ class HiveTable(TableOwner):
 
 
 PARTITION_BATCH = 500
-"""The most partitions of one call."""
+"""Maximum number of partitions per call."""
 
 
 def tell_partitions(
     metastore: Metastore, kept: MetastoreTables, database: str, table: str, metadata: TableMetadata, snapshot: Snapshot
 ) -> None:
-    """Add the partitions that a snapshot adds files to, and drop those that an overwrite leaves without files.
+    """Add the partitions that a snapshot adds files to, and drop partitions that an overwrite leaves without files.
 
     Raises:
-        StorageError: the metastore does not do it.
+        StorageError: the metastore refuses or fails.
     """
     schema = metadata.schema(snapshot.schema_id)
     changed = partition_statistics(metadata, snapshot)

@@ -1,11 +1,11 @@
-"""Connections to the metastore by its thrift interface, and the metastore's locks.
+"""Connections to the Hive metastore through its Thrift interface, and the metastore's locks.
 
-The messages are those of Hive 2 and 3; `pymetastore` brings the classes that thrift generates of them.
+The messages are the ones of Hive 2 and 3; `pymetastore` contains the classes that Thrift generates for them.
 
-The locks are exclusive ones of a table, which Java Paimon takes too, requested until they are acquired. TLS, framed
-transport and thrift's protocol are chosen as ``hive-site.xml`` says.
+The locks are exclusive table locks, which Java Paimon acquires too. A request is repeated until the lock is acquired.
+``hive-site.xml`` selects TLS, framed transport and the Thrift protocol.
 
-The certificates that are trusted come as PEM, or from a trust store of Java's kind JKS, which is
+Trusted certificates are in PEM format, or in a Java trust store of type JKS, which has the layout
 
     FEEDFEED, version, count            each four bytes, big-endian
     tag, alias, milliseconds            for each entry: four bytes, text, eight bytes
@@ -13,7 +13,7 @@ The certificates that are trusted come as PEM, or from a trust store of Java's k
     tag 2: certificate                  one that is trusted: (from version 2 on) text X.509, bytes
     SHA-1                               of the password as UTF-16, "Mighty Aphrodite", and all of the above
 
-where text is a length of two bytes and as many bytes, and bytes are a length of four and as many.
+where text is a two-byte length followed by that many bytes, and bytes are a four-byte length and that many bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ASN1_SEQUENCE = b"\x30"
 
 @dataclass(frozen=True)
 class Wire:
-    """`trusted`: certificates (DER) by which servers are known, the machine's own where it is empty."""
+    """The connection settings. `trusted` has the trusted certificates (DER); if empty, the machine's own are used."""
 
     tls: bool = False
     framed: bool = False
@@ -62,7 +62,7 @@ class Wire:
         return {name: value for name, value in self.__dict__.items() if name != "_context"}
 
     def transport(self, host: str, port: int, seconds: float) -> Any:
-        """Return a connection of thrift's that is yet to be opened."""
+        """Return a Thrift transport that is not open yet."""
         from thrift.transport import TTransport
         from thrift.transport.TSocket import TSocket
 
@@ -71,7 +71,7 @@ class Wire:
         return (TTransport.TFramedTransport if self.framed else TTransport.TBufferedTransport)(connection)
 
     def protocol(self, transport: Any) -> Any:
-        """Return the protocol that is spoken over a connection."""
+        """Return the Thrift protocol for a connection."""
         if self.compact:
             from thrift.protocol.TCompactProtocol import TCompactProtocol
 
@@ -91,7 +91,7 @@ def _load_tls_socket() -> Any:
     from thrift.transport.TTransport import TTransportException
 
     class Socket(TSocket):  # type: ignore[misc]  # thrift has no types
-        """A socket by TLS. Thrift's own tells no reason, and does not notice that the server ended an idle one."""
+        """A TLS socket. Thrift's own reports no reason for failures, and does not notice that the server closed it."""
 
         def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
             super().__init__(host, port)
@@ -113,10 +113,11 @@ def _load_tls_socket() -> Any:
 
 
 def read_trust_store(path: str, password: str) -> bytes:
-    """Return the certificates (DER) of a trust store; none without a path.
+    """Return the certificates (DER) of a trust store; empty without a path.
 
     Raises:
-        InvalidArgument: it cannot be read, is damaged, or has another password. Unsupported: of another kind.
+        InvalidArgument: the trust store cannot be read, is damaged, or has another password.
+        Unsupported: a trust store of another type.
     """
     if not path:
         return b""
@@ -169,7 +170,7 @@ def _parse_jks(path: str, data: bytes, password: str) -> bytes:
 
 
 class _Entries:
-    """The entries of a JKS file, read one after the other."""
+    """The entries of a JKS file, read in order."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, len(JKS)
@@ -211,7 +212,7 @@ SCHEME = "thrift://"
 PLAIN = Wire()
 DEFAULT_PORT = 9083
 MAX_IDLE = 4
-"""The most connections that are kept while nobody uses them."""
+"""Maximum number of idle connections."""
 NOT_THERE = (
     *("NoSuchObjectException", "UnknownTableException", "UnknownDBException"),
     *("NoSuchLockException", "NoSuchTxnException", "TxnAbortedException"),
@@ -220,11 +221,11 @@ UNKNOWN_METHOD = 1
 REFUSED = ("InvalidObjectException", "InvalidOperationException", "InvalidInputException")
 MAX_MESSAGE_CHARS = 300
 CHANGES = ("create", "drop", "alter", "add", "lock", "unlock")
-"""How the names of calls begin that must not be repeated when their answer is lost."""
+"""Prefixes of calls that must not be repeated when their answer is lost."""
 
 
 class ObjectMissing(Exception):
-    """The metastore has no such object."""
+    """The object does not exist in the metastore."""
 
 
 class ObjectExists(Exception):
@@ -236,7 +237,7 @@ class UnknownMethod(StorageError):
 
 
 class Metastore:
-    """The servers of one metastore, which stand in for each other. Several threads may use it; it can be pickled."""
+    """The servers of one metastore, any of which may answer. Thread-safe; can be pickled."""
 
     def __init__(self, uris: str, timeout: float, *, tells_user: bool = True, wire: Wire = PLAIN) -> None:
         self.where, self._wire = uris, wire
@@ -253,11 +254,11 @@ class Metastore:
         self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
 
     def call(self, name: str, *arguments: object) -> Any:
-        """Return the answer to a call of the metastore's interface.
+        """Call a method of the metastore's interface and return the answer.
 
         Raises:
-            Gone, Taken: what the call names is not there, or is there.
-            InvalidArgument: the metastore refuses it. StorageError: it fails, or does not answer.
+            ObjectMissing, ObjectExists: the object that the call names does not exist, or already exists.
+            InvalidArgument: the metastore refuses the call. StorageError: it fails, or does not answer.
             UnclearOutcome: the answer to a change was lost.
         """
         repeats = not name.startswith(CHANGES)
@@ -273,7 +274,7 @@ class Metastore:
                 self._keep(transport, client)
                 raise self._refusal(name, error) from None
             except BaseException:
-                transport.close()  # interrupted: the rest of an answer may be on its way
+                transport.close()  # interrupted: the rest of the answer may still arrive
                 raise
             else:
                 self._keep(transport, client)
@@ -281,7 +282,7 @@ class Metastore:
         raise AssertionError(name)
 
     def knows(self, name: str) -> bool:
-        """Return whether the server has a method without arguments, which old ones lack. Raises as `call`."""
+        """Return whether the server has this method (without arguments), which old servers lack. Raises as `call`."""
         try:
             self.call(name)
         except UnknownMethod:
@@ -289,7 +290,7 @@ class Metastore:
         return True
 
     def _connected(self) -> tuple[Any, Any]:
-        if self._process != os.getpid():  # forked: the other process reads what comes
+        if self._process != os.getpid():  # after a fork, the parent process reads the answers
             self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
         while True:
             with self._lock:
@@ -354,7 +355,7 @@ class Metastore:
 
 @cache
 def load_thrift_types() -> Any:
-    """Return the module of the metastore's messages. Raises `Unsupported` where it is not installed."""
+    """Return the module of the metastore's messages. Raises `Unsupported` if it is not installed."""
     with require_extra("Hive's metastore", "pymetastore", "hive"):
         from pymetastore.hive_metastore import ttypes
     return ttypes
@@ -376,7 +377,7 @@ def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
 
 
 def find_user() -> str:
-    """Return the name by which Hadoop's services know this process."""
+    """Return the user name that this process has for Hadoop services."""
     name = os.environ.get(HADOOP_USER)
     if not name:
         with suppress(OSError, KeyError):  # a user without a name
@@ -407,7 +408,7 @@ log = get_logger(__name__)
 
 
 class Locks:
-    """The locks of one metastore. A thread that holds one may take it again."""
+    """The locks of one metastore. A thread may acquire a lock again that it already holds."""
 
     def __init__(self, metastore: Metastore, timeout: float, longest_sleep: float) -> None:
         self._metastore, self._timeout, self._longest_sleep = metastore, timeout, longest_sleep
@@ -425,7 +426,8 @@ class Locks:
         """Hold the lock of a table within the block.
 
         Raises:
-            StorageError: others have it for longer than ``lock-acquire-timeout``, or the metastore does not answer.
+            StorageError: others hold the lock for longer than ``lock-acquire-timeout``, or the metastore does not
+                answer.
         """
         held = self._held()
         if (database, table) in held:
@@ -438,7 +440,7 @@ class Locks:
             self._released(held.pop((database, table)))
 
     def check(self, database: str, table: str) -> None:
-        """Raise `StorageError` where the metastore has taken the lock of a table away from this thread."""
+        """Raise `StorageError` if the metastore has revoked this thread's lock of the table."""
         number = self._held().get((database, table))
         if number is not None:
             try:

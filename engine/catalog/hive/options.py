@@ -1,4 +1,4 @@
-"""The options of a Hive catalog: Paimon's own, and those of ``hive-site.xml`` that a client of the metastore needs."""
+"""The options of a Hive catalog: Paimon's options, and the ``hive-site.xml`` options that a metastore client needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from morrow.engine.options.kinds import BOOL, LONG, TEXT, make_choice
 METASTORE = "hive"
 SITE = "hive-site.xml"
 CONF_DIR = "HIVE_CONF_DIR"
-"""The environment variable that Java reads, too."""
+"""The environment variable, which Java reads too."""
 SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 HIVE_CONF_DIR = declare_honoured("hive-conf-dir", TEXT, "", f"Folder of {SITE}; by default that of {CONF_DIR}")
@@ -74,7 +74,7 @@ DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 
 @dataclass(frozen=True)
 class HiveOptions:
-    """What the options of a Hive catalog say. `of_changes` goes with each change of a table."""
+    """The parsed options of a Hive catalog. `of_changes` is sent with each change of a table."""
 
     uris: str
     warehouse: str
@@ -92,23 +92,23 @@ class HiveOptions:
 
     @property
     def location(self) -> str:
-        """The warehouse as Hadoop writes it: a folder of this machine is ``file:/...``."""
+        """The warehouse as Hadoop writes it: a local folder is ``file:/...``."""
         return to_hadoop_location(self.warehouse)
 
 
 def to_hadoop_location(location: str) -> str:
-    """Return a folder or URL as Hadoop writes it: a folder of this machine is ``file:/...``."""
+    """Return a folder or URL as Hadoop writes it: a local folder is ``file:/...``."""
     if SCHEME.match(location):
         return location.rstrip("/")
     return f"file:{Path(location).expanduser().absolute()}".rstrip("/")
 
 
 def read_hive_options(settings: Settings) -> HiveOptions:
-    """Return the options, with those of ``hive-site.xml`` below.
+    """Return the options; options that are not set come from ``hive-site.xml``.
 
     Raises:
-        InvalidArgument: one that is missing, unknown, or has a value of no meaning; a file that cannot be read.
-        Unsupported: Kerberos, HTTP, a lock or a trust store of another kind.
+        InvalidArgument: an option is missing, unknown, or has an invalid value; a file cannot be read.
+        Unsupported: Kerberos, HTTP, or a lock or trust store of an unsupported kind.
     """
     settings.checked(DECLARED)
     of_site = _read_site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
@@ -154,7 +154,7 @@ def read_hive_options(settings: Settings) -> HiveOptions:
 
 
 def _read_site(folder: str) -> dict[str, str]:
-    """Return the properties of the ``hive-site.xml`` in a folder, none without a folder."""
+    """Return the properties of the ``hive-site.xml`` in a folder; empty without a folder."""
     if not folder:
         return {}
     file = Path(folder).expanduser() / SITE

@@ -1,8 +1,8 @@
-"""Tables, format tables and views as the metastore holds them, with the names of their types.
+"""Tables, format tables and views as the Hive metastore stores them, with their type names.
 
-The schema in the table's folder is the one that counts. The metastore's copy is for Hive and for people. Types are
-named as Java's `HiveTypeUtils` names them. Hive's own tables are format tables, whose file format follows from
-their Java classes. Views are Hive's own kind, as Java Paimon makes them: they have one text, without its dialect.
+The schema in the table's folder is authoritative. The metastore's copy is for Hive and for users. Type names are as in
+`HiveTypeUtils` of Java Paimon. Native Hive tables are format tables; their Java classes determine the file format.
+Views are native Hive views, as in Java Paimon: they have a single text, whose dialect is not recorded.
 """
 
 from __future__ import annotations
@@ -74,24 +74,24 @@ HANDLER = "storage_handler"
 EXTERNAL, COMMENT = "EXTERNAL", "comment"
 EXTERNAL_TABLE, MANAGED_TABLE, VIRTUAL_VIEW = "EXTERNAL_TABLE", "MANAGED_TABLE", "VIRTUAL_VIEW"
 LOCATION = "paimon_location"
-"""The property that has the location where the option ``location-in-properties`` is set."""
+"""The property that has the location if the option ``location-in-properties`` is set."""
 HIVE_PREFIX = "hive."
 ALWAYS_KEPT = (PARTITION_EXPIRATION_TIME.key, DATA_FILE_PATH_DIRECTORY.key)
-"""Options that the metastore gets also without ``sync-all-properties``."""
+"""Options that are sent to the metastore even without ``sync-all-properties``."""
 MAX_COMMENT_CHARS, CUT = 255, "..."
 NO_RETENTION = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class MetastoreTables:
-    """What the metastore keeps of tables, by the options of the catalog."""
+    """Converter of tables to their metastore form, by the options of the catalog."""
 
     all_properties: bool = True
     location_in_properties: bool = False
     zoned_times: bool = True
 
     def new_table(self, database: str, table: str, schema: TableSchema, location: str, *, external: bool) -> Any:
-        """Return a new table for the metastore. Raises `Unsupported` for a type that Hive does not have."""
+        """Return a new table for the metastore. Raises `Unsupported` for a type that Hive lacks."""
         made = build_table(
             database, table, {**self.properties(schema), TABLE_TYPE: PAIMON, HANDLER: STORAGE_HANDLER}, external
         )
@@ -100,7 +100,7 @@ class MetastoreTables:
         return made
 
     def describe(self, table: Any, schema: TableSchema) -> None:
-        """Set the columns, the comment and the classes of a table of the metastore to those of the schema."""
+        """Set the columns, the comment and the Java classes of a metastore table from the schema."""
         types = load_thrift_types()
         descriptor = table.sd or types.StorageDescriptor(
             compressed=False, numBuckets=0, bucketCols=[], sortCols=[], parameters={}
@@ -117,7 +117,7 @@ class MetastoreTables:
             table.parameters[COMMENT] = schema.comment
 
     def properties(self, schema: TableSchema) -> dict[str, str]:
-        """Return the properties that the metastore gets of a schema."""
+        """Return the table properties for the metastore."""
         options = schema.options
         if not self.all_properties:
             return {key: value for key, value in options.items() if key.startswith(HIVE_PREFIX) or key in ALWAYS_KEPT}
@@ -126,27 +126,27 @@ class MetastoreTables:
         return {**options, **{option.key: ",".join(names) for option, names in keys.items() if names}}
 
     def place(self, table: Any, location: str) -> None:
-        """Set the location of a table of the metastore."""
+        """Set the location of a metastore table."""
         if self.location_in_properties:
             table.parameters[LOCATION] = location
         else:
             table.sd.location = location
 
     def place_partition(self, partition: Any, location: str) -> None:
-        """Set the location of a partition of the metastore."""
+        """Set the location of a metastore partition."""
         if self.location_in_properties:
             partition.parameters = {**(partition.parameters or {}), LOCATION: location}
         else:
             partition.sd.location = location
 
     def column(self, field: DataField, *, is_key: bool = False) -> Any:
-        """Return a column for the metastore. Raises `Unsupported` for a type that Hive does not have."""
+        """Return a column for the metastore. Raises `Unsupported` for a type that Hive lacks."""
         kind = to_hive_type(field.type, zoned=self.zoned_times)
         return load_thrift_types().FieldSchema(field.name, kind, _shorten_comment(field, is_key=is_key))
 
 
 def build_table(database: str, table: str, properties: dict[str, str], external: bool) -> Any:
-    """Return a table for the metastore, without columns and a place yet."""
+    """Return a table for the metastore, without columns and location."""
     now = int(time.time())
     return load_thrift_types().Table(
         tableName=table,
@@ -162,23 +162,23 @@ def build_table(database: str, table: str, properties: dict[str, str], external:
 
 
 def has_partitions(schema: TableSchema) -> bool:
-    """Return whether the metastore keeps the partitions of a table."""
+    """Return whether the metastore stores the partitions of a table."""
     return bool(schema.partition_keys) and Options(schema.options).get(METASTORE_PARTITIONED_TABLE)
 
 
 def find_location(found: Any) -> str | None:
-    """Return the location of a table of the metastore: that of its properties, or of its storage."""
+    """Return the location of a metastore table, from its properties or else from its storage descriptor."""
     own = (found.parameters or {}).get(LOCATION)
     return str(own) if own else (found.sd.location if found.sd else None) or None
 
 
 def is_paimon(table: Any) -> bool:
-    """Return whether a table of the metastore is one of Paimon's own."""
+    """Return whether a metastore table is a Paimon table."""
     return table.sd is not None and (table.sd.inputFormat, table.sd.outputFormat) == (INPUT_FORMAT, OUTPUT_FORMAT)
 
 
 def is_external(table: Any) -> bool:
-    """Return whether dropping a table of the metastore leaves its files."""
+    """Return whether dropping a metastore table keeps its files."""
     return bool(table.tableType == EXTERNAL_TABLE)
 
 
@@ -191,7 +191,7 @@ def _shorten_comment(field: DataField, *, is_key: bool) -> str | None:
 
 
 MAX_CHAR_LENGTH, MAX_VARCHAR_LENGTH = 255, 65_535
-"""The longest CHAR and VARCHAR of Hive; longer ones are its ``string``."""
+"""Maximum length of CHAR and VARCHAR in Hive; longer types become ``string``."""
 TIMESTAMP_PRECISION = 6
 ZONED = "timestamp with local time zone"
 """A type of Hive 3 and newer."""
@@ -242,10 +242,10 @@ _PLAIN: dict[str, DataType] = {
 
 
 def to_hive_type(kind: DataType, *, zoned: bool = True) -> str:
-    """Return the name that the metastore has for a type; without `zoned` times with a time zone are plain times.
+    """Return the metastore's name of a type; without `zoned`, timestamps with a time zone become plain timestamps.
 
     Raises:
-        Unsupported: a type that Hive does not have.
+        Unsupported: a type that Hive lacks.
     """
     name = _NAMES.get(type(kind))
     if name is not None:
@@ -257,10 +257,10 @@ def to_hive_type(kind: DataType, *, zoned: bool = True) -> str:
 
 
 def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> DataType:
-    """Return the type that the metastore's name says; members of structs get the ids of `next_id`.
+    """Return the type for a metastore type name; members of structs get their ids from `next_id`.
 
     Raises:
-        Unsupported: a type that Paimon does not have, such as ``uniontype``.
+        Unsupported: a type that Paimon lacks, such as ``uniontype``.
     """
     counter = iter(range(1 << 30))
     kind, rest = _parse_type(name, next_id or (lambda: next(counter)), name)
@@ -321,7 +321,7 @@ DELIMITER, HIVES_DELIMITER = "field.delim", "\x01"
 
 @dataclass(frozen=True)
 class Classes:
-    """The Java classes by which Hive reads and writes the files of a table."""
+    """The Java classes with which Hive reads and writes the files of a table."""
 
     input: str
     output: str
@@ -345,11 +345,11 @@ CLASSES: Mapping[str, Classes] = {
     "text": _TEXT,
     "json": replace(_TEXT, serde="org.apache.hive.hcatalog.data.JsonSerDe"),
 }
-"""Format -> its classes, as Java Paimon names them."""
+"""The classes of each format, as in Java Paimon."""
 
 
 def format_of(table: Any) -> str | None:
-    """Return the format of the files of a table of Hive's own; None where it is no format table, as in Java."""
+    """Return the file format of a native Hive table; None if it is not a format table, as in Java."""
     if table.tableType == VIRTUAL_VIEW or table.sd is None or table.sd.serdeInfo is None:
         return None
     serde = (table.sd.serdeInfo.serializationLib or "").lower()
@@ -364,7 +364,7 @@ def format_of(table: Any) -> str | None:
 
 
 def read_schema(table: Any, where: str) -> TableSchema:
-    """Return the schema of a format table. Raises `Unsupported` for another table, or a type that Paimon lacks."""
+    """Return the schema of a format table. Raises `Unsupported` for other tables, and for types that Paimon lacks."""
     format_ = format_of(table)
     if format_ is None:
         raise Unsupported(f"the classes of a table of Hive's own ({table.sd.inputFormat})", where=where)
@@ -385,11 +385,11 @@ def read_schema(table: Any, where: str) -> TableSchema:
 def build_format_table(
     kept: MetastoreTables, database: str, table: str, made: FolderTable, location: str, *, external: bool
 ) -> Any:
-    """Return a format table for the metastore, partitioned there by its keys.
+    """Return a format table for the metastore, with its partition keys.
 
     Raises:
-        InvalidArgument: a column in capitals, which the metastore would write small.
-        Unsupported: a column that the metastore would give back as another: in its type, NOT NULL, or with a default.
+        InvalidArgument: a column name with capitals, which the metastore would turn into lower case.
+        Unsupported: a column that the metastore cannot store: its type, NOT NULL, or its default.
     """
     schema, format_ = made.schema, made.format
     for each in schema.fields:
@@ -446,7 +446,7 @@ class HiveFolders:
     add_table: Callable[[Any, str], None]
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Return a format table; None for a table of Paimon's own. Raises as `table`, and `Unsupported` for others."""
+        """Return a format table; None for a Paimon table. Raises as `table`, and `Unsupported` for other tables."""
         database, table = table_name(name)
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
@@ -461,11 +461,11 @@ class HiveFolders:
         )
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
-        """Create a format table in its database's folder, or in that of the option ``path``, which drops leave alone.
+        """Create a format table in its database's folder, or in the folder of the option ``path``, which drops keep.
 
-        Its columns are in Hive's order, those of partitions at the end.
+        The columns are in Hive's order, partition columns last.
 
-        Raises: as `create_table`; `InvalidArgument`, `Unsupported`: what the metastore does not keep of the columns.
+        Raises: as `create_table`; `InvalidArgument`, `Unsupported`: the metastore cannot store a column.
         """
         where = self.where_of(name)
         self._check_enabled(name)
@@ -475,7 +475,7 @@ class HiveFolders:
         external = path is not None or self.choices.makes_external
         hives = build_format_table(
             self.kept, database, table, made, "", external=external
-        )  # checks, before anything is made
+        )  # checks, before anything is created
         self.create_database(database, ignore_if_exists=True)
         location = to_hadoop_location(path) if path else f"{self.location_of_database(database)}/{table}"
         self.kept.place(hives, location)
@@ -529,7 +529,7 @@ class HiveViews:
         return View(text, fields, {HIVE: text} if "`" in text else {}, comment, options)
 
     def create_view(self, name: str, view: View) -> None:
-        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`, `Unsupported`: texts for several engines."""
+        """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`, and `Unsupported` for several dialects."""
         database, own = table_name(name)
         self.check_name("view", own)
         self._database(database)

@@ -1,1 +1,1 @@
-"""The REST catalog: a server knows databases and tables, changes schemas and commits snapshots; files are read here."""
+"""The REST catalog: a server manages databases, tables, schemas and commits; files are read and written here."""

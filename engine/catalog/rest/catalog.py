@@ -35,7 +35,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import register_secrets, suggest_name
 
 TOLD = (LOCATION, OWNER, "createdBy", "createdAt", "updatedBy", "updatedAt")
-"""Members of an answer beside its options, which clients show as properties."""
+"""Members of an answer, besides its options, that clients show as properties."""
 
 
 class RestDatabases:
@@ -110,7 +110,7 @@ class RestDatabases:
 
 @contextmanager
 def translate_refusals(client: Client, *, gone: bool = False) -> Iterator[None]:
-    """Turn refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
+    """Turn refusals within the block into errors; with `gone`, a missing object was removed by an earlier attempt."""
     try:
         yield
     except Refusal as refusal:
@@ -119,7 +119,7 @@ def translate_refusals(client: Client, *, gone: bool = False) -> Iterator[None]:
 
 
 class RestFolders:
-    """The methods of a REST catalog for tables that are folders of files."""
+    """The methods of a REST catalog for format tables and object tables."""
 
     title: Any
     post_table: Callable[[str, TableSchema], None]
@@ -127,7 +127,7 @@ class RestFolders:
     _stored: Callable[[str, str, str], tuple[FileStore, str]]
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
-        """Create a format table, as the options of its schema say. Raises as `create_table`."""
+        """Create a format table with the options of its schema. Raises as `create_table`."""
         self.post_table(name, schema)
         found = self.folder_table(name)
         if found is None:
@@ -135,7 +135,7 @@ class RestFolders:
         return found
 
     def folder_table(self, name: str) -> FolderTable | None:
-        """Return a format table or object table; None for one of Paimon's own. Raises as `table`."""
+        """Return a format table or object table; None for a Paimon table. Raises as `table`."""
         database, table = table_name(name)
         answer = self._answer(database, table)
         where = f"{self.title}, {name}"
@@ -166,15 +166,15 @@ class RestViews:
     databases: Callable[[], list[str]]
 
     def views(self, database: str) -> list[str]:
-        """Return the names of the views of a database, sorted; none where the server has no views."""
+        """Return the names of the views of a database, sorted; empty if the server does not support views."""
         return self._listed(database, VIEWS, optional=True)
 
     def functions(self, database: str) -> list[str]:
-        """Return the names of the functions of a database, sorted; none where the server has none."""
+        """Return the names of the functions of a database, sorted; empty if the server does not support functions."""
         return self._listed(database, FUNCTIONS, optional=True)
 
     def function(self, name: str) -> Function:
-        """Return a function. Raises `DatabaseNotFound`, `TableNotFound`: there is none of this name."""
+        """Return a function. Raises `DatabaseNotFound`, or `TableNotFound` if the function does not exist."""
         database, function = table_name(name)
         try:
             answer = self.client.get(DATABASES, database, FUNCTIONS, function)
@@ -266,12 +266,11 @@ TABLES = "tables"
 
 
 def open_catalog(settings: Settings) -> RestCatalog:
-    """Return the catalog of these settings, and of what the server adds to them.
+    """Return the catalog for these settings, with the options that the server adds.
 
     Raises:
-        InvalidArgument: an option that is missing, unknown, or has a value of no meaning; the server does not know the
-            warehouse.
-        StorageError: the server does not answer, or does not let this user in.
+        InvalidArgument: an option is missing, unknown, or has an invalid value; the server does not know the warehouse.
+        StorageError: the server does not answer, or refuses this user.
     """
     settings.checked(DECLARED, (HEADER,))
     client = Client(settings)
@@ -285,13 +284,13 @@ def open_catalog(settings: Settings) -> RestCatalog:
 
 @dataclass(frozen=True)
 class RestCatalog(RestDatabases, RestViews, RestFolders):
-    """A `Catalog` of a server."""
+    """A `Catalog` on a REST server."""
 
     client: Client
 
     @property
     def title(self) -> str:
-        """The address of the server, and the warehouse there."""
+        """The address of the server, and the warehouse."""
         warehouse = self.client.settings.given.get(WAREHOUSE)
         return f"{self.client.where} ({warehouse})" if warehouse else self.client.where
 
@@ -325,7 +324,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return self._opened(database, table, self._answer(database, table))
 
     def _answer(self, database: str, table: str) -> dict[str, Any]:
-        """Return what the server says of a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Return the server's answer about a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
         try:
             return self.client.get(DATABASES, database, TABLES, table)
         except Refusal as refusal:
@@ -342,7 +341,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return self.table(name)
 
     def post_table(self, name: str, schema: TableSchema) -> None:
-        """Have the server make a table, and its database if it does not exist. Raises as `create_table`."""
+        """Create a table on the server, and its database if it does not exist. Raises as `create_table`."""
         self.where_of(name)
         database, table = table_name(name)
         self.create_database(database, ignore_if_exists=True)
@@ -371,7 +370,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         body = {"source": to_identifier(*old), "destination": to_identifier(*new)}
         if not self.has_database(new[0]):
             raise self._no_database(new[0])
-        self.table(name)  # one that is not Paimon's own is refused before anything is done
+        self.table(name)  # refuse a table that is not a Paimon table, before anything is changed
         try:
             self.client.post(TABLES, "rename", body=body)
         except Refusal as refusal:
@@ -380,10 +379,10 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
                 raise self._not_renamed(old, new, refusal) from None
         return self.table(new_name)
 
-    # Parts
+    # Helpers
 
     def lent(self, database: str, table: str, location: str) -> tuple[FileStore, float]:
-        """Return the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
+        """Return the store of a table with the server's credentials, and their expiry in epoch milliseconds."""
         with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
         if not isinstance(answer.get("token"), dict):
@@ -421,7 +420,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         return resolve(location, settings.storage_options(location), settings.verify)
 
     def _is_new(self, database: str, table: str, schema: Mapping[str, Any]) -> bool:
-        """Return whether a table is the one that a request made, whose answer was lost."""
+        """Return whether a table was created by a request of this client whose answer was lost."""
         with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table)
         there = read_schema(answer, f"{self.title}, {database}.{table}")

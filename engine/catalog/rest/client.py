@@ -1,12 +1,12 @@
 """Requests to a REST server: paths, authorization, pages, retries, and refusals as values.
 
-A server that is busy (429, 503) is asked again after the time that it names, or after a pause that grows. So is a
-server whose connection was cut. Whether that request was carried out is unknown: the `Refusal` of a later try says
-so, and the sender looks for the result of the request.
+A request to a busy server (429, 503) is repeated after the time that the server names, or after a growing pause. So is
+a request whose connection was cut. It is then unknown whether the first request was carried out: the `Refusal` of a
+later attempt says so, and the sender looks for the result of the request.
 
-Requests are authorized by a bearer token, or by the signatures of Alibaba's DLF: ``DLF4-HMAC-SHA256`` of its own
-hosts, and ``HMAC-SHA1`` of the hosts ``dlfnext...``. Both sign the method, the path, the sorted parameters and a
-digest of the body, with a key that may have a security token.
+Requests are authorized by a bearer token, or by signatures of Alibaba's DLF: ``DLF4-HMAC-SHA256`` for DLF hosts, and
+``HMAC-SHA1`` for the hosts ``dlfnext...``. Both sign the method, the path, the sorted parameters and a digest of the
+body, with a key that may have a security token.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 
 VERSION = "v1"
 HEADER = "header."
-"""The prefix of options that are headers of every request."""
+"""The prefix of options that become headers of every request."""
 MAX_TRIES = 6
 FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
-"""Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
+"""Seconds before a retry, doubled each time up to the maximum. A longer ``Retry-After`` counts as a failure."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 180.0
 MAX_CONNECTIONS = 3
-"""Tries where nobody has ever been at the address; a server that was there may restart, and is waited for."""
+"""Maximum attempts if no server has ever answered. If one has, it may be restarting, so more attempts are made."""
 MAX_PAGES = 100_000
-"""Pages of one list; a server that gives more repeats itself, or makes names up."""
+"""Maximum pages of one list. A server that sends more repeats itself or invents names."""
 BUSY = (429, 503)
 NOT_IMPLEMENTED = 501
 STEPS = ("", ".", "..")
-"""Segments of paths that are no names."""
+"""Path segments that are not valid names."""
 GET, POST, DELETE = "GET", "POST", "DELETE"
 
 
 class Refusal(Exception):
-    """An answer other than success. `order`: not to a question; `unclear`: an earlier try may have been carried out."""
+    """An error response. `order`: to a changing request; `unclear`: an earlier attempt may have been carried out."""
 
     def __init__(self, code: int, kind: str, name: str, message: str, *, order: bool, unclear: bool) -> None:
         super().__init__(message)
@@ -68,12 +68,12 @@ class Refusal(Exception):
 
     @property
     def may_be_done(self) -> bool:
-        """Whether what was ordered may have been done, or be done yet: gateways answer for servers that are at work."""
+        """Whether the change may have been or may still be made: a gateway can fail while the server is working."""
         return self.unclear or (self.code >= 500 and self.code != NOT_IMPLEMENTED)
 
 
 class Answer(dict[str, Any]):
-    """A JSON object. `unclear`: an earlier try may have been carried out."""
+    """A JSON object. `unclear`: an earlier attempt may have been carried out."""
 
     def __init__(self, members: Mapping[str, Any], *, unclear: bool) -> None:
         super().__init__(members)
@@ -89,7 +89,7 @@ class _Tries:
 
 
 class Client:
-    """A server. Several threads may ask; it is pickled without its connections and without secrets."""
+    """A client of one server. Thread-safe; pickled without its connections and secrets."""
 
     def __init__(self, settings: Settings, prefix: str = "") -> None:
         uri = settings.required(URI).rstrip("/")
@@ -102,7 +102,7 @@ class Client:
 
     def _start(self) -> None:
         try:
-            import urllib3  # noqa: F401  # is it there?
+            import urllib3  # noqa: F401  # is it installed?
         except ImportError as error:
             raise Unsupported("a REST catalog without urllib3", hint="pip install 'morrow[rest]'") from error
         self._sign = make_signer(self.settings)
@@ -120,21 +120,21 @@ class Client:
         self._start()
 
     def get(self, *path: str, **query: str) -> dict[str, Any]:
-        """Return the answer to a question. Raises `Refusal`, `StorageError`."""
+        """Send a GET request and return the answer. Raises `Refusal`, `StorageError`."""
         return self._ask(GET, path, query)
 
     def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
-        """Return the answer to an order. Raises `Refusal`, `StorageError`, and `UnclearOutcome` without an answer."""
+        """Send a POST request and return the answer. Raises `Refusal`, `StorageError`, `UnclearOutcome` (no answer)."""
         return self._ask(POST, path, {}, body)
 
     def delete(self, *path: str) -> None:
-        """Have something removed. Raises as `post`."""
+        """Send a DELETE request. Raises as `post`."""
         self._ask(DELETE, path, {})
 
     def pages(self, member: str, *path: str) -> Iterator[str]:
         """Yield the names in `member` of all pages.
 
-        Raises: as `get`, and `StorageError` where pages repeat, never end, or are no lists of names.
+        Raises: as `get`, and `StorageError` if pages repeat, never end, or are not lists of names.
         """
         query: dict[str, str] = {}
         seen, told = set(), set()
@@ -144,7 +144,7 @@ class Client:
             is_list = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
             if not is_list or not isinstance(token, (str, int, type(None))):
                 raise StorageError(f"{self.where}: the server gives no list of names as {'/'.join(path)}")
-            new = [entry for entry in dict.fromkeys(entries) if entry not in told]  # a page may shift under its reader
+            new = [entry for entry in dict.fromkeys(entries) if entry not in told]  # pages may shift meanwhile
             yield from new
             if not token or not entries:
                 return
@@ -156,7 +156,7 @@ class Client:
         raise StorageError(f"{self.where}: the server gives more than {MAX_PAGES:,} pages of {'/'.join(path)}")
 
     def config(self, **query: str) -> dict[str, Any]:
-        """Return what the server says of itself."""
+        """Return the configuration of the server."""
         return self._asked(GET, f"/{VERSION}/config", query, "")
 
     def _ask(
@@ -165,7 +165,7 @@ class Client:
         if self.prefix in STEPS[1:]:
             raise StorageError(f"{self.where}: {self.prefix!r} is no prefix of paths; check what the server is told")
         for part in path:
-            if part in STEPS:  # a client or server would go there: an order about another thing
+            if part in STEPS:  # a client or server would resolve it to another path
                 raise InvalidArgument(f"{part!r} is no name in a REST catalog")
         parts = [VERSION, *([quote_parameter(self.prefix)] if self.prefix else []), *map(quote_parameter, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
@@ -186,11 +186,11 @@ class Client:
     def _sent(
         self, tries: _Tries, method: str, path: str, query: Mapping[str, str], data: str
     ) -> urllib3.BaseHTTPResponse | None:
-        """Send a request once; return None, after a pause, where it should be sent again."""
+        """Send a request once; return None, after a pause, if it should be sent again."""
         import urllib3
 
         tries.sent += 1
-        # Parameters are written as they are signed.
+        # Parameters are encoded as in the signature.
         url = (
             self._uri
             + path
@@ -209,7 +209,7 @@ class Client:
                 timeout=timeout,
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
-            late = not isinstance(error, urllib3.exceptions.NewConnectionError)  # which is refused, or an unknown host
+            late = not isinstance(error, urllib3.exceptions.NewConnectionError)  # else refused, or an unknown host
             tries.over = not self._reached and (late or tries.sent >= MAX_CONNECTIONS)
             tries.last = _shorten_error(error)
         except urllib3.exceptions.HTTPError as error:
@@ -244,7 +244,7 @@ class Client:
         told = found if isinstance(found, dict) else {}
         code = told.get("code")
         message = str(told.get("message") or f"HTTP {answer.status} without a message")
-        if 300 <= answer.status < 400:  # not followed: signatures and tokens are for this server
+        if 300 <= answer.status < 400:  # redirects are not followed: signatures and tokens are for this server
             host = urlsplit(answer.headers.get("Location", "")).netloc.rpartition("@")[2]
             message += f"; the server redirects{' to ' + host if host else ''}: set the option {URI} to where it is"
         kind, name = str(told.get("resourceType") or "").upper(), str(told.get("resourceName") or "")
@@ -266,7 +266,7 @@ class Client:
         import urllib3
 
         with self._lock:
-            if self._pool is None or self._pool[0] != os.getpid():  # a fork has connections of its own
+            if self._pool is None or self._pool[0] != os.getpid():  # a forked process needs its own connections
                 self._pool = (os.getpid(), urllib3.PoolManager(maxsize=16))
             return self._pool[1]
 
@@ -277,7 +277,7 @@ def _shorten_error(error: Exception) -> str:
 
 
 def _parse_retry_after(text: str | None) -> float | None:
-    """Return the seconds of a header ``Retry-After``: a number, or a time."""
+    """Return the seconds in a ``Retry-After`` header, which has a number or a time."""
     if text is None:
         return None
     with suppress(ValueError):
@@ -314,7 +314,7 @@ SIGNED_HEADERS = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is signed: the path as it is sent, parameters as they are meant, and the body."""
+    """The request to sign: encoded path, unencoded query parameters, body."""
 
     method: str
     path: str
@@ -324,7 +324,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of DLF. One without an end does not expire."""
+    """A DLF key. Without an end, it does not expire."""
 
     id: str
     secret: str = field(repr=False)
@@ -333,11 +333,11 @@ class Key:
 
 
 Signer: TypeAlias = Callable[[Request], Mapping[str, str]]
-"""Returns the headers that authorize a request."""
+"""A function that returns the headers that authorize a request."""
 
 
 def make_signer(settings: Settings) -> Signer:
-    """Return what authorizes the requests of a catalog.
+    """Return the function that authorizes the requests of a catalog.
 
     Raises:
         InvalidArgument: an option is missing. Unsupported: an unknown ``token.provider``.
@@ -387,7 +387,7 @@ def sign_sha256(request: Request, key: Key, region: str, time: dt.datetime) -> d
 
 
 def sign_sha1(request: Request, key: Key, host: str, time: dt.datetime, nonce: str) -> dict[str, str]:
-    """Return the headers of the signature ``HMAC-SHA1`` of Alibaba's open API."""
+    """Return the headers of the signature ``HMAC-SHA1`` of Alibaba's OpenAPI."""
     headers = {"Date": format_datetime(time, usegmt=True), "Accept": JSON, "Host": host}
     if request.body:
         headers |= {"Content-MD5": _hash_md5(request.body), "Content-Type": JSON}
@@ -410,7 +410,7 @@ def quote_parameter(text: str) -> str:
 
 
 class _Keys:
-    """The key of DLF that requests are signed with."""
+    """The DLF keys with which requests are signed."""
 
     def __init__(self, settings: Settings) -> None:
         given = settings.given
@@ -424,7 +424,7 @@ class _Keys:
             self._key = Key(settings.required(KEY_ID), settings.required(KEY_SECRET), token)
 
     def current(self) -> Key:
-        """Return a key that does not expire soon. Raises `StorageError` where the file has none."""
+        """Return a key that does not expire soon. Raises `StorageError` if the file has none."""
         with self._lock:
             key = self._key
             if key is None or (key.ends is not None and key.ends - get_utc_now() < RENEWED_BEFORE):
@@ -443,7 +443,7 @@ def _read_key(file: str) -> Key:
             ends and dt.datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        kind = type(error).__name__  # the file has secrets, which messages of parsers repeat
+        kind = type(error).__name__  # the file has secrets, and parser messages may repeat them
         raise StorageError(f"{file}: there is no key of DLF ({kind}); it is the option {TOKEN_PATH}") from None
     register_secrets({"secret": key.secret, "token": key.token or ""})
     return key

@@ -1,7 +1,7 @@
 """The server's side of a table: schema changes, commits, tags, branches, rollback, and their JSON.
 
-Requests whose answer was lost are sent again. The result of the first one is looked for, so nothing is done twice.
-Members of the JSON are those of Paimon's OpenAPI.
+Requests whose answer was lost are sent again, after a check for the result of the first one, so nothing is done twice.
+The JSON members are defined by Paimon's OpenAPI.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UUID = "uuid"
 
 
 def to_error(client: Client, refusal: Refusal) -> MorrowError:
-    """Return the error that a refusal means."""
+    """Return the Morrow error for a refusal."""
     message, code = f"{client.where}: {refusal.message}", refusal.code
     if code == 404:
         return NOT_FOUND.get(refusal.kind, StorageError)(message)
@@ -74,7 +74,7 @@ def to_error(client: Client, refusal: Refusal) -> MorrowError:
 
 @dataclass(frozen=True)
 class RestTable(TableOwner):
-    """One table of a server."""
+    """One table on a server."""
 
     client: Client = field(repr=False)
     database: str
@@ -90,7 +90,7 @@ class RestTable(TableOwner):
 
     def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
         members = to_snapshot_members(snapshot)
-        # The same for the same snapshot: a commit that is sent twice is known again.
+        # Equal for equal snapshots, so that a commit that is sent twice is recognized.
         members = {UUID: str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(members, sort_keys=True))), **members}
         body: dict[str, Any] = {
             "tableId": self.id,
@@ -111,7 +111,7 @@ class RestTable(TableOwner):
             twice = refusal.may_be_done
         try:
             done = self._was_committed(branch, snapshot, twice=twice)
-        except MorrowError as error:  # whatever it is: the snapshot may be there, and needs its files
+        except MorrowError as error:  # any error: the snapshot may exist, and needs its files
             raise UnclearOutcome(f"{error}; whether the snapshot was committed is not known") from error
         if unclear and not done:
             raise UnclearOutcome(f"{self.client.where}: {unclear}; whether the snapshot was committed is not known")
@@ -135,7 +135,7 @@ class RestTable(TableOwner):
             if refusal.may_be_done and self._has_schema(branch, schema):
                 return True
             if self._metadata(branch).schema_ids()[-1] >= schema.id:
-                return False  # it was made of a schema that is not the newest any more
+                return False  # it was based on a schema that is no longer the newest
             raise to_error(self.client, refusal) from None
         return True
 
@@ -184,13 +184,13 @@ class RestTable(TableOwner):
     def fast_forward(self, branch: str, name: str) -> None:
         self._order(branch, "branches", name, "forward", body={})
 
-    # Parts
+    # Helpers
 
     def _path(self, branch: str) -> tuple[str, ...]:
         return "databases", self.database, "tables", to_object_name(self.table, branch) if branch else self.table
 
     def _metadata(self, branch: str) -> TableMetadata:
-        """Return the files of a branch, whatever the server says of them."""
+        """Return the metadata of a branch from its files, without asking the server."""
         return TableMetadata(self.store, self.root, branch)
 
     def _order(self, branch: str, *path: str, body: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ class RestTable(TableOwner):
             raise to_error(self.client, refusal) from None
 
     def _snapshot(self, branch: str, *path: str, wrapped: bool = False) -> Snapshot | None:
-        """Return a snapshot; `wrapped`: with sums of the table around it. None where there is none."""
+        """Return a snapshot, or None if there is none; `wrapped` if the answer has it inside of table totals."""
         try:
             answer = self.client.get(*self._path(branch), *path)
         except Refusal as refusal:
@@ -215,10 +215,10 @@ class RestTable(TableOwner):
         return parse_snapshot(json.dumps(found).encode(), f"{self.client.where}, {self.database}.{self.table}")
 
     def _was_committed(self, branch: str, snapshot: Snapshot, *, twice: bool) -> bool:
-        """Return whether an earlier request committed this snapshot, and its answer was lost.
+        """Return whether an earlier request whose answer was lost committed this snapshot.
 
         Raises:
-            StorageError: there may have been such a request (`twice`), and the snapshot of this id has expired since.
+            StorageError: there may have been such a request (`twice`), but the snapshot of this id has since expired.
         """
         latest = self.latest_snapshot(branch)
         if latest is None or latest.id < snapshot.id:
@@ -241,7 +241,7 @@ C = TypeVar("C", bound=SchemaChange)
 
 
 def to_identifier(database: str, table: str) -> dict[str, str]:
-    """Return the name of a table as requests hold it."""
+    """Return the name of a table as in requests."""
     return {"database": database, "object": table}
 
 
@@ -251,7 +251,7 @@ def to_object_name(table: str, branch: str) -> str:
 
 
 def to_schema_json(schema: TableSchema) -> dict[str, Any]:
-    """Return a schema without its number."""
+    """Return the JSON of a schema, without its id."""
     return {
         "fields": [to_json_field(field) for field in schema.fields],
         "partitionKeys": list(schema.partition_keys),
@@ -262,7 +262,7 @@ def to_schema_json(schema: TableSchema) -> dict[str, Any]:
 
 
 def change_of(made: SchemaChange) -> dict[str, Any]:
-    """Return a change of a schema. Raises `Unsupported` for one that the servers do not know."""
+    """Return the JSON of a schema change. Raises `Unsupported` for a change that servers do not know."""
     write = WRITERS.get(type(made))
     if write is None:
         raise Unsupported(f"the change {type(made).__name__} in a REST catalog")
@@ -285,7 +285,7 @@ def _move(path: tuple[str, ...], position: Position) -> dict[str, Any]:
 
 
 def _make_column_writer(action: str, **members: str) -> Callable[[Any], dict[str, Any]]:
-    """Return the writer of a change of one column: the names of its members, by the attributes that hold them."""
+    """Return a function that writes a change of one column; `members` maps attributes to JSON members."""
 
     def write(made: change.ColumnChange) -> dict[str, Any]:
         return {"action": action, "fieldNames": list(made.path)} | {
@@ -317,7 +317,7 @@ WRITERS: dict[type[SchemaChange], Callable[[Any], dict[str, Any]]] = {
 
 
 def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the schema in what a server says of a table. Raises `StorageError` where that is none."""
+    """Return the schema in a server's answer about a table. Raises `StorageError` if there is none."""
     found = answer.get("schema") or {}
     if not isinstance(found, dict) or not isinstance(found.get("partitionKeys") or [], list):
         raise StorageError(f"{where}: the server does not say what the schema is")
@@ -325,10 +325,10 @@ def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def find_table_type(schema: Mapping[str, Any]) -> str:
-    """Return the option ``type`` of a schema, in lower case; empty for a table of Paimon's own."""
+    """Return the option ``type`` of a schema, in lower case; empty for a Paimon table."""
     return (Options(to_texts(schema.get("options"))).text(TYPE) or "").strip().lower()
 
 
 def to_texts(node: Any) -> dict[str, str]:
-    """Return the members of a JSON object that are not null, as text; none of another value."""
+    """Return the members of a JSON object that are not null, as text; empty for any other value."""
     return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

@@ -18,12 +18,12 @@ Integers big-endian; a key is stored in the width of its type, text as ``i32 len
     then the roaring bitmaps
 
 A place below 0 is a single row, ``-1 - place``; otherwise it is the offset of a bitmap from the first one. Version 2
-keys ascend. The end of the last bitmap need not be stored in either version: a roaring bitmap tells its own size.
+keys ascend. The end of the last bitmap may be missing in both versions, since a roaring bitmap contains its own size.
 
-Java's writers iterate over hash maps, so the order of Java's `HashMap` is part of the bytes. A key lies in the
-bucket ``(hash ^ hash >>> 16) & (capacity - 1)`` and buckets come in ascending order. Within one, `put` adds a key
-behind the present ones, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may
-differ from Java's: readers do not depend on it.)
+Java writers iterate over hash maps, so the order of a Java `HashMap` is part of the bytes. A key is in the bucket
+``(hash ^ hash >>> 16) & (capacity - 1)``, and buckets are in ascending order. Within a bucket, `put` adds a key after
+the present keys, `computeIfAbsent` before them. (Buckets of eight or more keys, which become trees, may differ from
+Java. Readers do not depend on the order.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_supported(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class BitmapIndex:
-    """The places of the bitmaps, each of which is decoded on demand."""
+    """The places of the bitmaps, which are decoded on demand."""
 
     row_count: int
     null_place: int | None
@@ -74,7 +74,7 @@ class BitmapIndex:
         return row_sets.make_empty_set(self.row_count) if place is None else self._rows(place)
 
     def below(self, key: Key) -> None:
-        """Return None: bitmaps are found by value, not by order."""
+        """Return None, as this index is not ordered."""
 
     def _rows(self, place: int) -> Packed:
         if place >= 0:
@@ -91,7 +91,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> BitmapIndex:
     """Read the index of a column of this type.
 
     Raises:
-        CorruptFile, Unsupported: not this format, or another version of it.
+        CorruptFile, Unsupported: not this format, or another version of the format.
     """
     version = cursor.i8()
     if version not in _READERS:
@@ -107,7 +107,7 @@ def _read_v1(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:
 
 
 def _read_v2(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:
-    cursor.i32()  # the number of keys, which the blocks store as well
+    cursor.i32()  # the number of keys, which the blocks store too
     null_place = None
     if cursor.boolean():
         null_place = cursor.i32()
@@ -146,7 +146,7 @@ Ints = npt.NDArray[np.int64]
 DEFAULT_VERSION = 2
 DEFAULT_BLOCK_SIZE = 16 << 10
 NO_LENGTH = -1
-"""The length stored for a single row, which needs no bitmap."""
+"""The length stored for a single row, which does not need a bitmap."""
 BLOCK_HEAD = 4
 
 
@@ -163,7 +163,7 @@ class _Places:
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Return the index of a column, in the ``version`` that the options ask for.
+    """Return the index of a column, in the ``version`` of the options.
 
     Raises:
         InvalidArgument: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
@@ -175,7 +175,7 @@ def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
 
 
 def _lay_out_places(keys: ColumnKeys) -> _Places:
-    """Lay out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
+    """Lay out the bitmaps: the nulls first, then the keys in the order of the Java map."""
     count = keys.distinct.len()
     counts = np.bincount(keys.codes, minlength=count)
     _, came = np.unique(keys.codes, return_index=True)
@@ -226,7 +226,7 @@ def _encode_head_v2(keys: ColumnKeys, places: _Places, options: Mapping[str, str
 
 
 def _divide_blocks(sizes: Ints, limit: int) -> tuple[Ints, Ints]:
-    """Return the first entry and the size of each block, which holds as many entries as fit the limit."""
+    """Return the first entry and the size of each block; blocks have as many entries as fit the limit."""
     if len(sizes) and int(sizes.max()) + BLOCK_HEAD > limit:
         problem = f"a key of {int(sizes.max()) - 2 * BLOCK_HEAD} bytes does not fit a block of {limit} bytes"
         raise InvalidArgument(f"bitmap index: {problem}; raise index-block-size or take another index")
@@ -264,7 +264,7 @@ def hash_keys(keys: pl.Series, data_type: t.DataType) -> Ints:
 
 
 def sort_in_map_order(hashes: Ints, came: Ints) -> Ints:
-    """Return the indexes that put keys with these hashes in map order; within a bucket, `came` ascends."""
+    """Return the indexes that sort keys with these hashes in map order; within a bucket, by ascending `came`."""
     capacity = MIN_CAPACITY
     while len(hashes) > capacity * 3 // 4:
         capacity *= 2
@@ -273,7 +273,7 @@ def sort_in_map_order(hashes: Ints, came: Ints) -> Ints:
 
 
 def order_entries(entries: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the entries in the order of a Java map of Strings into which they were put in the given order."""
+    """Return the entries in the order of a Java map of Strings, after insertion in the given order."""
     names = list(entries)
     order = sort_in_map_order(np.array([_hash_string(name) for name in names], np.int64), np.arange(len(names)))
     return {names[at]: entries[names[at]] for at in order.tolist()}

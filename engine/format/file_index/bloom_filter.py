@@ -1,9 +1,9 @@
-"""The ``bloom-filter`` index, which tells whether a value may be in the file at all, and its encoder.
+"""The ``bloom-filter`` index, which shows whether a value may be in the file, and its encoder.
 
 Layout: ``i32 number of hash functions`` (big-endian), then the bits; bit `i` is ``i & 7`` of byte ``i >> 3``.
 
 A value is hashed to 64 bits. The halves give the bits to test: ``(low + i * high) mod number of bits``, `i` from 1.
-Integers, and values kept as integers, are hashed by Thomas Wang's mix, text and binary by XXH64 with seed 0.
+Integers, and values stored as integers, are hashed with Thomas Wang's mix, text and binary with XXH64 (seed 0).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from morrow.engine.format.murmur import iterate_waves
 NAME = "bloom-filter"
 UNSUPPORTED = (t.BooleanType, t.DecimalType)
 MAX_HASH_FUNCTIONS = 2048
-"""Paimon takes -log2(false positive rate) functions, at most 1,100 for the smallest double."""
+"""Maximum number of hash functions. Paimon uses -log2(false positive rate), about 1,100 for the smallest double."""
 _MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
 _FLOAT_WIDTHS: dict[type[t.DataType], int] = {t.FloatType: 32, t.DoubleType: 64}
 
@@ -38,14 +38,14 @@ def is_supported(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class BloomFilter:
-    """The bits of the filter, and how keys of the column are hashed."""
+    """The bits of a filter, and the type that determines the hash function."""
 
     hash_functions: int
     bits: memoryview
     data_type: t.DataType
 
     def evaluate(self, op: str, literals: Sequence[Keys]) -> IndexResult:
-        """Return `NONE` when no literal of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
+        """Return `NONE` if none of the literals of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
         if op not in ("=", "IN") or any(self.may_contain(key) for keys in literals for key in keys):
             return ALL
         return NONE
@@ -154,7 +154,7 @@ _STRIPE, _WORD, _HALF = 32, 8, 4
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Return the index of a column; its size depends on ``items`` and ``fpp`` alone.
+    """Return the index of a column; its size depends only on ``items`` and ``fpp``.
 
     Raises:
         InvalidArgument: a parameter out of range.
@@ -181,7 +181,7 @@ def hash_keys(keys: pl.Series, data_type: t.DataType) -> U64:
 
 
 def hash_integers(keys: Ints) -> U64:
-    """Return Thomas Wang's 64-bit integer hash; see `bloom_filter.mix64`. numpy's integers wrap as Java's do."""
+    """Return Thomas Wang's 64-bit integer hash, like `hash_integer`. numpy integers wrap as in Java."""
     keys = ~keys + (keys << 21)
     keys = (keys ^ keys >> 24) * 265
     keys = (keys ^ keys >> 14) * 21

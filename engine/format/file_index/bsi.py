@@ -52,7 +52,7 @@ class BitSlices:
 
     Attributes:
         present: the rows that have a number.
-        slices: lowest first, the rows where the bit of ``number - least`` is set.
+        slices: for each bit of ``number - least``, lowest first, the rows that have the bit set.
     """
 
     present: Packed
@@ -60,7 +60,7 @@ class BitSlices:
     least: int = 0
 
     def compare(self, number: int) -> tuple[Packed, Packed]:
-        """Return the rows whose number is less, and those where it is equal."""
+        """Return the rows with a smaller number, and the rows with an equal number."""
         offset = number - self.least
         less, equal = np.zeros_like(self.present), self.present
         if offset < 0:
@@ -78,7 +78,7 @@ class BitSlices:
 
 @dataclass(frozen=True)
 class BsiIndex:
-    """The bit slices of the numbers from 0 on, and of the absolute values of those below."""
+    """The bit slices of the numbers >= 0, and of the absolute values of negative numbers."""
 
     row_count: int
     positive: BitSlices
@@ -103,7 +103,7 @@ def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
     """Read the index.
 
     Raises:
-        CorruptFile, Unsupported: not this format, or another version of it.
+        CorruptFile, Unsupported: not this format, or another version of the format.
     """
     _check_version(cursor)
     row_count = cursor.row_count()
@@ -136,14 +136,14 @@ def _to_number(key: Key) -> int:
 
 Ints = npt.NDArray[np.int64]
 MIN_NUMBER = 0
-"""Java starts the slices of either sign at zero, so a greater least number never saves a slice."""
+"""Java starts the slices of both signs at zero, so a greater minimum never saves a slice."""
 
 
 def encode(keys: ColumnKeys, _options: Mapping[str, str]) -> bytes:
     """Return the index of a column.
 
     Raises:
-        Unsupported: the least 64-bit number, which has no absolute value in 64 bits.
+        Unsupported: the minimum 64-bit number, whose absolute value does not fit 64 bits.
     """
     numbers = keys.keys.to_numpy()
     if len(numbers) and int(numbers.min()) == np.iinfo(np.int64).min:

@@ -29,16 +29,16 @@ from morrow.engine.names import get_series
 PREFIX = "file-index."
 COLUMNS = ".columns"
 OPTION_PARTS = 3
-"""The number of parts of such an option (kind, column, parameter); options of any other number mean something else."""
+"""The number of parts of an index option (kind, column, parameter). Options with other numbers have other meanings."""
 
 
 @dataclass(frozen=True)
 class RequestedIndex:
-    """An index that every data file of the table gets.
+    """An index that is written for every data file of the table.
 
     Attributes:
         column: name of the column.
-        key: for a MAP column the key whose values are indexed, else None.
+        key: the indexed key of a MAP column, else None.
         kind: such as ``bitmap``.
         field: the indexed field: the column, or the values of the key.
         options: parameters of the index.
@@ -56,7 +56,7 @@ class RequestedIndex:
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def values(self, frame: pl.DataFrame) -> pl.Series:
-        """Return the indexed values of a frame that has the column."""
+        """Return the values to index, from a frame that has the column."""
         column = get_series(frame, self.column)
         if self.key is None:
             return column
@@ -66,7 +66,7 @@ class RequestedIndex:
 
 
 def find_requested_indexes(options: Mapping[str, str], fields: Sequence[DataField]) -> tuple[RequestedIndex, ...]:
-    """Return the indexes that the options of a table ask for, ordered by column and kind as in `options`.
+    """Return the indexes that the options of a table request, ordered by column and kind as in `options`.
 
     Args:
         options: all options of the table, as strings.
@@ -102,7 +102,7 @@ def build_container(frame: pl.DataFrame, wanted: Sequence[RequestedIndex]) -> by
     """Return the container with the indexes of a data file, in the order in which Java writes them.
 
     Args:
-        frame: all rows of the file in file order; at least the indexed columns.
+        frame: all rows of the file in file order, with at least the indexed columns.
 
     Raises:
         InvalidArgument, Unsupported: see `build_index`.
@@ -180,7 +180,7 @@ def check_kind(kind: str, data_type: DataType, name: str) -> None:
     """Refuse an index that Java would not build either.
 
     Raises:
-        Unsupported: an unknown kind, or one that has no keys for the type of the column.
+        Unsupported: an unknown kind, or a kind that does not support the type of the column.
     """
     if kind not in ENCODERS:
         raise Unsupported(f"the file index {kind!r}", hint=f"known kinds: {', '.join(sorted(ENCODERS))}")
@@ -210,11 +210,11 @@ def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
     """Return the container of these indexes.
 
     Args:
-        columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, None where no row was indexed;
-            they are written in this order.
+        columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, in the order in which they
+            are written; None if no rows were indexed.
 
     Raises:
-        InvalidArgument: a name longer than the 65,535 bytes that its length field can hold.
+        InvalidArgument: a name longer than 65,535 bytes, the maximum of its length field.
     """
     names = sum(len(_encode_utf(name)) + 4 for name in columns)
     size = FIXED_HEAD + names + sum(len(_encode_utf(kind)) + 8 for kinds in columns.values() for kind in kinds) + 4

@@ -1,7 +1,7 @@
 """Data file indexes: the container of the indexes of all columns, and its evaluation of comparisons.
 
-The container is embedded in the manifest entry (``_EMBEDDED_FILE_INDEX``) or lies beside the data file as an extra file
-that ends in ``.index``. Integers big-endian, names as ``u16 length`` and modified UTF-8::
+The container is embedded in the manifest entry (``_EMBEDDED_FILE_INDEX``), or is an extra file next to the data file
+with the extension ``.index``. Integers big-endian, names as ``u16 length`` and modified UTF-8::
 
     i64  1493475289347502 (magic)
     i32  version, 1
@@ -34,14 +34,14 @@ MIN_NAME_WIDTH = 2
 OPERATORS_WITHOUT_LITERALS = frozenset({"IS NULL", "IS NOT NULL"})
 LIST_OPERATORS = frozenset({"IN", "NOT IN"})
 WITHOUT_ROWS_NONE = frozenset({"=", "IN", "<", "<=", ">", ">=", "IS NOT NULL", "STARTS WITH"})
-"""Operators that no row can match when no row was indexed."""
+"""Operators that cannot match if no rows were indexed."""
 LOSSY_ALL = frozenset({"!=", "NOT IN", ">"})
-"""Operators that are answered wrongly where different values share a key."""
+"""Operators that an index would answer wrongly if different values share a key."""
 
 
 @dataclass(frozen=True)
 class IndexKind:
-    """A type of index: the column types that it has keys for, and its evaluation of ``column op literals``."""
+    """A type of index: the column types that it supports, and its evaluation of ``column op literals``."""
 
     supports: Callable[[DataType], bool]
     ask: Callable[[Cursor, DataType, str, Sequence[Keys]], IndexResult]
@@ -79,9 +79,9 @@ class FileIndex:
     """All indexes of a data file.
 
     Attributes:
-        columns: the indexes of each column, those of unknown types included. Names are those of the schema the data
-            file was written with; a key of a MAP column is a separate column.
-        where: where the index lies, for messages.
+        columns: the indexes of each column, including unknown types. Names are the ones of the schema with which the
+            data file was written; a key of a MAP column is a separate column.
+        where: the location of the index, for messages.
     """
 
     columns: Mapping[str, tuple[ColumnIndex, ...]]
@@ -99,18 +99,18 @@ class FileIndex:
         """Evaluate ``column op literals`` with all indexes of the column together.
 
         Args:
-            column, data_type: as in the schema the data file was written with.
+            column, data_type: as in the schema with which the data file was written.
             op: value of a `plan.predicate.Op`.
-            literals: values of that type, as Python has them; never null.
-            row_count: rows of the data file, if known: an index about another number is corrupt.
+            literals: Python values of this type; never null.
+            row_count: rows of the data file, if known; an index over another number of rows is corrupt.
 
         Returns:
-            The rows that may match: a superset of those that do. `ALL` where an index has no answer: for an unknown
+            The rows that may match: a superset of the matching rows. `ALL` if the index cannot decide: for an unknown
             index, type or operator, or a literal that is not exactly a value of the type.
 
         Raises:
             CorruptFile, Unsupported: an index is damaged, or of an unknown version.
-            InvalidArgument: a comparison without literal.
+            InvalidArgument: a comparison without literals.
         """
         indexes = self.columns.get(column, ())
         if op in LIST_OPERATORS and not literals:
@@ -149,7 +149,7 @@ def read_file_index(data: bytes | memoryview, *, where: str) -> FileIndex:
         where: path for messages.
 
     Raises:
-        CorruptFile: not a file index, or its head does not fit its bytes.
+        CorruptFile: not a file index, or its header contradicts its bytes.
         Unsupported: another version of the format.
     """
     cursor = Cursor(memoryview(data), where)

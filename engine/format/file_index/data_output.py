@@ -1,6 +1,6 @@
-"""The big-endian output of Java's `DataOutput`: a bounds-checked reader, and byte strings to write.
+"""The big-endian format of `DataOutput` in Java: a bounds-checked reader, and byte strings to write.
 
-Byte strings of different lengths lie back to back in one array, so many keys are written without a loop over them.
+Byte strings of different lengths are stored back to back in one array, so many keys are written without a Python loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _I8, _I16, _I32, _I64 = (struct.Struct(code) for code in (">b", ">h", ">i", ">q"
 
 @dataclass
 class Cursor:
-    """Bytes and a position in them; reading beyond the end, or a negative length, raises `CorruptFile`."""
+    """A reader with a position in bytes. Reading beyond the end, or a negative length, raises `CorruptFile`."""
 
     data: memoryview
     where: str
@@ -31,24 +31,24 @@ class Cursor:
         return CorruptFile(self.where, f"file index: {problem} (at byte {self.at})")
 
     def take(self, size: int) -> memoryview:
-        """Return the next `size` bytes and moves behind them."""
+        """Return the next `size` bytes and move past them."""
         if not 0 <= size <= len(self.data) - self.at:
             raise self.corrupt(f"{size} bytes are wanted, {len(self.data) - self.at} are left")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def part(self, start: int, size: int) -> Cursor:
-        """Return a separate reader of the `size` bytes from `start` on; this one does not move."""
+        """Return a separate reader of the `size` bytes from `start` on; this reader does not move."""
         return self.rest(start).next(size)
 
     def rest(self, start: int) -> Cursor:
-        """Return a separate reader of all bytes from `start` on; this one does not move."""
+        """Return a separate reader of all bytes from `start` on; this reader does not move."""
         if not 0 <= start <= len(self.data):
             raise self.corrupt(f"the offset {start} lies outside its {len(self.data)} bytes")
         return Cursor(self.data[start:], self.where, expected_rows=self.expected_rows)
 
     def next(self, size: int) -> Cursor:
-        """Return a separate reader of the next `size` bytes; this one moves behind them."""
+        """Return a separate reader of the next `size` bytes; this reader moves past them."""
         return Cursor(self.take(size), self.where, expected_rows=self.expected_rows)
 
     def i8(self) -> int:
@@ -67,14 +67,14 @@ class Cursor:
         return self.i8() != 0
 
     def count(self, least_width: int) -> int:
-        """Read an i32 that counts items of at least `least_width` bytes each: no more than the bytes can hold."""
+        """Read an i32 that counts items of at least `least_width` bytes each, and check that the bytes suffice."""
         count = self.i32()
         if not 0 <= count * least_width <= len(self.data) - self.at:
             raise self.corrupt(f"{count} items cannot fit into {len(self.data) - self.at} bytes")
         return count
 
     def row_count(self) -> int:
-        """Read an i32 that counts the rows of the data file; it is checked before anything is allocated by it."""
+        """Read an i32 that counts the rows of the data file; it is checked before memory is allocated."""
         count = self.i32()
         if count < 0 or self.expected_rows not in (None, count):
             raise self.corrupt(f"it is about {count} rows, the data file has {self.expected_rows}")
@@ -140,7 +140,7 @@ def take(strings: Ragged, order: Ints) -> Ragged:
 
 
 def concat_rows(parts: Sequence[Ragged]) -> Ragged:
-    """Concatenates row by row: string `i` is string `i` of the first part, then of the second and so on."""
+    """Concatenate row by row: string `i` joins string `i` of each part, in order."""
     sizes = np.stack([part.sizes for part in parts], axis=1)
     pieces = sizes.reshape(-1)
     starts = (np.cumsum(pieces) - pieces).reshape(sizes.shape)

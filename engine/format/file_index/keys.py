@@ -1,10 +1,10 @@
-"""Keys of file indexes: how each type is stored, and the keys of literals and of whole columns.
+"""Keys of file indexes: their storage by type, and the keys of literals and of whole columns.
 
-A key is the value that Java's index stores: numbers unchanged, DECIMAL unscaled, DATE in days, TIME in milliseconds,
-TIMESTAMP in milliseconds (precision up to 3) or microseconds, text in UTF-8. Keys of one type compare as Java's do.
+A key is the value that a Java index stores: numbers unchanged, DECIMAL unscaled, DATE in days, TIME in milliseconds,
+TIMESTAMP in milliseconds (precision up to 3) or microseconds, text in UTF-8. Keys of one type compare as in Java.
 
-FLOAT and DOUBLE are kept as signed integers in Java's total order (-0.0 before 0.0, NaN last): the raw bits, with all
-but the sign flipped for negative numbers. In SQL -0.0 = 0.0, so a literal of zero stands for two keys.
+FLOAT and DOUBLE are stored as signed integers in Java's total order (-0.0 before 0.0, NaN last): the raw bits, with all
+bits except the sign flipped for negative numbers. In SQL -0.0 = 0.0, so a literal of zero has two keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Keys = tuple[Key, ...]
 MILLIS_PRECISION = 3
 MICROS_PRECISION = 6
 MAX_LONG_DECIMAL = 18
-"""The most digits of a DECIMAL that fits the 64 bits of a key."""
+"""Maximum digits of a DECIMAL that fits the 64 bits of a key."""
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DATE = dt.date(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -42,12 +42,12 @@ _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
 
 @dataclass(frozen=True)
 class KeyKind:
-    """How keys of a type are read, and made from literals.
+    """The reader of a type's keys, and their conversion from literals.
 
     Attributes:
         read: reads the next key of an index.
-        of: returns the keys of a literal; None if it is not exactly a value of the type, so the index cannot tell.
-        width: bytes of a stored key; None where they vary.
+        of: returns the keys of a literal; None if it is not exactly a value of the type, so the index cannot decide.
+        width: bytes of a stored key; None if the width varies.
     """
 
     read: Callable[[Cursor], Key]
@@ -56,7 +56,7 @@ class KeyKind:
 
 
 def to_keys(data_type: t.DataType, literal: object) -> Keys | None:
-    """Return the keys of a literal, or None when an index of this type cannot answer for it."""
+    """Return the keys of a literal, or None if an index of this type cannot decide."""
     kind = KINDS.get(type(data_type))
     return kind.of(data_type, literal) if kind else None
 
@@ -69,7 +69,7 @@ def is_lossy(data_type: t.DataType) -> bool:
 
 
 def to_total_order(bits: int, width: int) -> int:
-    """Map signed IEEE bits to their rank in Java's total order, and back: it is its own inverse."""
+    """Map signed IEEE bits to their rank in Java's total order, and back: the function is its own inverse."""
     return bits if bits >= 0 else bits ^ ((1 << (width - 1)) - 1)
 
 
@@ -148,12 +148,12 @@ def _convert_timestamp(data_type: t.DataType, literal: object) -> Keys | None:
 def _convert_text(_: t.DataType, literal: object) -> Keys | None:
     try:
         return (literal.encode(),) if isinstance(literal, str) else None
-    except UnicodeEncodeError:  # half a surrogate pair equals no stored text, and compares with none
+    except UnicodeEncodeError:  # half a surrogate pair cannot be compared with stored text
         return None
 
 
 def _convert_nothing(_: t.DataType, _literal: object) -> Keys | None:
-    """Return None, for CHAR: some file formats drop trailing blanks of values, the index keeps them as written."""
+    """Return None, for CHAR: some file formats drop trailing blanks of values, but the index keeps them."""
     return None
 
 
@@ -203,7 +203,7 @@ class ColumnKeys:
     Attributes:
         data_type: type of the column.
         row_count: rows, null ones included.
-        rows: int64, ascending: the rows that are not null.
+        rows: int64, ascending: the non-null rows.
         keys: the keys of `rows`: Int64 (FLOAT and DOUBLE in Java's total order) or Binary.
     """
 
@@ -244,10 +244,10 @@ def to_column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
     """Return the keys of a column.
 
     Args:
-        column: in the dtype in which Morrow's frames hold the type.
+        column: in the dtype that Morrow's frames use for the type.
 
     Raises:
-        Unsupported: a type without keys, or a DECIMAL value that does not fit the 64 bits of a key.
+        Unsupported: a type without keys, or a DECIMAL value that does not fit 64 bits.
     """
     if type(data_type) not in KINDS:
         raise Unsupported(f"a file index on a column of the type {data_type}")

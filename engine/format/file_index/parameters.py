@@ -17,7 +17,7 @@ _UNITS: Mapping[str, int] = {
 
 
 def read_whole_number(options: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
-    """Read a whole number. Raises `InvalidArgument` outside ``least .. most``."""
+    """Read an integer. Raises `InvalidArgument` outside ``least .. most``."""
     try:
         value = int(options.get(name, str(default)))
     except ValueError:

@@ -22,7 +22,7 @@ Integers big-endian; a key is stored in the width of its type, text as ``i32 len
     text:        i32 size of the offsets, i32 size of the keys (the offsets, i32 each, come first)
                                        bitmaps of the slices
 
-The codes of a chunk follow on each other, so a key's code is the number of smaller keys.
+The codes of a chunk are consecutive, so a key's code is the number of smaller keys.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def is_supported(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A contiguous part of the dictionary: its first key, the code of that key, and where the further keys are."""
+    """A contiguous part of the dictionary: its first key, the code of this key, and the position of the other keys."""
 
     first: Key
     code: int
@@ -76,7 +76,7 @@ class Chunk:
     offsets: Cursor | None
 
     def key(self, index: int, kind: KeyKind) -> Key:
-        """Return key `index` of the chunk, the first one being 0."""
+        """Return key `index` of the chunk, counted from 0."""
         if index == 0:
             return self.first
         if self.offsets is None:
@@ -92,16 +92,16 @@ class Dictionary:
     kind: KeyKind
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """Return the number of smaller keys, which is the key's code if it is present, and whether it is."""
+        """Return the number of smaller keys (the key's code if it is present), and whether the key is present."""
         low, high = 0, len(self.chunks)
-        while low < high:  # the last chunk whose first key is not greater
+        while low < high:  # find the last chunk whose first key is not greater
             middle = (low + high) // 2
             low, high = (middle + 1, high) if not _is_less(key, self.chunks[middle].first) else (low, middle)
         if low == 0:
             return 0, False
         chunk = self.chunks[low - 1]
         low, high = 0, chunk.size + 1
-        while low < high:  # the first key of the chunk that is not smaller
+        while low < high:  # find the first key of the chunk that is not smaller
             middle = (low + high) // 2
             low, high = (middle + 1, high) if _is_less(chunk.key(middle, self.kind), key) else (low, middle)
         return chunk.code + low, low <= chunk.size and chunk.key(low, self.kind) == key
@@ -109,7 +109,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class RangeBitmap:
-    """The dictionary and the codes of the rows; both empty when all rows are null."""
+    """The dictionary and the codes of the rows; both are empty if all rows are null."""
 
     row_count: int
     dictionary: Dictionary
@@ -130,7 +130,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
     """Read the index of a column of this type.
 
     Raises:
-        CorruptFile, Unsupported: not this format, or another version of it.
+        CorruptFile, Unsupported: not this format, or another version of the format.
     """
     kind = KINDS[type(data_type)]
     header = _read_header(cursor)
@@ -139,7 +139,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
         raise header.corrupt(f"{keys} keys of {row_count} rows")
     if keys == 0:
         return RangeBitmap(row_count, Dictionary((), kind), BitSlices(row_sets.make_empty_set(row_count), ()))
-    kind.read(header)  # the least and the greatest key, which the dictionary stores as well
+    kind.read(header)  # the minimum and maximum key, which the dictionary stores too
     kind.read(header)
     dictionary = _read_dictionary(cursor.next(header.i32()), kind)
     return RangeBitmap(row_count, dictionary, _read_codes(cursor, row_count))
@@ -207,7 +207,7 @@ DEFAULT_CHUNK_SIZE = 16 << 10
 UNCHUNKED = (t.BooleanType, t.TinyIntType, t.SmallIntType)
 """Types for which Java writes one key per chunk."""
 SLICES_WITHOUT_KEYS = 64
-"""The number of slices of an index without keys: Java takes the bits of -1, its greatest code then."""
+"""The number of slices of an index without keys, for which Java uses the bits of the maximum code -1."""
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
@@ -255,7 +255,7 @@ def _encode_dictionary(keys: Ragged, limit: int, fixed_width: int | None) -> byt
 
 
 def _divide_chunks(sizes: Ints, limit: int, fixed_width: int | None) -> Ints:
-    """Return the index of each chunk's first key, which is in the header; the further keys must fit the limit."""
+    """Return the index of each chunk's first key, which is in the header; the other keys must fit the limit."""
     if fixed_width is not None:
         return np.arange(0, len(sizes), 1 + limit // fixed_width)
     ends = np.cumsum(sizes)

@@ -1,6 +1,6 @@
 """Sets of rows: results of comparisons with a file index, and roaring bitmaps in indexes.
 
-A result is unknown, no row, or the rows that may match. Sets of rows are stored as roaring bitmaps: one set of many
+A result is unknown, empty, or the rows that may match. Sets of rows are stored as roaring bitmaps: one set of many
 rows, or very many sets of a few rows each.
 """
 
@@ -40,7 +40,7 @@ class IndexResult:
     """`ALL`, `NONE`, or a set of rows; combine with ``&`` and ``|``.
 
     Attributes:
-        packed: the rows of the data file that may match, deleted ones included; None when the index cannot tell.
+        packed: the rows of the data file that may match, including deleted rows; None if the index cannot decide.
         row_count: rows of the data file; 0 for `ALL` and `NONE`, which hold for any file.
     """
 
@@ -49,16 +49,16 @@ class IndexResult:
 
     @property
     def is_all(self) -> bool:
-        """Whether the index cannot tell: every row must be read."""
+        """Whether the index cannot decide, so every row must be read."""
         return self.packed is None
 
     @property
     def is_none(self) -> bool:
-        """Whether no row can match: the file need not be opened."""
+        """Whether rows cannot match, so the file need not be opened."""
         return self.packed is not None and not self.row_count
 
     def mask(self, row_count: int) -> npt.NDArray[np.bool_]:
-        """Return a boolean per row, true where it may match.
+        """Return a boolean per row, true if the row may match.
 
         Raises:
             CorruptFile: the index was built over another number of rows.
@@ -112,7 +112,7 @@ NONE = IndexResult(np.zeros(0, np.uint8))
 
 
 def make_result(packed: Packed, row_count: int) -> IndexResult:
-    """Return the result for these rows; `NONE` when there are none."""
+    """Return the result for these rows; `NONE` if the set is empty."""
     return IndexResult(packed, row_count) if packed.any() else NONE
 
 
@@ -121,7 +121,7 @@ def _make_count_error(one: int, other: int) -> CorruptFile:
 
 
 class RowSets(Protocol):
-    """An index that gives sets of rows. All sets are packed to `row_count` bits and hold no null rows."""
+    """An index that returns sets of rows. All sets are packed to `row_count` bits and exclude null rows."""
 
     @property
     def row_count(self) -> int: ...
@@ -152,7 +152,7 @@ def read_rows(cursor: Cursor, row_count: int) -> Packed:
     """Read a roaring bitmap of rows that fills `cursor`.
 
     Raises:
-        CorruptFile: not a roaring bitmap, or it has a row that the file does not have.
+        CorruptFile: not a roaring bitmap, or a row is beyond the end of the file.
     """
     blocks = read_bitmap32(np.frombuffer(cursor.data, np.uint8), where=cursor.where, max_end=row_count)
     if blocks.end > row_count:
@@ -161,7 +161,7 @@ def read_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def take_rows(cursor: Cursor, row_count: int) -> Packed:
-    """Read a roaring bitmap of rows that begins at the cursor, and move the cursor behind it. See `read_rows`."""
+    """Read a roaring bitmap of rows that begins at the cursor, and move the cursor past it. See `read_rows`."""
     data = np.frombuffer(cursor.data[cursor.at :], np.uint8)
     blocks, size = read_bitmap32_prefix(data, where=cursor.where, max_end=row_count)
     cursor.take(size)
@@ -171,7 +171,7 @@ def take_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def evaluate(index: RowSets, op: str, literals: Sequence[Keys]) -> IndexResult:
-    """Evaluate an operator; `ALL` if it needs an order that the index does not have, or no index supports it."""
+    """Evaluate an operator; return `ALL` if it needs an order that the index lacks, or is not supported."""
     answer = _OPERATORS.get(op)
     packed = answer(index, literals) if answer else None
     return ALL if packed is None else make_result(packed, index.row_count)
@@ -183,7 +183,7 @@ def _match_listed(index: RowSets, literals: Sequence[Keys]) -> Packed:
 
 
 def _match_unlisted(index: RowSets, literals: Sequence[Keys]) -> Packed:
-    # Java's bitmap index keeps null rows here; SQL does not, and fewer rows are read.
+    # Java's bitmap index includes null rows here; SQL does not, and this reads fewer rows.
     return index.present() & ~_match_listed(index, literals)
 
 
@@ -235,7 +235,7 @@ def write_rows(rows: Ints, row_count: int) -> bytes:
 
 
 def write_slices(rows: Ints, numbers: Ints, slices: int, row_count: int) -> Iterable[bytes]:
-    """Yield for each bit, lowest first, a roaring bitmap of the `rows` in whose number it is set."""
+    """Yield for each bit, lowest first, a roaring bitmap of the `rows` whose number has the bit set."""
     for bit in range(slices):
         yield write_rows(rows[(numbers >> bit & 1).astype(np.bool_)], row_count)
 
@@ -244,19 +244,19 @@ def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
     """Return a roaring bitmap of each of `count` sets.
 
     Args:
-        sets: the set of each row, ascending, none of them empty.
+        sets: the set of each row, ascending; sets are not empty.
         rows: the rows, ascending within a set.
 
     Returns:
-        The bitmaps in the order of the sets, byte for byte as `roaring.write32` writes each of them.
+        The bitmaps in the order of the sets, with the same bytes as from `write_bitmap32`.
     """
     if not count:
         return Ragged(np.zeros(0, np.uint8), np.zeros(0, np.int64))
     low = rows % BLOCK_BITS
-    first = _find_changes(sets, rows // BLOCK_BITS)  # of each container
+    first = _find_changes(sets, rows // BLOCK_BITS)  # first row of each container
     edges = np.append(first, len(rows))
     cardinality = np.diff(edges)
-    starts = np.flatnonzero(_is_run_start(low, first))  # of each run
+    starts = np.flatnonzero(_is_run_start(low, first))  # first row of each run
     runs = np.diff(np.searchsorted(starts, edges))
     plain = np.where(cardinality > ARRAY_MAX_CARDINALITY, BLOCK_BYTES, 2 * cardinality)
     is_run = 2 + 4 * runs < plain
@@ -268,7 +268,7 @@ def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
 
 
 def _find_changes(*columns: Ints) -> Ints:
-    """Return the indexes where a new combination of values begins."""
+    """Return the indexes at which a new combination of values begins."""
     changed = np.zeros(len(columns[0]), np.bool_)
     changed[:1] = True
     for column in columns:
@@ -294,7 +294,7 @@ def _encode_bodies(low: Ints, edges: Ints, starts: Ints, runs: Ints, is_run: Boo
     counts = gather(_encode_u16(runs), 2 * np.arange(len(runs)), np.where(is_run, 2, 0))
     bodies = gather(pairs, 4 * (run_ends - runs), np.where(is_run, 4 * runs, 0))
     bitmaps = np.empty((int(is_bitmap.sum()), BLOCK_BYTES), np.uint8)
-    for at, container in enumerate(np.flatnonzero(is_bitmap).tolist()):  # each holds thousands of rows
+    for at, container in enumerate(np.flatnonzero(is_bitmap).tolist()):  # each has thousands of rows
         mask = np.zeros(BLOCK_BITS, np.bool_)
         mask[low[edges[container] : edges[container + 1]]] = True
         bitmaps[at] = np.packbits(mask, bitorder="little")
@@ -311,7 +311,7 @@ def _encode_heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, siz
     flag_sizes = np.where(has_runs, (containers + 7) // 8, 0)
     head_sizes = 4 + np.where(has_runs, flag_sizes, 4) + 4 * containers + np.where(has_offsets, 4 * containers, 0)
     ends = np.cumsum(sizes)
-    begin = np.cumsum(containers) - containers  # of each set's containers
+    begin = np.cumsum(containers) - containers  # first container of each set
     offsets = head_sizes[owner] + (ends - sizes) - (ends - sizes)[begin][owner]
     return concat_rows(
         [
@@ -325,7 +325,7 @@ def _encode_heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, siz
 
 
 def _encode_run_flags(owner: Ints, is_run: Bools, sizes: Ints, begin: Ints) -> Ragged:
-    """Return a bit for each container of a set, set for run containers; sets without any have size 0."""
+    """Return a bit for each container of a set, true for run containers; sets without run containers have size 0."""
     flags = np.zeros(int(sizes.sum()), np.uint8)
     chosen = np.flatnonzero(is_run)
     within = chosen - begin[owner[chosen]]

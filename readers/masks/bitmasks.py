@@ -25,14 +25,14 @@ def pack_mask(mask: pl.Series | None) -> bytes | None:
 
 
 def unpack_mask(bits: bytes | None, rows: int) -> pl.Series | None:
-    """Return the mask of so many rows that was `pack_mask`."""
+    """Return the mask of `rows` rows that `pack_mask` packed."""
     if bits is None:
         return None
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))
 
 
 def make_uniform_mask(value: bool, rows: int) -> pl.Series:
-    """Return the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
+    """Return a mask of `rows` rows with the same value; `pl.repeat` would run a query."""
     data = np.full(-(-rows // 8), 255 * value, np.uint8)
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(data)]))
 
@@ -41,7 +41,7 @@ Rows = npt.NDArray[np.bool_]
 
 
 def to_mask(rows: Rows, *, absent: bool) -> pl.Series | None:
-    """Return a mask; None where all rows are `absent`."""
+    """Return the rows as a mask; None if all rows are `absent`."""
     return None if (rows.all() if absent else not rows.any()) else make_series(rows)
 
 
@@ -68,7 +68,7 @@ class MaskBuilder:
         rows[places] = values
 
     def done(self, part: KeyRange) -> None:
-        """End a range: files that no other range is in need no more bytes."""
+        """Finish a range: files that no unfinished range touches are packed to bits."""
         with self._lock:
             self._left.subtract(part.files)
             ended = {number: self._rows.pop(number) for number in part.files if not self._left[number]}

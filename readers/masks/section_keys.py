@@ -63,7 +63,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def by_number(self) -> bool:
-        """Whether versions must be ordered by ``_SEQUENCE_NUMBER``: some file is not newer than all before it."""
+        """Whether versions must be ordered by ``_SEQUENCE_NUMBER``: a file is not newer than all files before it."""
         return not all(older.max_sequence < newer.min_sequence for older, newer in pairwise(self.files))
 
     @cached_property
@@ -118,7 +118,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
-        """Return the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
+        """Return `ranges` with about `most_rows` rows each; for a section with a cut, the cut."""
         if (cut := self.section.cut) is not None:
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
         names, skip = self.stored_names(), not self.with_kind
@@ -126,7 +126,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return find_key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
-        """Return the level of each row of these files; None where levels do not affect which rows count."""
+        """Return the level of each row of these files; None if levels do not affect which rows count."""
         levels = [self.files[number].level for number in files]
         if not self.spec.looks_up or len({level for level in levels if level > 0}) < 2:
             return None
@@ -170,7 +170,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return read
 
     def _read_files(self, fields: Sequence[DataField], key: Sequence[DataField]) -> list[pl.DataFrame]:
-        """Read all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
+        """Read all rows of each file with `fields`; the columns `key` among them may be derived from statistics."""
         names = self.stored_names()
         told = [
             read_dense_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
@@ -222,28 +222,28 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Split all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
+        """Split all rows of the files into parts that share no key, to be processed at once; see `find_cuts`."""
         return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the result of `read`, with `packing`, for rows that are in memory with all their columns."""
+        """Return the columns that `read` returns with `packing`, from rows that are in memory with all columns."""
         if self.packing is None:
             return self.unpacked(frame)
         others = frame.select(cols(field.name for field in self.other_fields))
         return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the same without packing."""
+        """Return the deciding columns of rows in memory without packing."""
         return frame.select(cols([*self.spec.key, *(field.name for field in self.other_fields)]))
 
     def keyed(
         self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return all rows of `frames` in sequence, and their keys: packed into one number each where that is exact.
+        """Return all rows of `frames` in sequence, and their keys, packed into one number each if that is exact.
 
         Args:
             frames: deciding columns, keys as `packing` has them.
-            unpacked: gives the frames with unpacked keys, where packing proves to be inexact.
+            unpacked: returns the frames with unpacked keys, called if packing proves to be inexact.
         """
         versions = pl.concat(frames)
         keys = self.packed(versions)

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TypeChange:
-    """A change of a column's type, for errors: the column or member, and the schemas of the file and of the read."""
+    """A change of a column's type, for errors: the column or member, and the schema ids of the file and the read."""
 
     path: Path
     written: int
@@ -37,7 +37,7 @@ class TypeChange:
 
 @dataclass(frozen=True)
 class Cast:
-    """One cast: source and target type, session time zone, place in errors, and the change that makes it necessary."""
+    """One cast: source and target type, session time zone, name in errors, and the type change that requires it."""
 
     source: Any
     target: Any
@@ -46,7 +46,7 @@ class Cast:
     change: TypeChange | None = None
 
     def inside(self, step: str, source: t.DataType, target: t.DataType) -> Cast:
-        """Return the cast of a member, of the elements or the values, which the change calls `step`."""
+        """Return the cast of a member, of elements or of values; `step` names it in the type change."""
         change = self.change and replace(self.change, path=(*self.change.path, step))
         return replace(self, source=source, target=target, change=change)
 
@@ -75,8 +75,8 @@ class Cast:
 
 
 def show_value(value: pa.Array) -> object:
-    """Return the only value of an array, as messages show it."""
-    # Python's dates end where Arrow's do not.
+    """Return the single value of an array in the form for messages."""
+    # Arrow's dates have a wider range than Python's.
     return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
 
 
@@ -90,7 +90,7 @@ STRING = t.VarCharType()
 
 
 def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
-    """Return the rule for this cast; None when Java has none."""
+    """Return the rule for this cast; None if Java does not support it."""
     if isinstance(source, TEXT_ONLY) and isinstance(target, t.CharType | t.VarCharType) and target != STRING:
         return None
     return RULES.get((source.__class__, target.__class__))
@@ -135,7 +135,7 @@ def to_arrow_like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) 
 
 
 def map_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
-    """Apply a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
+    """Apply a Python function once to each distinct value, for lack of a vectorised kernel; nulls stay null."""
     encoded = array.dictionary_encode()
     results = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=type)
     return results.take(encoded.indices)

@@ -434,7 +434,7 @@ MAX_BATCH_VALUES = 1 << 20
 LONG_VALUE_COST = 8
 """Cost of one text, bytes or nested value, in plain values, against the limit of values per batch.
 
-Each batch has a fixed cost, which matters if columns are few. A batch may always have `execute.DEFAULT_BATCH_ROWS` rows.
+Each batch has a fixed cost, which matters if columns are few. `execute.DEFAULT_BATCH_ROWS` rows are always allowed.
 """
 
 

@@ -44,7 +44,7 @@ from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_
 from morrow.readers.merges.version_masks import is_folded
 
 MIN_SCANNED_SECTIONS = 8
-"""Minimum sections to scan together; fewer are scanned one by one, so that users' later filters can prune partitions."""
+"""Minimum sections to scan together; fewer are scanned one by one, so that users' later filters prune partitions."""
 
 MAX_SCANNED_SECTION_ROWS = 1 << 17
 """Maximum stored rows of a section scanned with others; the cost of a separate scan is negligible for larger ones."""
@@ -251,7 +251,7 @@ class _JoinedKeys(SectionKeys, frozen=True, dict=True):
 
 
 def _pack_numbers(fields: Sequence[DataField], keys: pl.DataFrame) -> pl.DataFrame:
-    """Pack keys (a section number and `fields`) into one number each if all are integers; else return them unchanged."""
+    """Pack keys (a section number and `fields`) into one number each if all are integers; else return `keys`."""
     if not all(isinstance(field.type, INTEGERS) for field in fields):
         return keys
     packing = KeyPacking((DataField(-1, SECTION, IntType(nullable=False)), *fields), {})

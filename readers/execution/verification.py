@@ -273,7 +273,7 @@ LAST_KIND = 3
 class Contents:
     """Aggregates of the columns `fields`; `keys` are the columns that order the rows.
 
-    If not `exact`, CHAR has lost its trailing blanks (statistics keep them), and times before 1970 may be a second late.
+    If not `exact`, CHAR lacks its trailing blanks (statistics keep them), and times before 1970 may be a second late.
     """
 
     fields: Sequence[DataField]
@@ -368,7 +368,7 @@ def _has_early_times(column: pl.Series) -> bool:
 
 
 def _find_disorder(keys: pl.DataFrame, *, distinct: bool) -> str | None:
-    """Return a description of the first keys out of order; if `distinct`, equal neighbours are out of order too."""
+    """Return a description of how the keys violate their order, or None; `distinct` forbids equal keys."""
     if keys.height < 2:
         return None
     columns = [pl.col(f"k{i}") for i in range(keys.width)]

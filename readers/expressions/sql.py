@@ -5,8 +5,8 @@ through `quote_identifier`, `quote_literal` or `quote_path`; literals carry thei
 
 DuckDB does not distinguish names that differ only in case (of the letters a to z). By default it numbers such columns
 from the second on, and a query that spells the second one's name gets the first one's values. So Morrow numbers all
-of them: a query that uses the table's own spelling then finds no column. Members of rows, at any depth, are renamed
-likewise: of those DuckDB would silently read the first.
+of them: a query that uses the table's own spelling then finds no column. Members of rows, at any depth, are renamed in
+the same way, since DuckDB would silently read the first of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def quote_identifier(name: str) -> str:
     """Return a column or table name as SQL, always in double quotes.
 
     Raises:
-        InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
+        InvalidArgument: DuckDB cannot spell the name (it is empty or holds a NUL character).
     """
     if not name or "\0" in name:
         raise InvalidArgument(
@@ -206,9 +206,9 @@ def check(residual: Residual, fields: Sequence[DataField]) -> None:
 
 
 def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
-    """Return true where the SQL condition is true (not null), one bool for each of the `height` rows.
+    """Return one bool for each of the `height` rows: whether the SQL condition is true (not null).
 
-    `rows` has the columns that the condition reads, maybe none.
+    `rows` has the columns that the condition reads, which may be none.
 
     Raises:
         InvalidArgument: DuckDB cannot compute the condition for one of the rows.
@@ -317,7 +317,7 @@ def name_type(kind: t.DataType) -> str:
 
 
 def make_names_unique(names: Sequence[str]) -> list[str]:
-    """Return the names; those that DuckDB cannot distinguish get an underscore and a number: ``a_1``, ``A_2``."""
+    """Add an underscore and a number to names that DuckDB cannot distinguish: ``a_1``, ``A_2``."""
     count = Counter(map(_fold_case, names))
     taken = set(count)
     numbers: Counter[bytes] = Counter()

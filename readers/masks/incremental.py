@@ -112,7 +112,7 @@ CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 
 
 def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
-    """Remember that a cache has values of this section under `place`; also record this in the cache folder (`entry`)."""
+    """Remember that a cache has values of this section under `place`, and record it in the cache folder as `entry`."""
     if section.cut is not None:
         return
     key = _get_bucket_key(place, section)

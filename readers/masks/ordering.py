@@ -397,10 +397,10 @@ Numbers = npt.NDArray[np.integer]
 
 
 class LongRun(msgspec.Struct, frozen=True):
-    """Rows ``0 .. length`` are the long run, which is the oldest. The others, by their numbers:
+    """The rows of a long run, the oldest one, and of shorter runs. Rows ``0 .. length`` are the long run.
 
-    `order` has them by key, the oldest first; `starts` says where each key starts in it, `found` which row of the long
-    run has the key, or -1.
+    `order` has the numbers of the other rows by key, the oldest first. `starts` has the start of each key in `order`.
+    `found` has the row of the long run with the key, or -1.
     """
 
     length: int

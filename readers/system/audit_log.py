@@ -40,8 +40,8 @@ Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
 class RowTable:
     """A system table whose rows are read by a scan.
 
-    `leading` and `trailing` are its columns before and after those of the table, by schema and options. `packed`: each
-    column is an array, of the row's value, or of those before and after an update.
+    `leading` and `trailing` are its columns before and after the table's columns, by schema and options. `packed`: each
+    column is an array of the row's value, or of the values before and after an update.
     """
 
     name: str
@@ -75,7 +75,7 @@ class RowTable:
         return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
-        """Return the scan that gives these rows, from one of the table.
+        """Return the scan that reads these rows, given a scan of the table.
 
         Raises:
             Unsupported: the table does not support this system table.

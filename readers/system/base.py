@@ -27,7 +27,7 @@ class TableState:
     """The state of a table for one query: its newest state, or the one that `travel` selects.
 
     Everything is looked up once, on first use, so that the results of one query are consistent. The ``scan.*`` options
-    stored with the table select a snapshot where `travel` does not.
+    stored with the table select a snapshot if `travel` does not.
     """
 
     metadata: TableMetadata
@@ -58,7 +58,7 @@ class TableState:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest schema; after time travel that of the snapshot. Raises as `snapshot`."""
+        """The newest schema, or with time travel the snapshot's schema. Raises as `snapshot`."""
         travel, snapshot = self._found
         travelled = not travel.is_latest and snapshot is not None
         return self.metadata.schema(snapshot.schema_id) if travelled and snapshot else self.newest_schema
@@ -128,10 +128,10 @@ def make_columns(**types: str | DataType) -> Fields:
 
 
 def make_frame(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """Return a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
+    """Return a frame of rows given as Python values, for metadata stored as small files (snapshots, schemas, tags)."""
     return pl.DataFrame(list(rows), schema=to_polars_schema(columns), orient="row")
 
 
 def suggest_table_name(name: str, known: Sequence[str]) -> str:
-    """Return a hint that lists all existing names and suggest the most similar one."""
+    """Return a hint that lists all existing names and suggests the most similar one."""
     return f"{suggest_name(name, known)}there are {', '.join(known)}"

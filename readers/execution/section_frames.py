@@ -133,8 +133,7 @@ def _scan_beside(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """Scan all rows of the files in order, with one long mask as a column, so that no positions are computed.
-    """
+    """Scan all rows of the files in order, with one long mask as a column, so that no positions are computed."""
     mask = concat_masks(files, masks)
     frame = scan_files(plan, section, files, fields, store, live=mask)
     return frame if mask is None else frame.filter(pl.lit(mask))

@@ -93,7 +93,7 @@ def remember(error: MorrowError) -> MorrowError:
 
 
 def wrap_stream(stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the stream for a library that copies texts of errors with traces and causes; errors are remembered."""
+    """Return a stream that remembers its errors, for a library that would copy their traces and causes as text."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:

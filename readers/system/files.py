@@ -306,7 +306,7 @@ PARTITION_COLUMNS = make_columns(
     updated_by="STRING",
     options="STRING",
 )
-"""Columns of ``$partitions``. The last four come from catalogs that manage partitions; in a file system they are null."""
+"""Columns of ``$partitions``. The last four are null unless a catalog manages the partitions."""
 
 BUCKET_COLUMNS = make_columns(
     partition="STRING",

@@ -18,7 +18,7 @@ from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource, check_rows
 
 BATCH_BYTES = 1 << 24
-"""Decompressed rows that are decoded at a time."""
+"""Bytes of decompressed rows that are decoded at a time."""
 
 
 def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:

@@ -38,7 +38,7 @@ RECORD_OVERHEAD = len(MAGIC) + LENGTH_BYTES + CRC_BYTES
 PLACEHOLDER_LENGTH = -2
 MAX_VARINT_BYTES = 10
 CHUNK_BYTES = 1 << 26
-"""Values that are read at a time, unless a single one is larger."""
+"""Bytes of values that are read at a time, unless a single value is larger."""
 
 Lengths = npt.NDArray[np.int64]
 

@@ -85,7 +85,7 @@ RULES: dict[tuple[type[t.DataType], type[t.DataType]], Rule] = {}
 """By source and target type; filled by `morrow.readers.casts.rules`."""
 
 TEXT_ONLY = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
-"""Of all character types, Java casts these only to nullable STRING."""
+"""Types that Java casts to nullable STRING, but not to other character types."""
 STRING = t.VarCharType()
 
 
@@ -117,7 +117,7 @@ def make_cast_error(source: t.DataType, target: t.DataType, where: str | None) -
 
 
 def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
+    """Return the values of a fixed-width array as numpy; nulls become 0, temporal types their integers."""
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -129,7 +129,7 @@ def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def to_arrow_like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Return `values` as an Arrow array of `type`, null where `array` is null."""
+    """Return `values` as an Arrow array of `type` with the nulls of `array`."""
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, mask=mask).cast(type)
 

@@ -98,7 +98,7 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
 
 
 def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
-    """Convert columns, which are taken out of the list, chunk by chunk."""
+    """Convert columns chunk by chunk, and remove them from the list to free their memory."""
     rows = len(series[0]) if series else 0
     series.reverse()
     fields = list(schema)
@@ -244,7 +244,7 @@ def _cast_atomic_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def list_offsets(array: pa.Array) -> pa.Array:
-    """Return 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
+    """Return 32-bit offsets of a list or map array, unsliced (Arrow rejects a slice together with a null mask)."""
     offsets = array.offsets.cast(pa.int32())
     if not offsets.offset:
         return offsets

@@ -93,7 +93,7 @@ def format_values(values: pl.Series, kind: t.DataType) -> pl.Series:
 def format_stored_values(
     rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
 ) -> list[pl.Series]:
-    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
+    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), including values beyond Polars' range.
 
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.
@@ -171,7 +171,7 @@ def _format_plain(values: pl.Series, _kind: t.DataType) -> pl.Series:
 
 
 def _format_by_cast(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Format by the cast to STRING, where ``toString`` agrees with it."""
+    """Format by the cast to STRING, for types whose ``toString`` agrees with it."""
     string = t.VarCharType()
     return to_series(values.name, cast_array(to_arrow_array(values, kind), kind, string), string)
 

@@ -7,8 +7,8 @@ back as an Arrow stream. That path serves every format and merge engine.
 
 DuckDB itself scans Parquet files whose rows are rows of the table as they are. It then prunes columns, row groups and
 partitions of its own accord, with all of its threads, and no row passes through Arrow. Rows under masks are streamed
-instead: a sum of 2 million rows, of which a tenth is dead, then takes 1.7 times the CPU of the plain scan, while bits
-of positions in a list take 2.7, joins with the dead positions 3.6 and `get_bit` 5 times.
+instead. A sum of 2 million rows, a tenth of them dead, then takes 1.7 times the CPU of the plain scan, while bits of
+positions in a list take 2.7, joins with the dead positions 3.6 and `get_bit` 5 times.
 
 Streams have text and bytes as Arrow views. Polars and DuckDB store text as views: 16 bytes with the first characters
 and a pointer to the rest. Arrow's plain strings are contiguous instead: converting views to them copies every
@@ -94,7 +94,7 @@ MAX_STATEMENT_BYTES = 1 << 20
 
 
 class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
-    """A dataset for DuckDB to scan: rows are passed as views where possible, not through Arrow's own scanner."""
+    """A dataset for DuckDB to scan: rows are passed as views if possible, not through Arrow's own scanner."""
 
     def __init__(self, source: PaimonDataset) -> None:
         self._apart = None if is_apart(source.schema) else ToldApart(source)
@@ -196,7 +196,7 @@ class HandOffs:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        # A cursor of its own: queries of several threads are bound at once.
+        # Use a separate cursor, since queries of several threads are bound at the same time.
         with self._cursor.cursor() as cursor:
             cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE, HIDDEN)")
             cursor.execute(f"USE {database}")

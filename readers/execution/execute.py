@@ -68,7 +68,7 @@ from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded, scan_masks
 
 MASK_WORKERS = 2
-"""Sections whose masks are computed, or that are read whole, at once."""
+"""Number of sections whose masks are computed, or that are read whole, at once."""
 
 DEFAULT_BATCH_ROWS = 131_072
 """Maximum rows of a batch unless the caller gives another number."""
@@ -474,7 +474,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
 
     @property
     def _holds_retractions(self) -> bool:
-        """Whether the scan has to drop retractions, which masks leave in; masks of a merge leave them out."""
+        """Whether the scan must drop retractions: merge masks exclude them, other masks do not."""
         raw = self.section.kind is SectionKind.RAW and self.plan.drops_retractions
         return raw and self.file.may_hold_retractions
 

@@ -47,7 +47,7 @@ class Part:
     def frame(self, wanted: Sequence[DataField]) -> pl.LazyFrame:
         """Return the rows with these columns; columns that the files do not hold are null."""
         read = [each for each in self.fields if each.name in {field.name for field in wanted}]
-        # A read of no columns still has to count rows.
+        # A read without columns must still count rows.
         stored = [replace(each, type=NANOS) if each.name in self.nanos else each for each in read or self.fields[:1]]
         rows = scan(self.sources, stored)
         rows = rows.with_columns(

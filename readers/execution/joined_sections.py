@@ -1,7 +1,7 @@
 """Many small sections scanned or read together: thousands of partitions cost little more than their files.
 
-A scan per section would cost Polars more than the reading. Files of one shape are scanned together, whatever their
-partition; the position of a row identifies its file, and so the values of its partition.
+A scan per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
+the position of a row identifies its file, and so the values of its partition.
 
 Sections that are read whole are one scan, too. The oldest file of every section comes first, then the second oldest,
 and so on. With the section number as the first column of the key, the oldest files are then one long sorted run, and
@@ -125,8 +125,7 @@ def _scan_group(plan: ScanPlan, group: Sequence[_Member], store: FileStore) -> p
     read = [*stored, VALUE_KIND_FIELD] if with_kind else stored
     numbered = bool(keys) or mask is not None
     frame = scan_files(plan, group[0].section, files, read, store, position=numbered, live=mask)
-    # Conditions on columns of files are pushed into the scans; the whole filter is tested where all columns are
-    # present.
+    # Conditions on columns of files are pushed into the scans; the whole filter is tested once all columns are present.
     partial = project_predicate(plan.filter.predicate, frozenset(field.name for field in stored))
     if partial != ALWAYS:
         frame = frame.filter(expressions.compile(partial, plan.schema.fields))

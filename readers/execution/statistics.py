@@ -61,7 +61,7 @@ class Summary:
 
 
 def is_of_partitions(filter: Filter, schema: TableSchema) -> bool:
-    """Return whether a filter keeps or drops whole partitions."""
+    """Return whether a filter depends on partition columns only, so that it keeps or drops whole partitions."""
     return not filter.residuals and filter.columns <= set(schema.partition_keys)
 
 

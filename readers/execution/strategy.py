@@ -1,4 +1,4 @@
-"""Strategy of reading sections: at once, together, prefetched, or by masked scans; and counts without reading.
+"""Strategy of reading sections (whole, together, prefetched, or by masked scans), and counts without reading.
 
 A scan with masks reads the keys first and the rows again. If all rows are wanted, and nothing is cached yet, it is
 cheaper to read sections with overlapping files whole, keys and values in one pass, and to find the live rows in

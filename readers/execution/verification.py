@@ -44,7 +44,7 @@ def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
     """Return the report on every data file of a plan.
 
     Raises:
-        SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
+        SnapshotExpired: files are missing because the snapshot was removed in the meantime.
         CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
     """
     with guard_read(plan, metadata.store):
@@ -62,7 +62,7 @@ MAX_NAMED_FILES = 5
 
 @dataclasses.dataclass(frozen=True)
 class VerifiedFile:
-    """One data file: the extent of its checks, and its problems.
+    """A verified data file: the extent of its checks, and its problems.
 
     `pages` were compared with their checksums (Parquet), `unchecked_pages` lack one. `problems` is empty for a sound
     file; `error` is the error to raise for the first of them.
@@ -120,7 +120,7 @@ class Verification:
 
 
 WORKERS = 2
-"""Files verified at once."""
+"""Number of files verified at once."""
 BATCH_ROWS = 1 << 17
 FLOATS = (FloatType, DoubleType)
 

@@ -46,8 +46,8 @@ def check_duckdb() -> None:
 def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
     """Return the result of a query that `connection` runs; Ctrl-C ends the query and raises KeyboardInterrupt.
 
-    DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So there the query runs in a
-    thread of its own, and this one waits.
+    DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So in the main thread the
+    query runs in a thread of its own, and the main thread waits.
     """
     check_process()
     if threading.current_thread() is not threading.main_thread():
@@ -63,7 +63,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
     thread = ThreadPoolExecutor(1, "morrow-duckdb")
     try:
         result = thread.submit(run)
-        while not result.done():  # a signal that another thread took wakes nobody who waits without an end
+        while not result.done():  # a signal delivered to another thread does not end a wait without timeout
             wait((result,), SIGNAL_SECONDS)
         return result.result()
     except KeyboardInterrupt:  # it may come at any time: before the query begins, or when it has ended

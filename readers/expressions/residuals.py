@@ -50,7 +50,7 @@ def make_residual_step(
         if residual.kind == "sql":
             sql.check(residual, [field for field in fields if field.name in residual.columns])
     read = frozenset[str]().union(*(residual.columns for residual in residuals))
-    # A condition that reads no column is still tested on every row: some column gives the row count.
+    # A condition without columns is still tested on every row: any column gives the row count.
     known = tuple(field for field in fields if field.name in read) or tuple(fields[:1])
 
     def mask(rows: pl.Series) -> pl.Series:

@@ -60,7 +60,7 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-"""A filter computes on the rows it is given and reads no file, no network and no Python variable."""
+"""Settings for filters: a filter can only read the rows passed to it, not files, the network or Python variables."""
 
 
 def quote_identifier(name: str) -> str:
@@ -190,7 +190,7 @@ _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
 
 
 def check(residual: Residual, fields: Sequence[DataField]) -> None:
-    """Let DuckDB plan the condition over the columns that it reads, on no rows.
+    """Let DuckDB plan the condition over the columns that it reads, without rows.
 
     Raises:
         InvalidArgument: DuckDB refuses it.
@@ -306,12 +306,12 @@ def list_inner_types(kind: t.DataType) -> Sequence[t.DataType]:
 
 
 def has_reals(kind: t.DataType) -> bool:
-    """Return whether values are, or have at any depth, FLOAT or DOUBLE."""
+    """Return whether the type is, or contains at any depth, FLOAT or DOUBLE."""
     return isinstance(kind, REALS) or any(map(has_reals, list_inner_types(kind)))
 
 
 def name_type(kind: t.DataType) -> str:
-    """Return the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
+    """Return DuckDB's name of the type: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
     name = _ATOMIC.get(type(kind))
     return name if name is not None else _PARAMETRIC[type(kind)](kind)
 
@@ -344,7 +344,7 @@ def is_apart(schema: pa.Schema) -> bool:
 
 
 def rename_type_members(kind: pa.DataType) -> pa.DataType:
-    """Return the type with the members of its rows `make_names_unique`; the layout of its values is the same."""
+    """Return the type with row members renamed by `make_names_unique`; the layout of values is unchanged."""
     if pa.types.is_struct(kind):
         names = make_names_unique([member.name for member in kind])
         return pa.struct(
@@ -373,7 +373,7 @@ def rename_value_members(values: pa.Array) -> pa.Array:
 
 
 def rename_row_columns(rows: pa.Table) -> pa.Table:
-    """Return the rows with members `make_names_unique`, columns under their names."""
+    """Return the rows with members renamed by `make_names_unique`; columns keep their names."""
     for i, field in enumerate(rows.schema):
         kind = rename_type_members(field.type)
         if kind != field.type:

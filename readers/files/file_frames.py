@@ -100,14 +100,14 @@ def _scan_stored(
     read = select_file_columns(written, wanted)
     failing = [] if live is None else _failing(read, wanted)
     numbered = position or bool(failing)
-    # A scan of no columns still needs the row count: the positions give it.
+    # A scan without columns still needs the row count: the positions give it.
     counted = numbered or not read
     sources = [make_source(file, plan, store) for file in files]
     if store.checks_pages:
         from morrow.readers.files.page_checksums import check_pages
 
         check_pages(sources, {field.name for field in read})
-    # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
+    # Positions that only count rows need not continue from file to file, so row counts are not checked.
     groups = [[source] for source in sources] if counted and not numbered else [sources]
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
@@ -171,7 +171,7 @@ def to_constant(value: Value | None, field: DataField) -> pl.Expr:
     """Return a partition's value as a column."""
     dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
-        # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
+        # Use a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
         return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
     if isinstance(value, np.datetime64):
         # Python's datetime lacks nanoseconds: use their count since the epoch.
@@ -274,22 +274,22 @@ def _project_column(
 
 
 TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
-"""Columns that files of tables with row tracking may hold besides the table's columns."""
+"""Columns that files of tables with row tracking may hold in addition to the table's columns."""
 
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    """Return the columns that have to be computed."""
+    """Return the columns that must be computed."""
     known = (ROWKIND_FIELD,) if plan.schema.primary_keys else (ROWKIND_FIELD, *TRACKED)
     return tuple(field for field in fields if field in known)
 
 
 def is_file_dependent(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Return whether one of the columns is computed from its file's metadata, so that each file is read by itself."""
+    """Return whether a column is computed from its file's metadata, so that each file must be read separately."""
     return any(field in TRACKED for field in list_virtual_columns(plan, fields))
 
 
 def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Return whether rows have to be numbered, file by file."""
+    """Return whether rows must be numbered, file by file."""
     return ROW_ID_FIELD in list_virtual_columns(plan, fields)
 
 

@@ -1,7 +1,7 @@
 """Page checksums of Parquet files, checked before reading, once per file, column and process.
 
-Only if the store `checks_pages` (see `morrow.open`). The columns that the read touches are hashed on several threads
-before any row is returned. Checksums of other formats are always checked by their decoders.
+They are checked only if the store `checks_pages` (see `morrow.open`). The columns that the read touches are hashed on
+several threads before any row is returned. Checksums of other formats are always checked by their decoders.
 
 A column chunk is a sequence of pages, each a header (a Thrift struct) and a body. The header may hold a CRC-32 of the
 body as it is stored, compressed; Arrow and Java write it. Headers lack a checksum: they are checked against the footer.
@@ -46,7 +46,7 @@ ENTRY_BYTES = 256
 MIN_THREADED_BYTES = 1 << 20
 """Minimum bytes of files to hash them on several threads."""
 REMOTE_THREADS = 16
-"""Files and column chunks fetched at once from remote stores."""
+"""Number of files and column chunks fetched at once from remote stores."""
 
 Identity = tuple[Hashable, ...]
 

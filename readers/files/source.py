@@ -82,7 +82,7 @@ Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
 def translate_errors(where: str) -> Iterator[None]:
     """Map errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
 
-    `where` names the file, or the table when a frame reads several.
+    `where` names the file, or the table if a frame reads several files.
 
     Raises:
         CorruptFile, Unsupported, FileMissing, StorageError.
@@ -145,7 +145,7 @@ OTHER_TYPE = "a file whose types are not the table's ({0!r} is {1}, not {2})"
 
 
 class _Sound(msgspec.Struct, frozen=True):
-    """Errors of Polars and Arrow for files that are sound: words of their messages, or else their classes.
+    """Errors of Polars and Arrow for undamaged files, recognized by words of their messages or by their classes.
 
     `told` is the message, with groups of the words as ``{0}``; None uses the message of the library.
     """
@@ -293,7 +293,7 @@ def build_casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[
 T = TypeVar("T")
 
 WORKERS = 2
-"""Files decoded at once."""
+"""Number of files decoded at once."""
 
 MAX_QUEUED_CHUNKS = 2
 """Maximum number of queued chunks per file."""
@@ -377,7 +377,7 @@ def _stop() -> None:
 
 
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
-    """Yield the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
+    """Yield the chunks of all decoders, one decoder after the other, while the next decoders work ahead.
 
     Raises: the error of a decoder, when its turn comes.
     """

@@ -29,7 +29,7 @@ warns of a deadlock at 512 threads."""
 
 
 def collect_frames(frames: Sequence[pl.LazyFrame], *, stream: bool = False) -> list[pl.DataFrame]:
-    """Return the rows of each frame, as `pl.collect_all` does, but never of too many files at once.
+    """Return the rows of each frame like `pl.collect_all`, but limit how many files are open at once.
 
     `stream`: by Polars' streaming engine.
     """
@@ -67,7 +67,7 @@ def translate_file_errors(
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: as `translate_errors`, naming the file if it is found.
-        SnapshotExpired: a file is missing, because the plan's snapshot has been removed meanwhile.
+        SnapshotExpired: a file is missing because the plan's snapshot was removed in the meantime.
     """
     paths = {file.path for section in sections for file in section.files}
     with guard_read(plan, store):
@@ -111,7 +111,7 @@ def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[Dat
                     for _ in collect_batches(frame):
                         pass
                 except MorrowError as error:
-                    # Errors of an evolution's cast or of a decoder about a value do not name the file either.
+                    # Errors about a value, from a schema evolution's cast or a decoder, do not name the file either.
                     if file.path in str(error):
                         raise
                     if isinstance(error, CorruptFile):

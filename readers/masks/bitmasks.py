@@ -1,7 +1,7 @@
 """Masks as bits, the first row in the lowest one, and masks that are filled range by range.
 
-`MaskBuilder` collects what the key ranges of a section find out about the rows of its files: a byte for each row of a
-file until the range with the row is merged, a bit from then on.
+`MaskBuilder` collects the results for a section's rows, key range by key range. It takes a byte per row of a file until
+all ranges of the file are merged, and a bit per row from then on.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def to_mask(rows: Rows, *, absent: bool) -> pl.Series | None:
 
 
 class MaskBuilder:
-    """A boolean for each row of each file, `blank` until it is put; threads may put at once, in ranges of their own.
+    """A builder of one boolean per row of each file, `blank` until it is set; threads may set disjoint ranges at once.
 
-    None is the mask of a file whose rows are all `absent`.
+    The mask of a file whose rows are all `absent` is None.
     """
 
     def __init__(self, keys: SectionKeys, *, blank: bool, absent: bool) -> None:
@@ -60,7 +60,7 @@ class MaskBuilder:
         self._lock = Lock()
 
     def put(self, number: int, places: slice | npt.NDArray[np.integer], values: Rows) -> None:
-        """Put the values of rows of one file."""
+        """Set the values of rows of one file."""
         with self._lock:
             if number not in self._rows:
                 self._rows[number] = np.full(self._heights[number], self._blank)

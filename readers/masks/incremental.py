@@ -1,4 +1,4 @@
-"""Incremental masks: derive a section's masks from those of an earlier snapshot.
+"""Incremental masks: a section's masks derived from the masks of an earlier snapshot.
 
 Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with one
 whose masks are cached, only keys that have rows in added or removed files are decided again: their rows in all files
@@ -93,7 +93,7 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def deciding(self) -> list[pl.DataFrame]:
-        """`frames`, keys as `SectionKeys.packing` has them."""
+        """`frames` with keys packed by `SectionKeys.packing`."""
         decided = self.keys.deciding(self.frame)
         return [decided[end - height : end] for height, end in zip(self.heights, accumulate(self.heights))]
 
@@ -105,7 +105,7 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
 
 _KEPT: ByteCache[Section] = ByteCache(8 << 20)
-"""The section of each bucket whose values were given to the cache folder last."""
+"""The section of each bucket whose values were last saved to the cache folder."""
 
 CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 """Differences between two sections, from which several queries derive masks and merged rows."""
@@ -310,7 +310,7 @@ ROW_BYTES = 16
 
 
 class FileKeys(msgspec.Struct, frozen=True, dict=True):
-    """The deciding columns of all rows of a file, keys first, and the fingerprints of its keys."""
+    """The deciding columns of all rows of a file (keys first), and the fingerprints of its keys."""
 
     frame: pl.DataFrame
     fingerprints: Fingerprints
@@ -349,7 +349,7 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def exact(self) -> bool:
-        """Whether fingerprints are the keys themselves, each of them in one row."""
+        """Whether fingerprints are the keys themselves, and every key has one row."""
         whole = self.frame.width > 0 and not self.frame.to_series(0).null_count()
         return whole and not self.hashed and self.ascending
 

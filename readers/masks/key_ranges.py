@@ -99,7 +99,7 @@ def find_key_ranges(
     *,
     numbers: bool = False,
 ) -> list[KeyRange]:
-    """Return the ranges that have to be merged; rows outside of them are live.
+    """Return the ranges that must be merged; rows outside of them are live.
 
     Args:
         stored_names: the first key column's name in each file.
@@ -177,7 +177,7 @@ def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: Fil
     """Return the keys of all rows of a file whose only key column is `key`; None if statistics do not determine them.
 
     Raises:
-        CorruptFile, FileMissing, StorageError: the footer cannot be read, or has another number of rows than metadata.
+        CorruptFile, FileMissing, StorageError: the footer cannot be read, or its row count differs from the metadata.
     """
     if file.row_count < MIN_DENSE_ROWS or not isinstance(key.type, NUMBERS) or store.checks_pages:
         return None

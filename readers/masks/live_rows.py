@@ -237,13 +237,13 @@ def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.i
 
 
 class _InexactPackingError(Exception):
-    """The keys of a part cannot be packed, and are not available unpacked."""
+    """Error for keys of a part that cannot be packed and are not available unpacked."""
 
 
 def process_in_parts(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], work: Callable[[Sequence[pl.DataFrame], Unpacked], T]
 ) -> list[T] | None:
-    """Split a whole section into parts, process them at once, and return the result for each part.
+    """Split a whole section into parts, process them concurrently, and return the result for each part.
 
     The parts share no key; the arguments of `work` are as for `SectionKeys.keyed`. Returns None if the section cannot
     be split.
@@ -302,7 +302,7 @@ def find_winners(
     if keys.with_kind and keys.spec.ignore_delete:
         counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
         if keys.spec.keeps_retractions:
-            counted |= _find_unshared(by_key)  # Paimon does not merge single versions, and so ignores none
+            counted |= _find_unshared(by_key)  # Paimon does not merge single versions, so it does not ignore them
         candidates = np.flatnonzero(counted)
         versions, by_key = versions[candidates], by_key[candidates]
     heights = runs if candidates is None else None

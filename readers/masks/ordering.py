@@ -1,7 +1,7 @@
 """Order of the versions of keys as in Java Paimon, computed by columns.
 
-Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first whatever the sort
-order. Floats follow Java's ``<`` and ``>``, to which -0.0 and 0.0 are one value. NaN is the greatest value and equal
+Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first in either sort
+order. Floats follow Java's ``<`` and ``>``, which treat -0.0 and 0.0 as equal. NaN is the greatest value and equal
 to itself: Paimon up to 2.0 treats NaN as equal to every number, which is not an order (later versions order it as
 here).
 
@@ -95,7 +95,7 @@ def find_unshared(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list
             before = holders[slots] if isinstance(slots, slice) else holders.take(slots)
             np.equal(before, 0, out=found[-1][rows])
             holders[slots] = np.minimum(before + 1, SEVERAL)
-    # This is the answer for the last run; the runs before it have to be looked up again.
+    # This is the answer for the last run; the runs before it must be looked up again.
     for run, rows_alone in zip(newest_first[:-1], found):
         for rows in _split_key_blocks(run):
             slots = _find_slots(run[rows], least)
@@ -215,7 +215,7 @@ def sort_by_key(
 
 
 def _order_of_integers(keys: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    # The files are sorted runs, which a stable merge sort only has to merge.
+    # The files are sorted runs, which a stable merge sort only needs to merge.
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     first = np.ones(len(keys), bool)
@@ -325,7 +325,7 @@ def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> n
     slots = ((hashes >> np.uint64(shift)) & np.uint64((1 << bits) - 1)).view(np.int64)
     entered = np.arange(long, count, dtype=np.int32)
     table = np.empty(1 << bits, np.int32)
-    table[slots[long:]] = entered  # of several with one slot the last remains
+    table[slots[long:]] = entered  # the last of several rows with the same slot remains
     # Most rows of a long run find nothing: a smaller table, which stays in the processor's cache, excludes them.
     taken = np.zeros(1 << bits, bool)
     taken[slots[long:]] = True
@@ -336,7 +336,7 @@ def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> n
     newest[rows] = np.where(same & (found != rows), found, -1)
     missed = rows[~same]
     if len(missed):
-        # Their slot has a row of another hash, and so have all rows of their own hash.
+        # Their slot holds a row with another hash; this is true for all rows with their hash.
         inner = _find_newest(hashes[missed], int(np.searchsorted(missed, long)), shift + bits)
         newest[missed] = np.where(inner < 0, -1, missed[inner])
     return newest
@@ -456,9 +456,10 @@ def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _guess_places(run: Numbers, wanted: Numbers) -> Numbers:
-    """Guess the position of each wanted key in a run from a constant distance of its keys; -2 if the guess is wrong.
+    """Guess the position of each wanted key in a run, assuming a constant distance of the run's keys.
 
-    Keys that ascend by a constant step are then found without a search.
+    Returns -1 for keys that the run does not have, and -2 if the guess is wrong. Keys that ascend by a constant step are
+    thus found without a search.
     """
     per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
     found = np.empty(len(wanted), np.int64)

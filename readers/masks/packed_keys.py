@@ -53,7 +53,7 @@ TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 MIN_WIDE_DECIMAL = Decimal(1 << (WORD_BITS - 1))
 PACK_BLOCK_ROWS = 1 << 16
-"""Rows that are packed at a time: as many as stay in the processor's cache."""
+"""Rows packed at a time, so that they stay in the processor's cache."""
 
 U64 = npt.NDArray[np.uint64]
 
@@ -151,7 +151,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
             alike, numbers = numbers == 1, numbers * base
             if base == 1 and not alike:
                 continue
-            # Offsets wrap around like unsigned numbers, and so are right for signed ones too.
+            # Offsets wrap around like unsigned numbers, so they are right for signed numbers too.
             first = np.uint64(least % (1 << WORD_BITS))
             for rows, block in _split_blocks(column):
                 words = block >> np.uint64(unused) if unused else block
@@ -243,7 +243,7 @@ INLINE_BYTES, INLINE_AT = 12, 4
 MIN_REPEATS = 4
 """Read runs of identical neighbouring texts once if runs have at least 4 texts on average."""
 WORD_BLOCK_ROWS = 1 << 14
-"""Texts that are read at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Texts read at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 NIBBLES, ZEROS, TO_SIXTEEN = (np.uint64(int.from_bytes(byte * WORD_BYTES)) for byte in (b"\xf0", b"0", b"\x06"))
 """Constants for each byte of a word: its high nibble, the digit 0, and the summand that carries nibbles beyond 9."""

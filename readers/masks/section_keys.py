@@ -26,7 +26,7 @@ from morrow.readers.masks.key_ranges import NUMBERS, KeyRange, find_key_ranges, 
 from morrow.readers.masks.packed_keys import KeyPacking, find_cuts, slice_frames
 
 RANGE_WORKERS = 2
-"""Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
+"""Number of key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
 
 BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType)
 """Types of keys that Python compares as Paimon does."""
@@ -88,7 +88,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def are_numbers(self) -> bool:
-        """Whether one number of each row decides."""
+        """Whether the deciding columns of a row are a single number."""
         return len(self.deciding_fields) == 1 and isinstance(self.key_fields[0].type, NUMBERS)
 
     @cached_property
@@ -114,7 +114,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges(self) -> list[KeyRange]:
-        """The key ranges in which several files meet; rows outside of them have one version, or are cut off."""
+        """The key ranges in which several files overlap; rows outside of them have one version, or are cut off."""
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
@@ -133,7 +133,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return np.repeat(np.array(levels, np.int32), heights)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
-        """Run the work for all ranges, some at once; ranges share no row."""
+        """Run `work` for all ranges, several at once; ranges share no row."""
         if len(self.ranges) == 1:
             work(self.ranges[0])
             return
@@ -190,7 +190,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return [frame.select(cols(field.name for field in fields)) for frame in read]
 
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Check all rows of each file, keys unpacked, against the plan.
+        """Check all rows of each file, with unpacked keys, against the plan.
 
         Raises:
             CorruptFile: a file has more or fewer rows, or keys outside of the section's.
@@ -210,7 +210,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Check the first and last row of each file against the key bounds that the plan used for the section.
 
         Raises:
-            CorruptFile: a key lies outside, and so may be in another section as well.
+            CorruptFile: a key lies outside, so another section may have it as well.
         """
         low, high = self.section.key_low, self.section.key_high
         if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):

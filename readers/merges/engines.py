@@ -1,6 +1,6 @@
 """Merge engines as folds: one Polars expression per column takes the state and one more version.
 
-A round's frame holds the state of its keys beside their next version. Columns that are only *picked* (overwritten,
+A round's frame holds the state of its keys next to their next version. Columns that are only *picked* (overwritten,
 retained, cleared) pass through the fold as row numbers, null if the value is null, and are gathered once at the end:
 so text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
 through as values.
@@ -135,7 +135,7 @@ class Fold(ABC):
 
     Args:
         fields: the value columns to merge, in the order of the result.
-        retracts: whether any version is a retraction; without, the expressions are much shorter.
+        retracts: whether any version is a retraction; if not, the expressions are much shorter.
     """
 
     def __init__(self, spec: MergeSpec, fields: Sequence[DataField], *, retracts: bool, where: str) -> None:
@@ -168,7 +168,7 @@ class Fold(ABC):
         return {}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
-        """Return the engine's inputs from the rows besides their values and kinds, by name."""
+        """Return the engine's further inputs from the rows (apart from values and kinds), by name."""
         return {}
 
     def deleted(self) -> pl.Expr | None:
@@ -323,7 +323,7 @@ class PartialUpdate(Fold):
 
     @cached_property
     def followed(self) -> Mapping[str, str]:
-        """Columns of a group that follow its last leading version: without retractions, all columns not aggregated."""
+        """Columns of groups that follow the last leading version: without retractions, all that are not aggregated."""
         return {
             column.name: reserve_name("led", column.merge.group)
             for column in self.columns
@@ -466,7 +466,7 @@ def _is_leading(group: int) -> pl.Expr:
 
 
 def _is_at_least(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
-    """Return whether the first of each pair, taken together, are at least the second; null is the smallest value."""
+    """Compare the first values of all pairs with the second values, as rows, by ``>=``; null is the smallest value."""
     result = pl.lit(True)
     for left, right in reversed(pairs):
         greater = pl.when(right.is_null()).then(left.is_not_null()).otherwise(left > right).fill_null(False)

@@ -4,7 +4,7 @@ Masks separate the rows: those whose key has one version are read by a masked sc
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
 cached. If a commit has changed a section, only keys with rows in added or removed files are merged again.
 
-A section that is read whole reads its keys first, which decide what has to be merged, then all values at once.
+If a section is read whole, its keys are read first, to decide which rows must be merged, and then all values at once.
 """
 
 from __future__ import annotations

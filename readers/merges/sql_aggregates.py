@@ -126,7 +126,7 @@ def retract_last_non_null_value(rows: Rows) -> str:
 
 
 def build_first_value(rows: Rows) -> str | None:
-    if rows.cut:  # the state that a value was taken outlives the removal of the row
+    if rows.cut:  # the flag that a value was taken survives the removal of the row
         return None
     if START in rows.steps:
         return take_first(rows, lambda _value: "TRUE")
@@ -218,7 +218,7 @@ def merge_map(rows: Rows) -> str:
 
 
 def retract_merge_map(rows: Rows) -> str:
-    """Remove retracted keys, whatever their values."""
+    """Remove retracted keys, regardless of their values."""
 
     def take_back(state: str, value: str) -> str:
         (entry,) = rows.variables("entry")
@@ -350,8 +350,8 @@ def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool
 def take_first(rows: Rows, takes: Callable[[str], str]) -> str:
     """Return the first value for which `takes` is true, for rows that start the state or precede it.
 
-    Paimon records whether a value was taken. From then on each older version that arrives replaces it, even by null;
-    before, an older version marks the present value as taken.
+    Paimon records whether a value was taken. After that, each older version that arrives replaces it, even by null.
+    Before that, an older version marks the present value as taken.
     """
 
     def case(kept: str, candidate: str) -> str:

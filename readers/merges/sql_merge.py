@@ -216,7 +216,7 @@ def _build_exists_after_aggregation(layout: Layout) -> str | None:
 def _build_having(layout: Layout, merged: Iterable[Merged], exists: str | None) -> list[str]:
     """Return the HAVING clause that selects keys with a row.
 
-    Retractions that are refused fail the query, except those that a removal hides.
+    Refused retractions fail the query, unless a removal hides them.
     """
     refusals: dict[str, list[str]] = {}
     for column in merged:

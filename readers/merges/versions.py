@@ -209,7 +209,7 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
-        """Arrange rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
+        """Arrange rows in rounds from `order` (by key and age) and `counts`, the number of versions of each key."""
         starts = (np.cumsum(counts) - counts)[order_by_count(counts)]
         heights = count_heights(counts)
         rows = [order[starts[:height] + number] for number, height in enumerate(heights)]

@@ -33,7 +33,7 @@ from morrow.readers.system.base import Fields, TableState
 """The default of ``num-sorted-run.compaction-trigger``; ``num-levels`` is one more unless it is given."""
 
 Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
-"""Replaces a scan of the table by the scan to read instead, given its location."""
+"""Returns the scan to read instead of a scan of the table; the second argument is the table's location."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Fields: TypeAlias = tuple[DataField, ...]
 
 @dataclass(frozen=True)
 class TableState:
-    """The state of a table for one query: its newest state, or the one that `travel` selects.
+    """The state of a table for one query: the newest state, or the state that `travel` selects.
 
     Everything is looked up once, on first use, so that the results of one query are consistent. The ``scan.*`` options
     stored with the table select a snapshot if `travel` does not.
@@ -39,7 +39,7 @@ class TableState:
 
     @cached_property
     def options(self) -> TableOptions:
-        """The current options, whatever the time travel, as in Java."""
+        """The current options, regardless of time travel, as in Java."""
         return self.metadata.options(self.newest_schema)
 
     @cached_property
@@ -88,7 +88,7 @@ Make: TypeAlias = Callable[[TableState, Collection[str]], pl.DataFrame]
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """A system table whose rows come from metadata files: made at once, without reading data."""
+    """A system table whose rows come from metadata files, without reading data."""
 
     name: str
     description: str

@@ -138,7 +138,7 @@ def _list_partition_names(state: TableState, stored: pl.Series) -> list[str]:
 
 
 def _to_instant(local: int | None) -> int | None:
-    """Return epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
+    """Convert milliseconds of a wall-clock time on this machine to epoch milliseconds."""
     if local is None:
         return None
     seconds, millis = divmod(local, 1000)

@@ -22,7 +22,7 @@ BATCH_BYTES = 1 << 24
 
 
 def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yield chunks of about `BATCH_BYTES` each; hold the compressed file in memory meanwhile."""
+    """Yield chunks of about `BATCH_BYTES` each; the compressed file stays in memory until the end."""
     container = read_container(source.store.read(source.path), where=source.path)
     check_rows(source, container.rows)
     for rows, frame in decode_batches(container, BATCH_BYTES, [each.name for each in fields]):

@@ -285,8 +285,8 @@ READER = FileReader(
 )
 
 MAX_RUN_VALUES, MAX_FREE_RUNS = 256, 1 << 10
-"""Values of a stream are counted only if all runs except at most `MAX_FREE_RUNS` have `MAX_RUN_VALUES` values on
-average, since counting is then cheap."""
+"""A stream's values are counted only if it has at most `rows / MAX_RUN_VALUES + MAX_FREE_RUNS` runs, so that counting
+is cheap."""
 _TEXT = stored.TEXTS
 _SMALL = frozenset((stored.BYTE,)) | stored.WHOLE
 KINDS: dict[type[DataType], frozenset[int]] = {

@@ -51,7 +51,7 @@ class Aggregator(ABC):
     The fold then passes row numbers (null if the value is null) instead of values of the column."""
 
     extra_state: Mapping[str, tuple[pl.DataType, Any]] = NO_STATE
-    """The extra state besides the accumulator: dtype and first value by name."""
+    """The state in addition to the accumulator: dtype and first value by name."""
 
     @abstractmethod
     def agg(self, state: State, new: pl.Expr) -> State:

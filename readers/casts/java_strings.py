@@ -93,7 +93,7 @@ def format_values(values: pl.Series, kind: t.DataType) -> pl.Series:
 def format_stored_values(
     rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
 ) -> list[pl.Series]:
-    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), including values beyond Polars' range.
+    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), even beyond Polars' range.
 
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.

@@ -246,7 +246,7 @@ def process_in_parts(
     """Split a whole section into parts, process them concurrently, and return the result for each part.
 
     The parts share no key; the arguments of `work` are as for `SectionKeys.keyed`. Returns None if the section cannot
-    be split.
+    be split, or if the keys of a part cannot be packed.
     """
     parts = keys.parts(frames)
     if len(parts) == 1:

@@ -49,7 +49,7 @@ MAX_DENSE_SPAN = 8
 SEVERAL = 2
 """The value in a table of counts for a key that two or more runs hold."""
 KEY_BLOCK_ROWS = 1 << 15
-"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Keys looked up at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 
 def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
@@ -229,7 +229,7 @@ SLOTS_PER_ROW = 8
 """Slots of the hash table per entered row."""
 MIN_TABLE_BITS = 10
 HASH_BLOCK_ROWS = 1 << 15
-"""Hashes that are mixed at a time: as many as stay in the processor's cache."""
+"""Hashes mixed at a time, so that they stay in the processor's cache."""
 HASH_BITS = 64
 
 TEMPORAL = (pl.Datetime, pl.Date, pl.Time)
@@ -391,7 +391,7 @@ ROUNDING_MARGIN = 1e-6
 """Added to a position computed as a float, which may be slightly too small."""
 ABSENT, UNKNOWN = -1, -2
 LOOKUP_BLOCK_ROWS = 1 << 15
-"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Keys looked up at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 Numbers = npt.NDArray[np.integer]
 
@@ -458,8 +458,8 @@ def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
 def _guess_places(run: Numbers, wanted: Numbers) -> Numbers:
     """Guess the position of each wanted key in a run, assuming a constant distance of the run's keys.
 
-    Returns -1 for keys that the run does not have, and -2 if the guess is wrong. Keys that ascend by a constant step are
-    thus found without a search.
+    Returns -1 for keys that the run does not have, and -2 if the guess is wrong. Keys that ascend by a constant step
+    are thus found without a search.
     """
     per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
     found = np.empty(len(wanted), np.int64)

@@ -1,6 +1,6 @@
 """Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
 
-Polars has fewer types than Arrow, so some types are represented (`morrow.engine.format.polars_types`):
+Polars has fewer types than Arrow, so some types are represented by others (`morrow.engine.format.polars_types`):
 
 ================  ==========================================  ===============================================
 Paimon            Polars                                      Arrow
@@ -182,12 +182,11 @@ def _cast_field_layout(field: pa.Field, chunk: pa.Array) -> pa.Array:
 def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Convert values to another Arrow layout of the same logical type, nested types included.
 
-    Lists (also of a fixed size), large lists and maps take the layout of `type`, struct members are taken in order and
-    renamed, offsets narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are
-    floored.
+    Lists (also of a fixed size), large lists and maps take the layout of `type`. Struct members are taken in order and
+    renamed. Offsets narrow to 32 bits. Units and nullability flags follow `type`; finer timestamps are floored.
 
     Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or the logical types differ.
     """
     if not len(array) and array.offset:
         # Polars cuts lists without elements out of longer ones; Arrow cannot combine such empty arrays with others.

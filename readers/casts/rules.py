@@ -425,9 +425,8 @@ def _parse_int(digits: str, text: str, cast: Cast) -> int:
 def cast_text_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
     """Parse ``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
 
-    Digits beyond the precision are cut; days 29-31 that a month lacks become its last day; 24:00:00 is the next
-    midnight. For TIMESTAMP of precision 0, 3, 6 or 9 a whole number is that many seconds, milli-, micro- or
-    nanoseconds.
+    Digits beyond the precision are cut. Days 29-31 that a month lacks become its last day, and 24:00:00 is the next
+    midnight. For TIMESTAMP of precision 0, 3, 6 or 9, a whole number counts seconds, milli-, micro- or nanoseconds.
     """
     unit = t.to_arrow_time_unit(cast.target.precision)
     zoned = isinstance(cast.target, t.LocalZonedTimestampType)

@@ -7,14 +7,14 @@ back as an Arrow stream. That path serves every format and merge engine.
 
 DuckDB itself scans Parquet files whose rows are rows of the table as they are. It then prunes columns, row groups and
 partitions of its own accord, with all of its threads, and no row passes through Arrow. Rows under masks are streamed
-instead. A sum of 2 million rows, a tenth of them dead, then takes 1.7 times the CPU of the plain scan, while bits of
-positions in a list take 2.7, joins with the dead positions 3.6 and `get_bit` 5 times.
+instead. For a sum of 2 million rows, a tenth of them dead, this takes 1.7 times the CPU of the plain scan. The
+alternatives take more: bits of positions in a list 2.7 times, joins with the dead positions 3.6, and `get_bit` 5 times.
 
 Streams have text and bytes as Arrow views. Polars and DuckDB store text as views: 16 bytes with the first characters
 and a pointer to the rest. Arrow's plain strings are contiguous instead: converting views to them copies every
-character, a third of the time of a full read. DuckDB requires that a stream's types have the declared meaning, not
-the declared layout: the dataset declares plain strings, because DuckDB pushes no filter into a dataset that declares
-views.
+character, a third of the time of a full read. DuckDB requires that a stream's types have the declared meaning, not the
+declared layout. So the dataset declares plain strings, because DuckDB does not push filters into a dataset that
+declares views.
 
 DuckDB lacks Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
 returns. The function registers the dataset as a view in an in-memory database of its own. Each dataset gets another
@@ -508,7 +508,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         self.plan = plan
         """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
         self.key = key
-        """The source of the rows (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
+        """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, None is never equal."""
 
     @property
     def schema(self) -> pa.Schema:

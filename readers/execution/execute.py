@@ -432,7 +432,7 @@ def _is_read_unchanged(plan: ScanPlan, file: DataFile) -> bool:
 
 
 class _MaskedFile(msgspec.Struct, frozen=True):
-    """A data file and its live rows; None: all rows except retractions."""
+    """A data file and its live rows (None: all rows except retractions)."""
 
     plan: ScanPlan
     section: Section
@@ -508,7 +508,7 @@ Returns the plan, and the expression if the plan's rows must still be tested.
 
 
 def scan_lazily(fields: Sequence[DataField], make_plan: MakePlan, store: FileStore, title: str) -> pl.LazyFrame:
-    """Return the rows of these columns as a Polars LazyFrame; plan and masks are made, and data is read, on collect.
+    """Return the rows of these columns as a Polars LazyFrame, which is planned and read when it is collected.
 
     Collecting raises:
         CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: as reading does.

@@ -1,7 +1,7 @@
 """Strategy of reading sections (whole, together, prefetched, or by masked scans), and counts without reading.
 
-A scan with masks reads the keys first and the rows again. If all rows are wanted, and nothing is cached yet, it is
-cheaper to read sections with overlapping files whole, keys and values in one pass, and to find the live rows in
+A scan with masks reads the keys first and then the rows. If all rows are wanted and nothing is cached yet, a section
+with overlapping files is cheaper to read whole: keys and values are read in one pass, and the live rows are found in
 memory. The resulting masks are cached, so the next read is a masked scan.
 
 From remote stores, files are fetched whole if a read wants most of their bytes, and decoded as they arrive.

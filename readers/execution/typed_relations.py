@@ -1,8 +1,8 @@
-"""DuckDB relations whose steps and results raise Morrow's errors, and end at once on Ctrl-C.
+"""DuckDB relations whose steps and results raise Morrow's errors, and stop immediately on Ctrl-C.
 
 The class of a DuckDB relation is replaced by a subclass that wraps its methods; DuckDB's queries and functions still
-accept the object. DuckDB looks for variables in the innermost frame that is not its own, so methods that add a step are
-called from a frame that has the variables of the caller.
+accept the object. DuckDB looks for variables in the innermost frame that is not its own. Methods that add a step are
+therefore called from a frame with the caller's variables.
 """
 
 from __future__ import annotations

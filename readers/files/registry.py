@@ -113,7 +113,8 @@ def _load_built_in(format_: str) -> FileReader:
 def verify(source: FileSource, *, rows: bool = False) -> None:
     """Check that the file exists with the size that metadata gives; with `rows` also its row count.
 
-    The size costs one look-up; the row count one read of the footer (Avro: of the file; text formats are not checked).
+    The size costs one look-up. The row count costs one read of the footer, or of the whole file for Avro; it is not
+    checked for text formats.
 
     Raises:
         FileMissing, CorruptFile.

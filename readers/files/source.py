@@ -1,8 +1,8 @@
 """Sources of format readers: a file to read, the errors of decoders, and the lazy frame around a decoder.
 
-Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks;
-`stream_decoder` turns it into a LazyFrame that reads no more columns and rows than the query needs. Several files
-are decoded at once, and their chunks yielded in order; few chunks are held.
+Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks.
+`stream_decoder` turns a decoder into a LazyFrame that reads only the columns and rows that the query needs. Several
+files are decoded at once, and their chunks are yielded in order; few chunks are held.
 """
 
 from __future__ import annotations

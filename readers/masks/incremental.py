@@ -1,11 +1,11 @@
 """Incremental masks: a section's masks derived from the masks of an earlier snapshot.
 
-Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with one
-whose masks are cached, only keys that have rows in added or removed files are decided again: their rows in all files
-of the section are found by fingerprint. Two keys of one fingerprint are both decided again.
+Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with a
+section whose masks are cached, only keys with rows in added or removed files are decided again. Their rows in all files
+of the section are found by fingerprint. Two keys with the same fingerprint are both decided again.
 
 A file's deciding columns are read when a section changes for the first time, and cached up to a number of bytes. Each
-row has a fingerprint: equal for equal keys, and, for single integers, the key itself, in the order of the file.
+row has a fingerprint, which is equal for equal keys. The fingerprint of a single integer key is the key itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ranges of the first key column of a merge-on-read section, from row group statistics of its Parquet files.
 
-This has two uses. A section larger than memory is merged range by range, several ranges at once. And if row groups
-of only one file cover a range, its keys are not read: no row there can be superseded.
+Ranges have two uses. A section larger than memory is merged range by range, several ranges at once. And if row groups
+of only one file cover a range, its keys are not read, since no row of the range can be superseded.
 
 Dense keys are not decoded either. Files of tables with keys are sorted and hold a key once. If the greatest key of a
 row group less its least is one less than its rows, its keys are all numbers between them.
@@ -57,7 +57,7 @@ MAX_MERGED_SHARE = 0.7
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """A range of keys: the first column is in [`low`, `high`); None is unbounded. `files` hold rows of the range.
+    """A range of keys whose first column is in [`low`, `high`); None is unbounded. `files` hold rows of the range.
 
     `column` names the key column of the bounds, if not the first.
     """

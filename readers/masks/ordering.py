@@ -1,14 +1,13 @@
 """Order of the versions of keys as in Java Paimon, computed by columns.
 
 Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first in either sort
-order. Floats follow Java's ``<`` and ``>``, which treat -0.0 and 0.0 as equal. NaN is the greatest value and equal
-to itself: Paimon up to 2.0 treats NaN as equal to every number, which is not an order (later versions order it as
-here).
+order. Floats follow Java's ``<`` and ``>``, which treat -0.0 and 0.0 as equal. NaN is the greatest value and equal to
+itself, as in Paimon after 2.0; earlier versions treat NaN as equal to every number, which is not an order.
 
 Rows that share a key are found by hashes: for keys of any type, text of any length, any number of columns. A table
-of row numbers, indexed by bits of the hash, remembers the newest row of each slot among the updates; all other rows
-look into it. Keys are compared with keys, so that a hash never decides. Rows of a long run are looked up and never
-entered: the table grows with the updates.
+of row numbers, indexed by bits of the hash, has the newest row of each slot among the updates; all other rows are
+looked up in the table. Keys are compared with keys, so that a hash never decides. Rows of a long run are looked up but
+never entered, so the table grows with the updates.
 
 Keys of one long sorted run and of short runs are the usual state of a section between two compactions. Only the short
 runs are sorted. Their keys are looked up in the long run, so the work grows with the updates and not with the table.

@@ -1,7 +1,8 @@
 """Entries of the cache folder for sections: masks, merged rows, keys of files, and the list of known sections.
 
-The name of an entry covers everything that its value depends on: the merge, the schema, and the files by their metadata
-and, on a local disk, by their file system attributes. Reads that check pages do not use the folder.
+The name of an entry covers everything that its value depends on: the merge, the schema and the files. Files are
+identified by their metadata and, on a local disk, by their file system attributes. Reads that check pages do not use
+the folder.
 """
 
 from __future__ import annotations

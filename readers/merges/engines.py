@@ -1,16 +1,15 @@
 """Merge engines as folds: one Polars expression per column takes the state and one more version.
 
 A round's frame holds the state of its keys next to their next version. Columns that are only *picked* (overwritten,
-retained, cleared) pass through the fold as row numbers, null if the value is null, and are gathered once at the end:
-so text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
+retained, cleared) pass through the fold as row numbers (null if the value is null) and are gathered once at the end. So
+text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
 through as values.
 
 Partial-update follows Java's merge function. Columns outside of sequence groups take every non-null value. A sequence
-group compares the version's sequence fields with those of the state. If they are not smaller, all columns of the
-group are overwritten (nulls too). If all are null, the version does not touch the group. If they are smaller, only
-aggregated columns take part, in reversed order. The table's options define the effect of retractions. Two rules hold
-regardless: the first version of a key fills the row even if it is a retraction, and a key without any insert does not
-get a row.
+group compares the version's sequence fields with the state's. If they are not smaller, all columns of the group are
+overwritten (nulls too). If all are null, the version does not touch the group. If they are smaller, only aggregated
+columns take part, in reversed order. The table's options define the effect of retractions. Two rules always hold. The
+first version of a key fills the row even if it is a retraction. A key without any insert does not get a row.
 
 In aggregation every column has a function, which adds inserts and reverses retractions.
 """

@@ -1,6 +1,6 @@
 """Inputs and output of a section's merge: the rows that share a key, and the merged rows.
 
-Masks separate the rows: those whose key has one version are read by a masked scan as usual, the others are read
+Masks separate the rows. Rows whose key has one version are read by a masked scan as usual. The other rows are read
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
 cached. If a commit has changed a section, only keys with rows in added or removed files are merged again.
 

@@ -408,9 +408,9 @@ class Rows:
     """One column of the aggregated rows, as SQL.
 
     `version` orders the rows by arrival; `place` puts the older rows of a sequence group before the others.
-    `steps` has a condition for each step that a row may take; `counted` is the condition that it takes any (None: all
-    do), `step` the column that names the step, if any. `cut`: there may have been versions before these,
-    which a removal of the row has ended. `taken`: the names of all columns, casefolded.
+    `steps` has a condition for each step that a row may take. `counted` is the condition that a row takes any step
+    (None: all do). `step` is the column that names the step, if any. `cut` says whether a removal of the row may have
+    ended versions before these. `taken` has the names of all columns, casefolded.
     """
 
     column: str

@@ -449,7 +449,7 @@ class GroupColumns:
 
     `rank` orders the versions by the group's own fields, `step` names the effect of a version on the group, `place`
     puts older versions before the others. `reverses`: some function of the group depends on that order. `on_delete`:
-    the effect of retractions, None if there are no retractions.
+    the effect of retractions, None without retractions.
     """
 
     group: SequenceGroup

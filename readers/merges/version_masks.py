@@ -59,8 +59,8 @@ def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 class VersionMasks(msgspec.Struct, frozen=True):
     """One mask per file, in the order of the section's files.
 
-    `single`: rows that are the only version of their key, unless they are retractions that are dropped. `shared`: rows
-    whose key has other versions; here None means that the file lacks such rows.
+    `single` marks rows that are the only version of their key, unless they are retractions that are dropped. `shared`
+    marks rows whose key has other versions; here None means that the file lacks such rows.
     """
 
     single: tuple[Mask, ...]

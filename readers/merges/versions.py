@@ -1,7 +1,7 @@
 """Versions of every key among some rows, in rounds: round r holds the r-th oldest version of every key.
 
-Keys with more versions come first, so each round's keys are the first ones of the round before: a round aligns with
-the head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
+Keys with more versions come first, so each round's keys are the first keys of the round before. A round aligns with the
+head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_versions(
 
 
 def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:
-    """Find the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
+    """Find the versions of numbered keys. `places` has the number of each row's key, below `keys`, older rows first."""
     counts = np.bincount(places, minlength=keys)
     single = counts.take(places) == 1
     rows = np.flatnonzero(~single)
@@ -160,8 +160,8 @@ def _from_long_run(known: LongRun) -> Versions:
 def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
     """Return the versions of integer keys that lie close, in the order of their runs; else None.
 
-    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
-    of the key among those with several versions, and the runs are added to their rounds one after another.
+    Nothing is sorted. A table of one byte per possible key counts the runs that hold the key. A second table holds the
+    index of the key among the keys with several versions. The runs are added to their rounds one after another.
     """
     if not len(values) or len(runs) > MAX_COUNTED_VERSIONS:
         return None

@@ -1,7 +1,7 @@
 """System tables made of the table's own rows: ``$audit_log``, ``$binlog``, ``$ro``, ``$row_tracking``.
 
-Each is a scan of the table that reads more than usual (row kinds, row ids, deleted keys) or less (the top level only),
-so columns, filters, limits and time travel reach the files as in any other scan.
+Each is a scan of the table that reads more than usual (row kinds, row ids, deleted keys) or less (the top level only).
+Columns, filters, limits and time travel reach the files as in any other scan.
 
 ``$binlog`` has each column of a row as an array, so that an update has room for its values before and after.
 """

@@ -1,7 +1,7 @@
 r"""CSV data files: no header by default, ``\`` escapes, base64 for bytes, the null literal is empty text.
 
-Lines are split like Java's parser does, which differs from other parsers. An escape at the end of a value is dropped,
-even before a delimiter or the end of the line, and so are escapes at the beginning of a value. A line of blanks is a
+Lines are split as by Java's parser, which differs from other parsers. An escape at the end of a value is dropped, even
+before a delimiter or the end of the line. Escapes at the beginning of a value are dropped too. A line of blanks is a
 row of nulls. Lines with quotes are left to Arrow if all quotes enclose values, or are escaped or doubled within them.
 
 In three cases Morrow refuses a file that Java reads. With ``csv.mode`` (``permissive``, ``dropmalformed``) Java drops

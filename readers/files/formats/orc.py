@@ -5,10 +5,10 @@ Java Paimon's encodings and how they are read here (the result equals Java's):
 * CHAR: Java's reader drops trailing blanks, as does this one.
 * TIME is an int of milliseconds.
 * TIMESTAMP is wall-clock time in the zone of the writer, which each stripe names; LTZ is an instant in UTC. Arrow turns
-  the first back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the
-  last second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 come
-  back days off, in year 1 two days early (the Java writer counts them in a calendar with Julian days).
-* Unless the table says ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
+  TIMESTAMP back into wall-clock time. Two errors are in the bytes and so in every reader's rows. A fraction in the last
+  second before 1970 is read a second late, since ORC cuts seconds towards zero. Dates before 1582-10-15 are read days
+  off (in year 1 two days early), since the Java writer counts them in a calendar with Julian days.
+* Unless the table sets ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
   A file with TIMESTAMP columns names that zone, and the shift is undone. For other files the zone is assumed to be UTC,
   or the value of the option ``morrow.orc.writer-time-zone``.
 * Arrow does not decode whole files. It decodes each stripe's columns after `morrow.engine.format.orc_stripes` has
@@ -16,11 +16,11 @@ Java Paimon's encodings and how they are read here (the result equals Java's):
 * Whole numbers have the same encoding at every width. Numbers of another width than the table's type are read as BIGINT
   and narrowed, so that nothing is cut off. For other types only kinds that Paimon or Hive write are accepted.
 
-Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262, and differ from Java's in zones other than UTC
-before 1970 (the second that is lost to a fraction there, local mean times). A timestamp column is two integer
-streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as the values of a LONG column, and
-nanoseconds. So for such stripes timestamps are declared to Arrow as LONG: it returns the seconds, with nulls and
-nesting. The nanoseconds are taken from their stream (`morrow.engine.format.orc_rle`).
+Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262. In zones other than UTC they also differ from
+Java's before 1970 (seconds lost to a fraction, local mean times). A timestamp column has two integer streams: seconds
+since 2015-01-01 in the writer's zone, stored exactly like a LONG column, and nanoseconds. So for such stripes
+timestamps are declared to Arrow as LONG: it returns the seconds, with nulls and nesting. The nanoseconds are taken from
+their stream (`morrow.engine.format.orc_rle`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The scan receives the dtypes of the columns. It converts while decoding (INT96 a
 maps to lists of key and value, narrow to wide integers) and refuses lossy conversions. There are no cast expressions
 between a filter and the file, so filters reach row groups and pages.
 
-One type needs a check of values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files, days and nanoseconds
-of a day, while Arrow and Polars count nanoseconds from 1970 in 64 bits: 1677-09-21 to 2262-04-11. Polars clamps values
-outside to the largest value; that value is therefore an error here, not a wrong row.
+One type needs a check of values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files: days and nanoseconds
+of a day. Arrow and Polars count nanoseconds from 1970 in 64 bits, which cover 1677-09-21 to 2262-04-11. Polars clamps
+values outside of this range to the largest value, so that value is an error here, not a wrong row.
 """
 
 from __future__ import annotations

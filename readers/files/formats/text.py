@@ -2,10 +2,10 @@
 
 Java writes null as an empty line, which is read as empty text, both by Java and here.
 
-Values have the form of Java's casts to and from text. Integers and DECIMAL are digits; FLOAT and DOUBLE also ``NaN``
-and ``Infinity``; BOOLEAN ``true`` or ``false``; BINARY base64; DATE ``2024-02-29``; TIME ``12:30:00.5``; TIMESTAMP
-``2024-02-29 12:30:00.5``. TIMESTAMP_LTZ is written on the clock of the writer's machine, which the file does not
-name: it cannot be read back exactly and is refused.
+Values have the form of Java's casts to and from text. Numbers are digits; FLOAT and DOUBLE may also be ``NaN`` and
+``Infinity``. BOOLEAN is ``true`` or ``false``, BINARY is base64. DATE is ``2024-02-29``, TIME is ``12:30:00.5``, and
+TIMESTAMP is ``2024-02-29 12:30:00.5``. TIMESTAMP_LTZ is written in the zone of the writer's machine, which the file
+does not name: it cannot be read back exactly and is refused.
 """
 
 from __future__ import annotations

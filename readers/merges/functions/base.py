@@ -1,8 +1,8 @@
 """Base of aggregate functions for the fold: expressions that map a state and one more value to the next state.
 
-A state is a mapping of expressions: ``value`` is the accumulator, null before the first record; the other names come
-from the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and selects per key
-afterwards, with the new value null if the result is not selected: expressions must not fail on nulls.
+A state is a mapping of expressions. ``value`` is the accumulator, null before the first record; the other names come
+from the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and then selects per
+key. The new value is null if the result is not selected, so expressions must not fail on nulls.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POLARS_CONTEXT = "\n\nThis error occurred"
 class NoResult(Unsupported):
     """Error for values without a result of a function, in Java or in Arrow.
 
-    Polars re-creates exceptions that pass through a query, with the expression appended to the message; that is
+    Polars re-creates exceptions that pass through a query, and appends the expression to the message. The expression is
     removed.
     """
 
@@ -109,10 +109,10 @@ def combine_non_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Ex
 
 
 class CorruptValue(Unsupported):
-    """A value of a column is invalid for its aggregate function: users may write any bytes.
+    """Error for a column's value that is invalid for its aggregate function: users may write any bytes.
 
-    Built from its message alone: Polars re-creates exceptions that pass through a query, with the expression appended
-    to the message; that is removed.
+    It is built from its message alone, since Polars re-creates exceptions that pass through a query, and appends the
+    expression to the message. The expression is removed.
     """
 
     def __init__(self, message: str) -> None:

@@ -8,8 +8,8 @@ Numbers have Java's results to the bit:
 
 DECIMAL is computed on unscaled integers, with Java's limits:
 
-* A sum of at most 18 digits is stored in a long that Java never checks against the precision: DECIMAL(4, 2) holds
-  199.98, and returns to its range with later retractions. Beyond a long the sum is null.
+* A sum of at most 18 digits is stored in a long that Java never checks against the precision. A DECIMAL(4, 2) may hold
+  199.98, and return to its range with later retractions. Beyond a long the sum is null.
 * A wider sum, and every product, is null as soon as it has more digits than the precision. The next record then starts
   again.
 * Products and quotients round half up (away from zero) to the scale. A quotient must be a finite decimal, however long.

@@ -1,4 +1,4 @@
-"""Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
+"""Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `to_arrow_schema`.
 
 Polars has fewer types than Arrow, so some types are represented by others (`morrow.engine.format.polars_types`):
 
@@ -67,7 +67,7 @@ VIEW_DTYPES = frozenset({pl.String(), pl.Binary()})
 def to_arrow_table(
     frame: pl.DataFrame, fields: Sequence[t.DataField], *, pool: pa.MemoryPool | None = None
 ) -> pa.Table:
-    """Convert a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
+    """Convert a frame in Morrow's representation to an Arrow table with exactly the schema `to_arrow_schema(fields)`.
 
     Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes are
     allocated from `pool` (Arrow's default pool if None).

@@ -1,6 +1,6 @@
 """Rules of casts: one row per cast of Java's CastExecutors that ALTER TABLE can make necessary.
 
-Casts run on Arrow arrays (`morrow.readers.casts.arrow_cast`). A Polars query uses a native expression instead if
+Casts run on Arrow arrays (`morrow.readers.casts.cast_array`). A Polars query uses a native expression instead if
 Polars gives exactly Java's result. ARRAY, MAP and ROW are cast to text, and member by member to nested types.
 Java also casts STRING to ARRAY, MAP and ROW for default values; a column's type never changes that way.
 
@@ -105,7 +105,7 @@ def cast_expression(
     zone: str = "UTC",
     change: TypeChange | None = None,
 ) -> pl.Expr:
-    """Return the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
+    """Return the cast as a lazy expression, native or through Arrow for this one column; see `cast_array`.
 
     Args:
         change: the change of the column's type, for errors of values.

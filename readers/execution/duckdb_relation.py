@@ -452,7 +452,7 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
 
 
 def view_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """Return `arrow_schema` with views for columns of text and bytes, and without comments."""
+    """Return `to_arrow_schema` with views for columns of text and bytes, and without comments."""
     types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
     return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
@@ -508,7 +508,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         self.plan = plan
         """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
         self.key = key
-        """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, None is never equal."""
+        """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
 
     @property
     def schema(self) -> pa.Schema:

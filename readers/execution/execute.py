@@ -377,7 +377,7 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 def read_arrow_table(
     plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
 ) -> pa.Table:
-    """Read all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
+    """Read all rows into an Arrow table of exactly `to_arrow_schema(plan.fields)`, one chunk per decoder chunk.
 
     Args:
         plan: a plan for which `is_arrow_only` holds.

@@ -1,8 +1,8 @@
 """Counts and bounds of columns, from metadata alone if it has them exactly, or measured on rows for ANALYZE.
 
-Metadata has the row count of a file if the file is read as it is (`engine.plan.plain_files`). For files without a
-deletion vector it also has null counts and bounds, which are exact for numbers, dates and booleans in the type that is
-read. (Bounds of text may be cut, bounds of floats leave out NaN, and some formats round bounds of timestamps.)
+Metadata has the row count of a file if the file is read as it is (see `find_plain_files`). For files without a deletion
+vector it also has null counts and bounds, which are exact for numbers, dates and booleans in the type that is read.
+(Bounds of text may be cut, bounds of floats leave out NaN, and some formats round bounds of timestamps.)
 """
 
 from __future__ import annotations

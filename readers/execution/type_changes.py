@@ -51,11 +51,11 @@ class Retyped:
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
     def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Read the values batch by batch, also of rows that newer ones replace, as reads of the table cast them.
+        """Read the values batch by batch, cast as by reads of the table, including rows that newer rows replace.
 
         Values of rows that a deletion vector marks as dead are left out.
 
-        Raises as `morrow.readers.files.reading`.
+        Raises as `translate_errors`.
         """
         file = self.facts.file
         live, start = None if file.deletion is None else read_deletion(file, store), 0

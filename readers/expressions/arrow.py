@@ -34,7 +34,7 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
 def filter_batch(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows of a batch with the columns `fields` for which the filter is true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     if filter.predicate != ALWAYS:
         rows = rows.filter(compile(filter.predicate, fields))

@@ -100,7 +100,7 @@ def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tup
 def filter_rows(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of a frame with the columns `fields` for which the filter is true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     return filter_by_residuals(filter.residuals, fields, filter_by_predicate(filter.predicate, fields, frame))
 
@@ -110,7 +110,7 @@ def filter_by_residuals(
 ) -> pl.LazyFrame:
     """Return the rows of a frame with the columns `fields` for which all residuals are true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     if not residuals:
         return frame

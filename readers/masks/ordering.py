@@ -280,7 +280,7 @@ def find_shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKe
     """Find rows of the same key.
 
     Args:
-        keys: key columns in which equal values are equal keys (floats as `sortable` makes them).
+        keys: key columns in which equal values are equal keys (floats converted by `to_sortable`).
         runs: heights of the sorted files that the rows come from, one after another, if no file holds a key twice.
 
     Returns: the shared keys, or None in the rare case that two keys have the same hash.

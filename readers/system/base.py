@@ -100,7 +100,7 @@ class MetadataTable:
         return self.columns
 
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the rows, in Java's order if any; dtypes as `readers.casts.dtypes.polars_schema` of the fields.
+        """Return the rows, in Java's order if any; dtypes as in `to_polars_schema(fields)`.
 
         Args:
             columns: output columns in order, None for all. Other columns are not computed.

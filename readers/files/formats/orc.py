@@ -20,7 +20,7 @@ Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262. In zones
 Java's before 1970 (seconds lost to a fraction, local mean times). A timestamp column has two integer streams: seconds
 since 2015-01-01 in the writer's zone, stored exactly like a LONG column, and nanoseconds. So for such stripes
 timestamps are declared to Arrow as LONG: it returns the seconds, with nulls and nesting. The nanoseconds are taken from
-their stream (`morrow.engine.format.orc_rle`).
+their stream (`morrow.engine.format.orc_columns`).
 """
 
 from __future__ import annotations

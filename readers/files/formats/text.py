@@ -126,7 +126,7 @@ def to_text_dtype(type_: t.DataType) -> pl.DataType:
 
 
 def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = False) -> pl.Expr:
-    """Parse values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
+    """Parse values of `type_` from text of `to_text_dtype(type_)`; text that does not parse fails when collected.
 
     With `marks` text may begin with `MARK`, which marks the text of a number.
 

@@ -1,1 +1,1 @@
-"""Executes a ScanPlan: file formats, position masks, merges; results as Arrow, Polars, DuckDB."""
+"""Execution of a ScanPlan: file formats, position masks and merges, with results as Arrow, Polars or DuckDB."""

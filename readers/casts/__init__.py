@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["cast_array", "cast_expression", "is_allowed", "polars_cast"]
 
 HOMES = {"cast_expression": "rules", "polars_cast": "rules", "is_allowed": "rules"}
-"""Where functions are; most reads cast nothing, and do without these modules."""
+"""The modules of lazily imported functions; most reads cast nothing and do not need them."""
 
 A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
@@ -28,14 +28,15 @@ def cast_array(array: A, source: DataType, target: DataType, *, where: str | Non
         source: the type in the file's schema.
         target: the type in the read's schema.
         where: the name in errors, such as the table and column.
-        zone: the session's zone, in which TIMESTAMP_LTZ meets DATE, TIME, TIMESTAMP and text.
+        zone: the session's zone, for casts between TIMESTAMP_LTZ and DATE, TIME, TIMESTAMP or text.
 
     Returns:
-        An array of `target.arrow()`, of the same length; null stays null, and is also Java's result for a DECIMAL that
-        does not fit.
+        An array of `target.arrow()`, of the same length. Null stays null; a DECIMAL that does not fit becomes null, as
+        in Java.
 
     Raises:
-        Unsupported: Java has no such cast, or fails on a value (text that is no number), or Arrow cannot hold it.
+        Unsupported: Java does not support the cast, fails on a value (such as text that is not a number), or Arrow
+            cannot hold the value.
     """
     from morrow.readers.casts.base import Cast, apply
     from morrow.readers.casts.rules import require_allowed

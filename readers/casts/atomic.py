@@ -4,9 +4,9 @@ Integers wrap when narrowed. FLOAT and DOUBLE become integers towards zero, satu
 or BIGINT, and NaN becomes 0; TINYINT and SMALLINT then wrap. DECIMAL rounds half up (away from zero) to the target
 scale and is null if the target precision does not hold it.
 
-TIMESTAMP_LTZ is an instant. It becomes a wall clock, and a wall clock an instant, in the session's zone. A wall clock
-that a zone skips moves forward by the gap; one that occurs twice is the earlier instant. Paimon 1.4 divides towards
-zero where a TIMESTAMP becomes a DATE: 1969-12-31 12:00 is 1970-01-01 there, and here.
+TIMESTAMP_LTZ is an instant. It is converted to a wall-clock time, and back, in the session's zone. A wall-clock time
+that the zone skips moves forward by the gap; a time that occurs twice becomes the earlier instant. Paimon 1.4 divides
+towards zero when it casts a TIMESTAMP to a DATE, and so does Morrow: 1969-12-31 12:00 becomes 1970-01-01.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def cast_integer_to_boolean(array: pa.Array, _cast: Cast) -> pa.Array:
 
 
 def cast_integer_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cast integers to DECIMAL; null where the integer has more digits than the target has before the point."""
+    """Cast integers to DECIMAL; null if the integer has more digits than the target has before the point."""
     return rescale_decimal(array.cast(pa.int64()).cast(pa.decimal128(LONG_DIGITS, 0)), cast)
 
 
@@ -85,7 +85,7 @@ def cast_approximate_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """Return `value` rounded half up to `scale`; None when it then has more than `precision` digits."""
+    """Return `value` rounded half up to `scale`; None if it then has more than `precision` digits."""
     if value.adjusted() > MAX_DECIMAL128:
         return None
     rounded = value.quantize(Decimal(1).scaleb(-scale), context=WIDE)
@@ -93,7 +93,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def cast_decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cast towards zero, then keep the low bits (64, and of those the target's)."""
+    """Cast towards zero, then keep the low bits (first 64, then the target's width)."""
     whole = pc.trunc(array.cast(pa.decimal256(MAX_DECIMAL256, array.type.scale)))
     whole = whole.cast(pa.decimal256(MAX_DECIMAL256, 0))
     # A decimal256 is four little-endian longs, the lowest first.
@@ -102,7 +102,7 @@ def cast_decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """Return the nearest DOUBLE (of a quotient of doubles up to 18 digits, as Java computes it), and from it FLOAT."""
+    """Return the nearest DOUBLE (up to 18 digits a quotient of doubles, as in Java), and FLOAT from the DOUBLE."""
     scale = array.type.scale
     if array.type.precision <= COMPACT_DIGITS:
         unscaled = to_unscaled_integers(array).cast(pa.int64())
@@ -119,7 +119,7 @@ def to_unscaled_integers(array: pa.Array) -> pa.Array:
 
 
 def rescale_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cast DECIMAL to DECIMAL: half up to the target's scale, null where the target's precision is too small."""
+    """Cast DECIMAL to DECIMAL: half up to the target's scale, null if the target's precision is too small."""
     precision, scale = cast.target.precision, cast.target.scale
     if scale < array.type.scale:
         # One digit more than the source may be needed: 99.995 becomes 100.00.
@@ -152,7 +152,7 @@ def _to_local(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def _require_calendar(array: pa.Array, cast: Cast) -> None:
-    """Raise beyond the years of 16 bits, which time zones support; Arrow would return wrong values there."""
+    """Raise for years beyond 16 bits, which time zones do not support: Arrow would return wrong values."""
     near = np.abs(to_numbers(array) // PER_SECOND[array.type.unit]) <= MAX_ZONED_SECONDS
     if not near.all():
         cast.require(array, pa.array(near), "Morrow knows time zones only to the year 32000")
@@ -174,7 +174,7 @@ def convert_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Ca
     """Convert counts of one unit to another, floored.
 
     Raises:
-        Unsupported: the value is out of range for a finer unit (nanoseconds end in 2262); Java has 96 bits there.
+        Unsupported: the value is out of range for a finer unit (nanoseconds end in 2262). Java uses 96 bits.
     """
     factor = PER_SECOND[target] / PER_SECOND[unit]
     if factor <= 1:
@@ -230,7 +230,7 @@ def _to_millis(array: pa.Array, cast: Cast) -> Ints:
 
 
 def cast_timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
-    """Return the day; of a TIMESTAMP before 1970 the next day unless it is midnight (see the module)."""
+    """Return the day; for a TIMESTAMP before 1970 that is not midnight, the next day (see the module)."""
     millis = _to_millis(to_clock_times(array, cast), cast)
     days = millis // MILLIS_PER_DAY
     if not _is_zoned(cast.source):
@@ -239,13 +239,13 @@ def cast_timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_timestamp_to_time(array: pa.Array, cast: Cast) -> pa.Array:
-    """Return the milliseconds of the day, downwards also before 1970 (where Paimon 1.4 makes a negative TIME)."""
+    """Return the milliseconds of the day, rounded down, even before 1970 (where Paimon 1.4 returns a negative TIME)."""
     millis = _to_millis(to_clock_times(array, cast), cast) % MILLIS_PER_DAY
     return to_arrow_like(millis.astype(np.int32), array, pa.int32()).cast(pa.time32("ms"))
 
 
 def cast_timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Return seconds since 1970, towards zero; INT keeps the low 32 bits. The zone plays no part."""
+    """Return seconds since 1970, rounded towards zero; INT keeps the low 32 bits. The zone is ignored."""
     unit = array.type.unit
     millis = convert_unit(to_numbers(array), unit, "ms", array, cast)
     seconds = np.sign(millis) * (np.abs(millis) // PER_SECOND["ms"])
@@ -255,7 +255,7 @@ def cast_timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 def cast_integer_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
     """Cast from seconds since 1970; milliseconds beyond 64 bits wrap, as in Java.
 
-    For TIMESTAMP_LTZ they are converted to a wall clock in the session's zone, which is then read as UTC, as in Java.
+    For TIMESTAMP_LTZ they become a wall-clock time in the session's zone, which is then read as UTC, as in Java.
     """
     millis = to_numbers(array).astype(np.int64) * PER_SECOND["ms"]
     if _is_zoned(cast.target) and cast.zone != UTC:
@@ -270,5 +270,5 @@ def cast_date_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_time_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Return that time of 1970-01-01 in UTC."""
+    """Return the time on 1970-01-01 in UTC."""
     return _to_timestamps(to_numbers(array).astype(np.int64), "ms", array, cast).cast(cast.target.arrow())

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TypeChange:
-    """A change of a column's type, for errors: the column or member, and the schemas of the file and of the read."""
+    """A change of a column's type, for errors: the column or member, and the schema ids of the file and the read."""
 
     path: Path
     written: int
@@ -37,7 +37,7 @@ class TypeChange:
 
 @dataclass(frozen=True)
 class Cast:
-    """One cast: source and target type, session time zone, place in errors, and the change that makes it necessary."""
+    """One cast: source and target type, session time zone, name in errors, and the type change that requires it."""
 
     source: Any
     target: Any
@@ -46,7 +46,7 @@ class Cast:
     change: TypeChange | None = None
 
     def inside(self, step: str, source: t.DataType, target: t.DataType) -> Cast:
-        """Return the cast of a member, of the elements or the values, which the change calls `step`."""
+        """Return the cast of a member, of elements or of values; `step` names it in the type change."""
         change = self.change and replace(self.change, path=(*self.change.path, step))
         return replace(self, source=source, target=target, change=change)
 
@@ -75,8 +75,8 @@ class Cast:
 
 
 def show_value(value: pa.Array) -> object:
-    """Return the only value of an array, as messages show it."""
-    # Python's dates end where Arrow's do not.
+    """Return the single value of an array in the form for messages."""
+    # Arrow's dates have a wider range than Python's.
     return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
 
 
@@ -85,12 +85,12 @@ RULES: dict[tuple[type[t.DataType], type[t.DataType]], Rule] = {}
 """By source and target type; filled by `morrow.readers.casts.rules`."""
 
 TEXT_ONLY = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
-"""Of all character types, Java casts these only to nullable STRING."""
+"""Types that Java casts to nullable STRING, but not to other character types."""
 STRING = t.VarCharType()
 
 
 def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
-    """Return the rule for this cast; None when Java has none."""
+    """Return the rule for this cast; None if Java does not support it."""
     if isinstance(source, TEXT_ONLY) and isinstance(target, t.CharType | t.VarCharType) and target != STRING:
         return None
     return RULES.get((source.__class__, target.__class__))
@@ -117,7 +117,7 @@ def make_cast_error(source: t.DataType, target: t.DataType, where: str | None) -
 
 
 def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
+    """Return the values of a fixed-width array as numpy; nulls become 0, temporal types their integers."""
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -129,13 +129,13 @@ def to_numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def to_arrow_like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Return `values` as an Arrow array of `type`, null where `array` is null."""
+    """Return `values` as an Arrow array of `type` with the nulls of `array`."""
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, mask=mask).cast(type)
 
 
 def map_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
-    """Apply a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
+    """Apply a Python function once to each distinct value, for lack of a vectorised kernel; nulls stay null."""
     encoded = array.dictionary_encode()
     results = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=type)
     return results.take(encoded.indices)

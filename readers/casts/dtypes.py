@@ -1,6 +1,6 @@
-"""Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
+"""Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `to_arrow_schema`.
 
-Polars has fewer types than Arrow, so some types are represented (`morrow.engine.format.polars_types`):
+Polars has fewer types than Arrow, so some types are represented by others (`morrow.engine.format.polars_types`):
 
 ================  ==========================================  ===============================================
 Paimon            Polars                                      Arrow
@@ -17,7 +17,7 @@ VARIANT           Struct{value: Binary, metadata: Binary}     struct<value: bina
 ================  ==========================================  ===============================================
 
 Fixed-width columns are converted without a copy. Text, which Polars stores as views, is copied once into Arrow's
-32-bit layout, of large frames in several threads. Lists change from 64-bit to 32-bit offsets; their values stay.
+32-bit layout, for large frames in several threads. Lists change from 64-bit to 32-bit offsets; their values stay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 MAX_FEW_VALUES = 1 << 16
-"""Up to so many values of text are copied once more, rather than to import what Arrow's casts need."""
+"""Maximum text values that are copied a second time, which avoids importing the modules that Arrow's casts need."""
 VIEW_TYPES = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
 NARROW_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
@@ -58,7 +58,7 @@ MAX_CHUNK_BYTES = 2**31 - 1
 """The limit of 32-bit offsets: a larger chunk is split, as Arrow's string and list types require."""
 
 MIN_THREADED_ROWS = 1 << 18
-"""Frames of so many rows are converted in threads; below, starting threads costs as much as they save."""
+"""Minimum rows of a frame to convert it in threads; for fewer rows, starting threads costs as much as they save."""
 
 VIEW_DTYPES = frozenset({pl.String(), pl.Binary()})
 """Types that Polars keeps as views."""
@@ -67,10 +67,10 @@ VIEW_DTYPES = frozenset({pl.String(), pl.Binary()})
 def to_arrow_table(
     frame: pl.DataFrame, fields: Sequence[t.DataField], *, pool: pa.MemoryPool | None = None
 ) -> pa.Table:
-    """Convert a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
+    """Convert a frame in Morrow's representation to an Arrow table with exactly the schema `to_arrow_schema(fields)`.
 
-    Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes lie
-    in memory of `pool`, Arrow's default one where it is None.
+    Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes are
+    allocated from `pool` (Arrow's default pool if None).
 
     Raises:
         InvalidArgument: a column is missing or holds values that are not of the type.
@@ -80,7 +80,7 @@ def to_arrow_table(
     if missing:
         raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
     columns = frame.select(cols(schema.names)).get_columns()
-    del frame  # where nobody else holds it, only what is being converted is in memory twice
+    del frame  # unless the caller holds the frame, only the column being converted is in memory twice
     return _convert_columns(columns, schema, pool)
 
 
@@ -98,7 +98,7 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
 
 
 def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
-    """Convert columns, which are taken out of the list, chunk by chunk."""
+    """Convert columns chunk by chunk, and remove them from the list to free their memory."""
     rows = len(series[0]) if series else 0
     series.reverse()
     fields = list(schema)
@@ -132,7 +132,7 @@ def _convert_chunk(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
 
 
 def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool | None = None) -> list[pa.Array]:
-    """Do the same for text or bytes, straight from Polars' views."""
+    """Convert a chunk of text or bytes directly from Polars' views; see `_convert_chunk`."""
     if len(piece) <= MAX_FEW_VALUES and (
         narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)
     ):
@@ -151,7 +151,7 @@ def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool |
 
 
 def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
-    """Return text or bytes with 64-bit offsets as an array with 32-bit offsets; no array where those do not suffice.
+    """Convert text or bytes from 64-bit to 32-bit offsets; return an empty list if 32 bits do not suffice.
 
     Arrow's cast does that as well, and imports a large module the first time.
     """
@@ -182,12 +182,11 @@ def _cast_field_layout(field: pa.Field, chunk: pa.Array) -> pa.Array:
 def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Convert values to another Arrow layout of the same logical type, nested types included.
 
-    Lists (also of a fixed size), large lists and maps take the layout of `type`, struct members are taken in order and
-    renamed, offsets narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are
-    floored.
+    Lists (also of a fixed size), large lists and maps take the layout of `type`. Struct members are taken in order and
+    renamed. Offsets narrow to 32 bits. Units and nullability flags follow `type`; finer timestamps are floored.
 
     Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or the logical types differ.
     """
     if not len(array) and array.offset:
         # Polars cuts lists without elements out of longer ones; Arrow cannot combine such empty arrays with others.
@@ -244,7 +243,7 @@ def _cast_atomic_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def list_offsets(array: pa.Array) -> pa.Array:
-    """Return 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
+    """Return 32-bit offsets of a list or map array, unsliced (Arrow rejects a slice together with a null mask)."""
     offsets = array.offsets.cast(pa.int32())
     if not offsets.offset:
         return offsets
@@ -254,7 +253,7 @@ def list_offsets(array: pa.Array) -> pa.Array:
 
 
 def make_null_mask(array: pa.Array) -> pa.Array | None:
-    """Return true where null, as the `from_arrays` constructors take it; None when there are no nulls."""
+    """Return a mask that is true for nulls, for Arrow's `from_arrays` constructors; None without nulls."""
     return array.is_null() if array.null_count else None
 
 
@@ -283,9 +282,9 @@ DTYPE_BYTES: dict[type[pl.DataType], int] = {
 """Bytes of a value by its dtype."""
 
 VARIABLE_BYTES = 40
-"""About how many bytes a value of a type of no fixed width takes."""
+"""Approximate size in bytes of a value of variable width."""
 
 
 def estimate_width(type_: DataType) -> int:
-    """Return about how many bytes a value of this type takes in memory."""
+    """Estimate the bytes that a value of this type takes in memory."""
     return DTYPE_BYTES.get(type(to_polars_dtype(type_)), VARIABLE_BYTES)

@@ -10,8 +10,7 @@ BINARY, VARBINARY     lower-case hex (Java shows ``[B@`` and an address, which i
 TIMESTAMP             ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits; LTZ in UTC
 ====================  =======================================================================
 
-Nested values have no statistics. Casts to STRING, which format partitions, have other forms
-(`morrow.readers.casts`).
+Nested values lack statistics. Casts to STRING, which format partitions, have other forms (`morrow.readers.casts`).
 
 Java's digits of FLOAT and DOUBLE are the fewest that read back, as Polars' are, from 1E-3 up to the limit beyond
 which whole numbers are no longer all distinct; only the form differs (``1.0E7`` for ``10000000.0``). For other
@@ -74,7 +73,7 @@ NANOS_MASK = 0xFFFFFFFF
 """The part of a TIMESTAMP's slot that holds its nanoseconds within the millisecond."""
 MICROS = 6
 MAX_YEAR = 200_000
-"""Years beyond this, in either direction, are more than Polars can print."""
+"""Maximum distance of a year from 1970; Polars cannot format years beyond it."""
 MILLIS_PER_YEAR = 31_556_952_000
 
 
@@ -94,7 +93,7 @@ def format_values(values: pl.Series, kind: t.DataType) -> pl.Series:
 def format_stored_values(
     rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
 ) -> list[pl.Series]:
-    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
+    """Return the text of fields of stored rows (`morrow.engine.format.binary_row`), even beyond Polars' range.
 
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.
@@ -116,7 +115,7 @@ def format_stored_values(
 
 
 def _has_nanos(kind: t.DataType) -> bool:
-    """Return whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
+    """Return whether Polars holds the type in nanoseconds, which only cover 1677 to 2262."""
     return isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MICROS
 
 
@@ -172,7 +171,7 @@ def _format_plain(values: pl.Series, _kind: t.DataType) -> pl.Series:
 
 
 def _format_by_cast(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Format by the cast to STRING, where ``toString`` agrees with it."""
+    """Format by the cast to STRING, for types whose ``toString`` agrees with it."""
     string = t.VarCharType()
     return to_series(values.name, cast_array(to_arrow_array(values, kind), kind, string), string)
 
@@ -196,8 +195,8 @@ def _format_nothing(values: pl.Series, _kind: t.DataType) -> pl.Series:
 def to_wall_clock(millis: Sequence[int | None]) -> pl.Series:
     """Convert epoch milliseconds to times without zone, in this process's zone: Datetime("ms"), null stays null.
 
-    Creation times of files and tags are stored in the writer's zone, so that all times of a table agree where its
-    readers and writers share one. The offset is that of each instant, summer time or not.
+    Creation times of files and tags are stored in the writer's zone, so all times of a table agree if its readers and
+    writers share a zone. Each instant uses its own offset, including summer time.
     """
     offsets = {
         instant: _find_utc_offset(instant // MILLIS_PER_SECOND) for instant in set(millis) if instant is not None

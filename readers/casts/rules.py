@@ -1,6 +1,6 @@
 """Rules of casts: one row per cast of Java's CastExecutors that ALTER TABLE can make necessary.
 
-Casts run on Arrow arrays (`morrow.readers.casts.arrow_cast`). A Polars query uses a native expression instead if
+Casts run on Arrow arrays (`morrow.readers.casts.cast_array`). A Polars query uses a native expression instead if
 Polars gives exactly Java's result. ARRAY, MAP and ROW are cast to text, and member by member to nested types.
 Java also casts STRING to ARRAY, MAP and ROW for default values; a column's type never changes that way.
 
@@ -53,15 +53,15 @@ from morrow.readers.casts.base import (
 from morrow.readers.casts.dtypes import list_offsets, make_null_mask, to_arrow_array, to_polars_dtype, to_series
 
 WHOLE_DIGITS: dict[type[t.DataType], int] = {t.TinyIntType: 3, t.SmallIntType: 5, t.IntType: 10, t.BigIntType: 19}
-"""Integers by width; the decimal digits that each may have."""
+"""The maximum decimal digits of each integer type, by width."""
 WIDTHS = tuple(WHOLE_DIGITS)
 
 
 def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Expr | None:
-    """Return the cast as a native expression; None where Polars does not give exactly Java's result.
+    """Return the cast as a native expression; None if Polars does not give exactly Java's result.
 
-    Native are: integers, FLOAT and DECIMAL that grow, integers to FLOAT, DOUBLE and wide enough DECIMAL, lengths that
-    grow, timestamp precisions that grow (to microseconds: nanoseconds overflow), integers to BOOLEAN and STRING.
+    Native casts are widening of integers, FLOAT, DECIMAL, lengths and timestamp precisions (up to microseconds, since
+    nanoseconds overflow), and integers to FLOAT, DOUBLE, wide enough DECIMAL, BOOLEAN and STRING.
     """
     if has_same_values(source, target):
         return expr
@@ -71,7 +71,7 @@ def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Exp
 
 
 def _is_renaming(source: t.DataType, target: t.DataType) -> bool:
-    """Return whether both types have the same dtype in Polars and the cast changes no value."""
+    """Return whether both types have the same dtype in Polars and the cast preserves all values."""
     if isinstance(target, t.VarCharType) and isinstance(source, t.CharType | t.VarCharType):
         return target.length >= source.length
     if isinstance(target, t.VarBinaryType) and isinstance(source, t.BinaryType | t.VarBinaryType):
@@ -105,13 +105,13 @@ def cast_expression(
     zone: str = "UTC",
     change: TypeChange | None = None,
 ) -> pl.Expr:
-    """Return the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
+    """Return the cast as a lazy expression, native or through Arrow for this one column; see `cast_array`.
 
     Args:
         change: the change of the column's type, for errors of values.
 
     Raises:
-        Unsupported: Java has no such cast. Values that cannot be cast fail when the query runs.
+        Unsupported: Java does not support the cast. Values that cannot be cast fail when the query runs.
     """
     require_allowed(source, target, where=where)
     native = polars_cast(expr, source, target)
@@ -161,7 +161,7 @@ def cast_row_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_row_to_row(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cast members by field id: new ones are null, dropped ones left out, others renamed, moved and cast."""
+    """Cast members by field id: new members are null, dropped members left out, others renamed, moved and cast."""
     position = {field.id: i for i, field in enumerate(cast.source.fields)}
     members = []
     for field in cast.target.fields:
@@ -224,12 +224,12 @@ def cast_decimal_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_date_to_text(array: pa.Array, _cast: Cast) -> pa.Array:
-    """Format ``2020-02-29``; of a year beyond 9999 the last four digits."""
+    """Format ``2020-02-29``; a year beyond 9999 shows its last four digits."""
     return _to_arrow_text(_format_day(pl.Series(array)))
 
 
 def cast_timestamp_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Format ``2020-02-29 10:11:12.5``: as many digits as the precision says, more where the value has them."""
+    """Format ``2020-02-29 10:11:12.5`` with as many digits as the precision, or more if the value has more."""
     clock = to_clock_times(array, cast)
     digits = FRACTION_DIGITS[clock.type.unit]
     series = pl.Series(clock)
@@ -353,7 +353,7 @@ def cast_text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def cast_text_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Round half up to the scale; null where the precision is too small. Exponents are parsed, blanks are errors."""
+    """Round half up to the scale; null if the precision is too small. Exponents are parsed, blanks are errors."""
 
     def parse(text: str) -> Decimal | None:
         if not DECIMAL_PATTERN.fullmatch(text):
@@ -385,7 +385,7 @@ def cast_text_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 def cast_text_to_time(array: pa.Array, cast: Cast) -> pa.Array:
     """Parse ``10:11:12.5``, shorter forms too, with an offset that is added; digits alone are milliseconds.
 
-    Java keeps times outside of the 24 hours of a day; Arrow and Polars have no such TIME, so it is an error here.
+    Java keeps times outside of the 24 hours of a day; Arrow and Polars cannot hold such a TIME, so it is an error here.
     """
 
     def parse(text: str) -> int:
@@ -425,9 +425,8 @@ def _parse_int(digits: str, text: str, cast: Cast) -> int:
 def cast_text_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
     """Parse ``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
 
-    Digits beyond the precision are cut; days 29-31 that a month lacks become its last day; 24:00:00 is the next
-    midnight. For TIMESTAMP of precision 0, 3, 6 or 9 a whole number is that many seconds, milli-, micro- or
-    nanoseconds.
+    Digits beyond the precision are cut. Days 29-31 that a month lacks become its last day, and 24:00:00 is the next
+    midnight. For TIMESTAMP of precision 0, 3, 6 or 9, a whole number counts seconds, milli-, micro- or nanoseconds.
     """
     unit = t.to_arrow_time_unit(cast.target.precision)
     zoned = isinstance(cast.target, t.LocalZonedTimestampType)
@@ -562,7 +561,7 @@ def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None
     """Raise unless the cast is allowed.
 
     Raises:
-        Unsupported: Java has no such cast.
+        Unsupported: Java does not support the cast.
     """
     if not is_allowed(source, target):
         raise make_cast_error(source, target, where)
@@ -576,7 +575,7 @@ def _list_nested_casts(source: t.DataType, target: t.DataType) -> list[tuple[t.D
         return [(source.element, target.element if isinstance(target, t.ArrayType) else string)]
     if isinstance(source, t.MapType):
         if isinstance(target, t.MapType):
-            # A change of the key type has no rule: VARIANT stands for "none".
+            # A change of the key type is not allowed: VARIANT has no rules.
             keys = (source.key, target.key if source.key == target.key else t.VariantType())
             return [keys, (source.value, target.value)]
         return [(source.key, string), (source.value, string)]

@@ -1,1 +1,1 @@
-"""Runs plans: data files, masks and merges become rows for Arrow, Polars and DuckDB."""
+"""Execution of plans: data files, masks and merges become rows for Arrow, Polars and DuckDB."""

@@ -64,7 +64,7 @@ def to_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield changes as record batches, one part after another; a difference of snapshots is held in memory whole.
 
-    A forked process cannot go on with it: see `check_process`.
+    A forked process cannot continue the iteration: see `check_process`.
     """
     return refuse_in_fork(_to_batches(parts, fields, store, batch_rows))
 
@@ -175,7 +175,7 @@ def _compare_snapshots(part: Difference, store: FileStore) -> pl.DataFrame:
 
 
 def _count_differences(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """Count rows without a key: rows more frequent now are insertions, rows less frequent are deletions."""
+    """Compare rows without a key by their counts: more frequent rows are insertions, less frequent rows deletions."""
     names = after.columns
     rows = pl.concat([before.with_columns(pl.lit(-1).alias(COUNT)), after.with_columns(pl.lit(1).alias(COUNT))])
     counted = rows.group_by(cols(names), maintain_order=True).agg(pl.col(COUNT).sum()).filter(pl.col(COUNT) != 0)
@@ -192,8 +192,8 @@ NO_ROW = -1
 class Comparison:
     """A comparison of rows by some columns; the order of a map's entries does not matter.
 
-    As in Paimon, changelogs that compaction makes compare FLOAT and DOUBLE by value: NaN differs from NaN, and zeros
-    are equal. `by_bits`: as differences of snapshots do, where NaN is NaN, and 0.0 is not -0.0.
+    By default FLOAT and DOUBLE are compared by value, as in Paimon's compaction changelogs: NaN differs from NaN, and
+    0.0 equals -0.0. With `by_bits`, as for differences of snapshots, NaN equals NaN and 0.0 differs from -0.0.
     """
 
     fields: tuple[DataField, ...]
@@ -222,9 +222,9 @@ def build_changelog(
 
     Args:
         rows: rows with their ``_VALUE_KIND``.
-        before, after: for each key, its row before and after the change, `NO_ROW` for none; a retraction is none.
+        before, after: for each key, its row before and after the change; `NO_ROW` if none, or if it is a retraction.
         considered: the keys whose changes are returned.
-        comparison: updates in which it finds no difference are left out.
+        comparison: leaves out updates without a difference.
 
     Returns: rows of the same columns; ``_VALUE_KIND`` is that of the change.
     """

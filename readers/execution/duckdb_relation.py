@@ -7,17 +7,17 @@ back as an Arrow stream. That path serves every format and merge engine.
 
 DuckDB itself scans Parquet files whose rows are rows of the table as they are. It then prunes columns, row groups and
 partitions of its own accord, with all of its threads, and no row passes through Arrow. Rows under masks are streamed
-instead: a sum of 2 million rows, of which a tenth is dead, then takes 1.7 times the CPU of the plain scan, while bits
-of positions in a list take 2.7, joins with the dead positions 3.6 and `get_bit` 5 times.
+instead. For a sum of 2 million rows, a tenth of them dead, this takes 1.7 times the CPU of the plain scan. The
+alternatives take more: bits of positions in a list 2.7 times, joins with the dead positions 3.6, and `get_bit` 5 times.
 
 Streams have text and bytes as Arrow views. Polars and DuckDB store text as views: 16 bytes with the first characters
 and a pointer to the rest. Arrow's plain strings are contiguous instead: converting views to them copies every
-character, a third of the time of a full read. DuckDB requires that a stream's types have the declared meaning, not
-the declared layout: the dataset declares plain strings, because DuckDB pushes no filter into a dataset that declares
-views.
+character, a third of the time of a full read. DuckDB requires that a stream's types have the declared meaning, not the
+declared layout. So the dataset declares plain strings, because DuckDB does not push filters into a dataset that
+declares views.
 
-DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
-returns; the function registers the dataset as a view in an in-memory database of its own. Other rows get another
+DuckDB lacks Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
+returns. The function registers the dataset as a view in an in-memory database of its own. Each dataset gets another
 database: a transaction sees databases attached while it runs, but no views created after its first access.
 """
 
@@ -86,19 +86,19 @@ if TYPE_CHECKING:
 HANDOFF_DATABASE = "morrow_handoff"
 HANDOFF_VIEW = "scan"
 MAX_HANDOFFS = 32
-"""Hand-off databases kept for one connection; older ones are detached (a query binds its view at once)."""
+"""Maximum hand-off databases per connection; older ones are detached (a query binds its view immediately)."""
 
 
 MAX_STATEMENT_BYTES = 1 << 20
-"""Statements of scans that DuckDB makes itself, kept for one connection: a query is bound more than once."""
+"""Maximum size of the statements of DuckDB's own scans kept per connection: a query is bound more than once."""
 
 
 class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
-    """A dataset for DuckDB to scan: rows are passed as views where possible, not through Arrow's own scanner."""
+    """A dataset for DuckDB to scan: rows are passed as views if possible, not through Arrow's own scanner."""
 
     def __init__(self, source: PaimonDataset) -> None:
         self._apart = None if is_apart(source.schema) else ToldApart(source)
-        # The base class has no Python constructor; DuckDB looks at its name only, and calls the methods below.
+        # The base class lacks a Python constructor; DuckDB checks only its name, and calls the methods below.
         self._source = source
 
     @property
@@ -174,7 +174,7 @@ class HandOffs:
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE, HIDDEN)")
 
     def text(self, dataset: PaimonDataset, allowed: str | None = None) -> str:
-        """Return SQL that reads `dataset`, by a connection of which `ACCESS_SQL` is that where it is known."""
+        """Return SQL that reads `dataset`; `allowed` is the connection's value of `ACCESS_SQL`, if known."""
         key = dataset.key
         may_read = is_file_access_allowed(self._cursor) if allowed is None else is_reading_allowed(allowed)
         known = None if key is None else self._texts.get(key)
@@ -196,7 +196,7 @@ class HandOffs:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        # A cursor of its own: queries of several threads are bound at once.
+        # Use a separate cursor, since queries of several threads are bound at the same time.
         with self._cursor.cursor() as cursor:
             cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE, HIDDEN)")
             cursor.execute(f"USE {database}")
@@ -210,7 +210,7 @@ class HandOffs:
         return database
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a new cursor of the instance, also where the connection was closed."""
+        """Return a new cursor of the instance, even if the connection was closed."""
         return self._cursor.cursor()
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class HandOffs:
 class ScanFunction:
     """The macro ``paimon_scan(path, as_of := ..., ...)`` of one DuckDB instance.
 
-    `open_dataset` gets the macro's arguments as text (None where not given) and returns the dataset to scan.
+    `open_dataset` gets the macro's arguments as text (None if not given) and returns the dataset to scan.
     """
 
     PARAMETERS = tuple(TravelArguments.__annotations__)
@@ -284,10 +284,10 @@ def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 class ToldApart:
-    """A dataset under names that are `make_names_unique`.
+    """A dataset with its columns renamed by `make_names_unique`.
 
-    DuckDB's filters are in these names, and expressions of Arrow cannot be renamed: rows are read whole and filtered
-    here. Without a filter, columns are still selected in the files.
+    DuckDB's filters use the new names, and columns of Arrow expressions cannot be renamed: all columns are read, and
+    the rows are filtered here. Without a filter, columns are still selected in the files.
     """
 
     def __init__(self, source: PaimonDataset) -> None:
@@ -301,7 +301,7 @@ class ToldApart:
         )
 
     def read(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
-        """Read the rows, columns under their new names."""
+        """Read the rows with the new column names."""
         if filter is None:
             wanted = self._names if columns is None else list(columns)
             old = dict(zip(self._names, self._source.schema.names, strict=True))
@@ -322,23 +322,23 @@ def _rename_columns(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.Re
 
 
 MAX_FILES = 256
-"""Files at most: of more, metadata tells faster than their footers which a query needs."""
+"""Maximum files of a scan by DuckDB itself. With more files, pruning by metadata is faster than by footers."""
 MAX_PARTITIONS = 16
-"""Each partition is a query of its own."""
+"""Maximum partitions of a scan by DuckDB itself, since each partition is a query of its own."""
 BLOB_TYPE = "BLOB"
-"""How DuckDB spells their type."""
+"""DuckDB's name of the type of bytes."""
 ACCESS_SQL = (
     "concat(lower(current_setting('enable_external_access')::VARCHAR), current_setting('disabled_filesystems'))"
 )
-"""An expression of what a connection may open, which DuckDB knows while it binds a query."""
+"""An expression for what a connection may open; DuckDB evaluates it while it binds a query."""
 
 
 def own_scan(
     source: PaimonDataset, connection: duckdb.DuckDBPyConnection, *, may_read: bool | None = None
 ) -> str | None:
-    """Return the statement by which DuckDB reads a dataset itself; None where it is handed the rows.
+    """Return the statement by which DuckDB reads a dataset itself; None if Morrow must pass the rows.
 
-    `may_read`: whether the connection `is_file_access_allowed`, where that is known.
+    `may_read`: the result of `is_file_access_allowed` for the connection, if known.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
@@ -359,10 +359,10 @@ def own_scan(
 
 
 def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str | None:
-    """Return the first statement that DuckDB binds to the types of the last, which has all casts.
+    """Return the first statement that DuckDB binds to the types of the last statement, which has all casts.
 
-    None where DuckDB does not take the files' metadata for good, or sees bytes in place of text: another reader says
-    what is wrong with which file.
+    Returns None if DuckDB rejects the files' metadata, or finds bytes instead of text: Morrow's own reader then reports
+    which file is wrong.
     """
     with connection.cursor() as cursor:
         types = [_describe_types(text, cursor) for text in texts]
@@ -372,7 +372,7 @@ def _bound(texts: Sequence[str], connection: duckdb.DuckDBPyConnection) -> str |
 
 
 def _has_escapes(found: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether casts make text of bytes, or bytes of text: DuckDB's write and read escapes (``\\xC3``)."""
+    """Return whether a cast turns bytes into text or text into bytes: DuckDB's casts use escapes (``\\xC3``)."""
     return any(one.count(BLOB_TYPE) != other.count(BLOB_TYPE) for one, other in zip(found, wanted))
 
 
@@ -386,7 +386,7 @@ def _describe_types(text: str, connection: duckdb.DuckDBPyConnection) -> list[st
 
 
 def _is_plain(plan: ScanPlan, store: FileStore) -> bool:
-    """Return whether all rows of all files are wanted, and the files few."""
+    """Return whether all rows of all files are wanted, and the files are few."""
     if not store.is_local or store.checks_pages or not plan.columns or plan.limit is not None:
         return False
     if plan.filter.predicate != ALWAYS or plan.filter.residuals:
@@ -412,7 +412,7 @@ def is_file_access_allowed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def is_reading_allowed(allowed: str) -> bool:
-    """Return whether a connection may read files of the local disk, of which `ACCESS_SQL` is this."""
+    """Return whether a connection with this value of `ACCESS_SQL` may read files of the local disk."""
     return allowed == "true"
 
 
@@ -432,8 +432,10 @@ NUMBERS = (
 
 MAX_BATCH_VALUES = 1 << 20
 LONG_VALUE_COST = 8
-"""Values of a batch at most, where one of text, bytes or a nested type counts as so many: each batch has a cost of its
-own, which matters where columns are few. Batches may always have `execute.BATCH_ROWS` rows."""
+"""Cost of one text, bytes or nested value, in plain values, against the limit of values per batch.
+
+Each batch has a fixed cost, which matters if columns are few. `execute.DEFAULT_BATCH_ROWS` rows are always allowed.
+"""
 
 
 def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
@@ -450,7 +452,7 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
 
 
 def view_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """Return `arrow_schema` with views for columns of text and bytes, and without comments."""
+    """Return `to_arrow_schema` with views for columns of text and bytes, and without comments."""
     types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
     return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
@@ -458,9 +460,9 @@ def view_schema(fields: Sequence[DataField]) -> pa.Schema:
 def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Schema) -> pa.Table:
     """Convert a frame in Morrow's representation to an Arrow table of `schema`, the `view_schema` of `fields`.
 
-    Columns that Polars holds in that layout already, as most are, are neither copied nor inspected.
+    Columns that Polars already holds in that layout (most columns) are neither copied nor inspected.
     """
-    # Of a slice of nested text Polars may hand over views without their buffer, which Arrow refuses.
+    # For a slice of nested text, Polars may return views without their buffer, which Arrow refuses.
     dtypes = frame.schema
     flat = [name for name in schema.names if not dtypes[name].is_nested()]
     own = frame.select(cols(flat)).to_arrow(compat_level=pl.CompatLevel.newest())
@@ -500,13 +502,13 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
     def __init__(
         self, schema: pa.Schema, read: ReadFunction, key: Hashable = None, plan: PlanFunction | None = None
     ) -> None:
-        # The base class has no Python constructor; only the methods below are ever called.
+        # The base class lacks a Python constructor; only the methods below are ever called.
         self._schema = schema
         self.read = read
         self.plan = plan
-        """For hosts that take rows in another layout than pyarrow's; None: there is `read` only."""
+        """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
         self.key = key
-        """The source of the rows (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
+        """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -521,7 +523,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
     ) -> pads.Scanner:
         """Return a scanner over the rows; `columns` and `filter` are pushed into the file scans.
 
-        Keyword options of pyarrow for its own readers (batch size, readahead, threads) have no effect here.
+        Keyword options of pyarrow for its own readers (batch size, readahead, threads) are ignored.
         """
         if isinstance(columns, dict):
             reader = self.read(None, filter)

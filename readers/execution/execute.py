@@ -4,11 +4,11 @@ Full reads of files that Arrow decodes go straight to an Arrow table: the rows n
 applied to each decoded batch in the thread that decoded it, so a table costs little more than its files. Only plans
 without a filter, whose columns come unchanged from the files, are read this way; all others are read as frames.
 
-`scan_lazily` returns the LazyFrames that users go on with. A frame is planned when it is collected, by the columns,
-the filter and the number of rows that Polars pushes down. Conditions that a predicate expresses exactly prune files
-and are tested before the mask; the rest is tested on the rows, as part of the query over the files. If that fails,
-the files are read without it: so the error names a file or the filter, and filters that fail or panic only on the
-way into a file still return their rows.
+`scan_lazily` returns the LazyFrames that users extend. A frame is planned when it is collected, by the columns, the
+filter and the number of rows that Polars pushes down. Conditions that a predicate expresses exactly prune files and are
+tested before the mask. Other conditions are tested on the rows, as part of the query over the files. If that query
+fails, the files are read without these conditions, so that the error names a file or the filter. Filters that fail only
+when pushed into a file still return their rows.
 """
 
 from __future__ import annotations
@@ -68,33 +68,33 @@ from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded, scan_masks
 
 MASK_WORKERS = 2
-"""Sections whose masks are computed, or that are read whole, at once."""
+"""Number of sections whose masks are computed, or that are read whole, at once."""
 
 DEFAULT_BATCH_ROWS = 131_072
-"""Rows of a batch at most, unless the caller says otherwise."""
+"""Maximum rows of a batch unless the caller gives another number."""
 
 MIN_SHOWN_ROWS = 1 << 22
-"""Stored rows from which a read that somebody looks at is counted; fewer are there before it would be shown."""
+"""Minimum stored rows to show progress of a read; smaller reads end before it would be shown."""
 
 MIN_PIECEWISE_ROWS = 1 << 22
-"""Stored rows from which on a table of Arrow is made piece by piece: fewer are there sooner when read as a whole."""
+"""Minimum stored rows to build an Arrow table piece by piece; reading fewer rows as a whole is faster."""
 
 MAX_GROUP_ROWS = 1 << 24
 MAX_GROUP_SECTIONS = 64
-"""Sections that a stream reads as one query: up to so many stored rows and so many sections."""
+"""Maximum sections that a stream reads as one query (the number of stored rows is limited too)."""
 
 
 MAX_STREAM_BYTES = 160 << 20
-"""About how many bytes of sections that merge a stream reads at once, in one pass: the columns that are asked for."""
+"""Approximate maximum of bytes (of the requested columns) that a stream reads at once from sections that merge."""
 MAX_SINGLE_BATCH_BYTES = 64 << 20
-"""Columns of about so many bytes are one batch: a stream of batches takes some more time."""
+"""Approximate size up to which a read is one batch, since a stream of batches takes more time."""
 
 
 def to_lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
     """Return the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
 
-    Sections that merge may be read immediately, in one pass, up to about `held` bytes together: infinite where the
-    frame is collected whole, 0 where its users go on with it.
+    Sections that merge may be read immediately, in one pass, up to about `held` bytes together. `held` is infinite if
+    the frame is collected whole, and 0 if users extend it.
     """
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
@@ -110,7 +110,7 @@ def translate_plan_errors(plan: ScanPlan, store: FileStore) -> AbstractContextMa
 
 
 def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yield all rows of the plan, in bounded memory: what is read at once as it is, the rest in batches."""
+    """Yield all rows of the plan in bounded memory: frames already read as they are, the remaining rows in batches."""
     if not plan.columns:
         yield pl.DataFrame(height=count(plan, store))
         return
@@ -143,7 +143,10 @@ def _read_sections(
 def _split_read(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
-    """Return rows that were read at once, see `to_lazy`, and a frame of the others; None where there are no others."""
+    """Split the read into frames in memory (see `to_lazy`) and a lazy frame of the remaining sections.
+
+    The lazy frame is None if no sections remain.
+    """
     sections = limit_sections(plan, sections)
     read, left = read_at_once(plan, sections, store, held) if is_complete(plan) else ([], sections)
     # Polars copies frames of several chunks to select from them.
@@ -163,10 +166,10 @@ def _scan_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
 
 
 def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
-    """Return the rows of keys whose versions are combined, where the section has such keys."""
+    """Return the rows of keys whose versions are combined; empty if the section has none."""
     if not is_folded(plan, section):
         return []
-    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
 
     return [scan_merged(plan, section, plan.read_columns, store)]
@@ -207,14 +210,14 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
 
 
 def _show_progress(plan: ScanPlan) -> AbstractContextManager[bool]:
-    """Show a read to memory as work, as much as there is stored."""
+    """Show the progress of a read to memory, in stored rows."""
     files = [file for part in plan.parts for file in part.files]
     rows, size = sum(file.row_count for file in files), sum(file.size for file in files)
     return show_progress(f"reading {format_count(len(files), 'file')}", rows=rows, bytes=size)
 
 
 def _collect_counted(frame: pl.LazyFrame) -> pl.DataFrame:
-    """Collect a frame batch by batch and count its rows as progress, which one query as a whole does not tell."""
+    """Collect a frame batch by batch and count its rows as progress, which a single query does not report."""
     found = []
     for batch in collect_batches(frame):
         advance(rows=batch.height)
@@ -225,8 +228,7 @@ def _collect_counted(frame: pl.LazyFrame) -> pl.DataFrame:
 def _choose_engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
     """Return the Polars engine.
 
-    Residuals are tested above the scan: only a streaming query does not hold the rows that they drop in memory
-    together.
+    Residuals are tested above the scan: only a streaming query avoids holding all dropped rows in memory.
     """
     return "streaming" if plan.filter.residuals else "auto"
 
@@ -248,9 +250,9 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 
 def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
-    """Convert rows as they are read, so that few of them are in memory in the form of Polars, too."""
+    """Convert rows as they are read, so that few rows are in memory as Polars frames at the same time."""
     tables = [to_arrow_schema(plan.fields).empty_table()]
-    # Arrow's own allocator keeps what growing buffers leave over, a tenth of the table: slower to do without when few.
+    # Arrow's own allocator retains the remains of growing buffers, a tenth of the table; for few rows it is faster.
     pool = pa.system_memory_pool()
     with translate_plan_errors(plan, store), _show_progress(plan):
         for part in plan.parts:
@@ -264,7 +266,7 @@ def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 
 def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
-    """Yield the rows of one part, so few at a time that Polars decodes few of them ahead."""
+    """Yield the rows of one part in small pieces, so that Polars decodes few rows ahead."""
     complete = is_complete(plan)
     for large, run in groupby(plan.sections, key=lambda section: complete and is_cut(section, store)):
         sections = list(run)
@@ -286,7 +288,7 @@ def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yield record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
 
-    A limit stops reading as soon as it is reached. A forked process cannot go on with it: see `check_process`.
+    A limit stops reading as soon as it is reached. A forked process cannot continue the iteration: see `check_process`.
     """
     yield from refuse_in_fork(_to_batches(plan, store, batch_rows))
 
@@ -296,7 +298,7 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
         yield from to_arrow(plan, store).to_batches(max_chunksize=batch_rows)
         return
     left = plan.limit
-    # Without a filter, sections that hold as many rows as the limit are enough: do not open more, nor make their masks.
+    # Without a filter, sections that hold as many rows as the limit suffice: do not open others or make their masks.
     filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
     most = MAX_GROUP_ROWS if left is None or filtered else min(MAX_GROUP_ROWS, left)
     for part, group in ((one, group) for one in plan.parts for group in group_sections(one.sections, most)):
@@ -310,7 +312,7 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
 
 
 def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
-    """Yield the rows of these sections as frames to collect one after the other: one, or pieces of a large section."""
+    """Yield the rows of these sections as frames to collect in sequence: one frame, or pieces of a large section."""
     if len(sections) > 1 or not is_complete(plan) or not is_cut(sections[0], store):
         yield _read_sections(plan, sections, store)
     else:
@@ -319,7 +321,7 @@ def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileSto
 
 
 def group_sections(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
-    """Group neighbouring sections for one query: many small ones together, one of more than `most_rows` alone.
+    """Group neighbouring sections for one query: small sections together, a section beyond `most_rows` alone.
 
     `most_rows` is `MAX_GROUP_ROWS` unless given.
     """
@@ -342,9 +344,9 @@ def open_batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAUL
 
 
 def count(plan: ScanPlan, store: FileStore) -> int:
-    """Count the rows that `to_arrow` would return; from metadata and masks alone where no filter needs data.
+    """Count the rows that `to_arrow` would return, from metadata and masks alone if no filter needs data.
 
-    Deletion vectors on a local disk are decoded: there is no other check of the manifest's count of their rows.
+    Deletion vectors on a local disk are decoded, since nothing else checks the row counts in the manifest.
     """
     plan = plan if plan.columns else _add_some_column(plan)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
@@ -358,7 +360,7 @@ def count(plan: ScanPlan, store: FileStore) -> int:
 
 
 def _add_some_column(plan: ScanPlan) -> ScanPlan:
-    """Add to a plan without columns one to count its rows by: frames without columns lose their height."""
+    """Add a column to a plan without columns, to count rows by: frames without columns lose their height."""
     fallback = None if plan.fallback is None else _add_some_column(plan.fallback)
     return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
 
@@ -375,10 +377,10 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 def read_arrow_table(
     plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
 ) -> pa.Table:
-    """Read all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
+    """Read all rows into an Arrow table of exactly `to_arrow_schema(plan.fields)`, one chunk per decoder chunk.
 
     Args:
-        plan: one for which `is_arrow_only` holds.
+        plan: a plan for which `is_arrow_only` holds.
         masks: the result of `scan_masks` for each part of the plan and each of its sections.
         counts: count the rows of each file that is read as progress.
 
@@ -430,7 +432,7 @@ def _is_read_unchanged(plan: ScanPlan, file: DataFile) -> bool:
 
 
 class _MaskedFile(msgspec.Struct, frozen=True):
-    """A data file and its live rows; None: all rows except retractions."""
+    """A data file and its live rows (None: all rows except retractions)."""
 
     plan: ScanPlan
     section: Section
@@ -438,7 +440,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
     mask: Mask
     store: FileStore
     fields: tuple[DataField, ...]
-    """The columns of the rows; their types may be nullable where those of the plan are not."""
+    """The columns of the rows; their types may be nullable even if the plan's types are not."""
 
     def batches(self) -> list[pa.RecordBatch]:
         """Return the live rows, columns `fields`, one batch per chunk of the decoder."""
@@ -472,7 +474,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
 
     @property
     def _holds_retractions(self) -> bool:
-        """Whether the scan has to drop retractions, which masks leave in; masks of a merge leave them out."""
+        """Whether the scan must drop retractions: merge masks exclude them, other masks do not."""
         raw = self.section.kind is SectionKind.RAW and self.plan.drops_retractions
         return raw and self.file.may_hold_retractions
 
@@ -490,7 +492,7 @@ class _MaskedFile(msgspec.Struct, frozen=True):
 
 
 def _select_column(stored: dict[int, pa.Array], field: DataField, rows: int) -> pa.Array:
-    """Return the column with this field id; null where the file was written without it."""
+    """Return the column with this field id; all nulls if the file was written without it."""
     if field.id not in stored:
         return pa.nulls(rows, field.type.arrow())
     return cast_layout(stored[field.id], field.type.arrow())
@@ -499,21 +501,21 @@ def _select_column(stored: dict[int, pa.Array], field: DataField, rows: int) -> 
 FAILURES = (MorrowError, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 MakePlan: TypeAlias = Callable[[Sequence[str] | None, pl.Expr | None, int | None], tuple[ScanPlan, pl.Expr | None]]
-"""Plans a read of these columns (None: all), rows for which the expression is true, and so many rows at most.
+"""Plans a read, given the columns (None: all), an expression that rows must satisfy, and the maximum number of rows.
 
-It returns the plan, and the expression if rows of the plan are still to be tested by it.
+Returns the plan, and the expression if the plan's rows must still be tested.
 """
 
 
 def scan_lazily(fields: Sequence[DataField], make_plan: MakePlan, store: FileStore, title: str) -> pl.LazyFrame:
-    """Return the rows of these columns as a Polars LazyFrame; plan and masks are made, and data is read, on collect.
+    """Return the rows of these columns as a Polars LazyFrame, which is planned and read when it is collected.
 
     Collecting raises:
         CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: as reading does.
         InvalidArgument: Polars panics when it evaluates a filter that was added to the frame.
     """
     if not fields:
-        return to_lazy(make_plan(None, None, None)[0], store)  # a height and no columns, which batches would lose
+        return to_lazy(make_plan(None, None, None)[0], store)  # without columns, batches would lose the height
 
     def generate(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None

@@ -30,7 +30,7 @@ NANOS = TimestampType(precision=9)
 COUNT_NANOS = ("parquet",)
 FOOTER_THREADS = 16
 MAX_FILES_PER_FRAME = 64
-"""The most files of one frame: reads in batches hold the rows of so many at a time."""
+"""Maximum files of one frame: a read in batches holds the rows of one frame's files at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Part:
     """Columns of timestamps that these files hold in nanoseconds (INT96), as Hive and old Spark write them."""
 
     def frame(self, wanted: Sequence[DataField]) -> pl.LazyFrame:
-        """Return the rows with these columns; those that the files do not hold are null."""
+        """Return the rows with these columns; columns that the files do not hold are null."""
         read = [each for each in self.fields if each.name in {field.name for field in wanted}]
-        # A read of no columns still has to count rows.
+        # A read without columns must still count rows.
         stored = [replace(each, type=NANOS) if each.name in self.nanos else each for each in read or self.fields[:1]]
         rows = scan(self.sources, stored)
         rows = rows.with_columns(
@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """The files of a partition; of a table without partition keys all files are one."""
+    """The files of a partition; all files of a table without partition keys are one partition."""
 
     files: tuple[FolderFile, ...]
     constants: pl.DataFrame
@@ -76,7 +76,7 @@ def find_partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFi
     """Return the partitions of a format table, or of some of its files, that conditions on keys admit.
 
     Raises:
-        Unsupported: a folder's name is no value of its key.
+        Unsupported: a folder's name is not a valid value of its key.
     """
     files, keys = table.files() if files is None else files, table.schema.partition_keys
     by_partition: dict[tuple[str | None, ...], list[FolderFile]] = {}
@@ -98,7 +98,7 @@ def read_parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] |
     """Yield the parts of a format table, or of some of its files, whose partitions a filter admits.
 
     Raises:
-        Unsupported: a folder's name is no value of its key, or a file holds none of the table's columns.
+        Unsupported: a folder's name is not a valid value of its key, or a file lacks all of the table's columns.
     """
     for each in find_partitions(table, filter, files):
         for begin in range(0, len(each.files), MAX_FILES_PER_FRAME):

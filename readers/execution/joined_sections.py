@@ -1,11 +1,11 @@
 """Many small sections scanned or read together: thousands of partitions cost little more than their files.
 
-A scan per section would cost Polars more than the reading. Files of one shape are scanned together, whatever their
-partition; the position of a row identifies its file, and so the values of its partition.
+A scan per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
+the position of a row identifies its file, and so the values of its partition.
 
 Sections that are read whole are one scan, too. The oldest file of every section comes first, then the second oldest,
-and so on, so that the number of the section, as the first column of the key, makes one long sorted run of the oldest
-files, and few runs of all others. The live rows become masks of each section, which are cached.
+and so on. With the section number as the first column of the key, the oldest files are then one long sorted run, and
+all others are few runs. The live rows become masks of each section, which are cached.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_
 from morrow.readers.merges.version_masks import is_folded
 
 MIN_SCANNED_SECTIONS = 8
-"""Fewer are scanned one by one, so that later filters of users on partitions can prune them."""
+"""Minimum sections to scan together; fewer are scanned one by one, so that users' later filters prune partitions."""
 
 MAX_SCANNED_SECTION_ROWS = 1 << 17
-"""Stored rows of a section that is scanned with others: for larger ones a scan of their own costs next to nothing."""
+"""Maximum stored rows of a section scanned with others; the cost of a separate scan is negligible for larger ones."""
 
 Masked = tuple[Section, tuple[Mask, ...]]
 
@@ -80,7 +80,7 @@ def _is_small(section: Section) -> bool:
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """A file with its mask, and the number of its section's partition among those of the group."""
+    """A file with its mask, and the number of its section's partition within the group."""
 
     file: DataFile
     mask: Mask
@@ -89,7 +89,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 def _group_by_shape(plan: ScanPlan, sections: Sequence[Masked]) -> Iterator[list[_Member]]:
-    """Group files of one shape, so many that their rows are numbered cheaply."""
+    """Group files of one shape, up to the number of rows that Polars can number cheaply."""
     members = [
         _Member(file, mask, section, _has_retractions(plan, section, file))
         for section, masks in sections
@@ -125,8 +125,7 @@ def _scan_group(plan: ScanPlan, group: Sequence[_Member], store: FileStore) -> p
     read = [*stored, VALUE_KIND_FIELD] if with_kind else stored
     numbered = bool(keys) or mask is not None
     frame = scan_files(plan, group[0].section, files, read, store, position=numbered, live=mask)
-    # Conditions on columns of files are pushed into the scans; the whole filter is tested where all columns are
-    # present.
+    # Conditions on columns of files are pushed into the scans; the whole filter is tested once all columns are present.
     partial = project_predicate(plan.filter.predicate, frozenset(field.name for field in stored))
     if partial != ALWAYS:
         frame = frame.filter(expressions.compile(partial, plan.schema.fields))
@@ -154,19 +153,19 @@ def _partition_columns(plan: ScanPlan, group: Sequence[_Member], keys: Sequence[
 
 
 MIN_READ_SECTIONS = 8
-"""Fewer sections are read one by one."""
+"""Minimum sections to read together; fewer are read one by one."""
 
 MAX_READ_SECTION_ROWS = 1 << 17
-"""Stored rows of a section that is read with others."""
+"""Maximum stored rows of a section that is read with others."""
 
 MAX_READ_GROUP_ROWS = 1 << 21
-"""About how many stored rows are read at once."""
+"""Approximate maximum of stored rows read at once."""
 
 SECTION = reserve_name("section")
 
 
 def find_joinable(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
-    """Return the sections that are best read together: small ones of any number, or none."""
+    """Return the small sections that are best read together; empty if there are too few."""
     fields = [plan.schema.by_name[name] for name in plan.read_columns]
     if not store.is_local or list_virtual_columns(plan, fields):
         return []
@@ -184,12 +183,12 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
             file.deletion is not None or (plan.drops_retractions and file.may_hold_retractions)
             for file in section.files
         )
-    # A key column that orders versions as well is one that no number replaces.
+    # A number cannot replace a key column that also orders versions.
     return section.kind is SectionKind.MERGE and plan.merge is not None
 
 
 def read_joined_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
-    """Return all rows of these sections, columns `plan.read_columns`, and cache the masks of those that merge."""
+    """Return all rows of these sections, columns `plan.read_columns`, and cache the masks of MERGE sections."""
     frames = []
     for alike in _group_read(plan, sections, store):
         with translate_file_errors(plan, alike.sections, alike.wanted, store):
@@ -198,7 +197,7 @@ def read_joined_rows(plan: ScanPlan, sections: Sequence[Section], store: FileSto
 
 
 def join_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> None:
-    """Make and cache the masks of the sections that merge, of those that can be read together."""
+    """Make and cache the masks of the MERGE sections that can be read together."""
     unknown = [s for s in sections if s.kind is SectionKind.MERGE and find_cached_masks(plan, s, store) is None]
     merging = find_joinable(plan, unknown, store)
     if len(merging) < MIN_READ_SECTIONS:
@@ -232,7 +231,7 @@ def _group_by_size(sections: Sequence[Section]) -> list[list[Section]]:
 
 
 class _JoinedKeys(SectionKeys, frozen=True, dict=True):
-    """The keys of several sections as those of one."""
+    """The keys of several sections, treated as one section."""
 
     sections: Sequence[Section] = ()
 
@@ -251,7 +250,7 @@ class _JoinedKeys(SectionKeys, frozen=True, dict=True):
 
 
 def _pack_numbers(fields: Sequence[DataField], keys: pl.DataFrame) -> pl.DataFrame:
-    """Return keys, of a section number and `fields`, as one number each where those are integers; else unchanged."""
+    """Pack keys (a section number and `fields`) into one number each if all are integers; else return `keys`."""
     if not all(isinstance(field.type, INTEGERS) for field in fields):
         return keys
     packing = KeyPacking((DataField(-1, SECTION, IntType(nullable=False)), *fields), {})
@@ -260,7 +259,7 @@ def _pack_numbers(fields: Sequence[DataField], keys: pl.DataFrame) -> pl.DataFra
 
 
 class _Files(msgspec.Struct, frozen=True, dict=True):
-    """The files of sections of one kind, of which masks are known or of which none is."""
+    """The files of sections of one kind, either all with known masks or all without."""
 
     plan: ScanPlan
     sections: list[Section]
@@ -273,7 +272,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def decides(self) -> bool:
-        """Whether masks are to be made of the keys."""
+        """Whether masks must be computed from the keys."""
         return self.merges and find_cached_masks(self.plan, self.sections[0], self.store) is None
 
     @cached_property
@@ -309,7 +308,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         return [file.row_count for file in self.files]
 
     def _read(self, fields: tuple[DataField, ...]) -> pl.DataFrame:
-        """Read all rows in the order of `members`: files of one shape at once."""
+        """Read all rows in the order of `members`, files of one shape together."""
 
         def shape(number: int) -> tuple[object, ...]:
             file = self.files[number]
@@ -326,7 +325,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         return pl.concat(read)[np.argsort(order, kind="stable")]
 
     def _decided(self, rows: pl.DataFrame) -> pl.Series:
-        """Return the live rows; the masks are cached."""
+        """Return the live rows, and cache the masks."""
         keys, heights = self.keys, self.heights
         numbers = np.repeat(np.array([number for _, number, _ in self.members], np.int32), heights)
         by_key = rows.select(cols(field.name for field in keys.key_fields))

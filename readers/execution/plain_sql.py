@@ -1,4 +1,4 @@
-"""Plan as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow, and its execution by DuckDB.
+"""Plan as one DuckDB statement over ``read_parquet``, which runs without Morrow, and its execution by DuckDB.
 
 RAW sections are scans without the positions that deletion vectors name dead. A MERGE section is a relation of versions
 under the SQL of its merge engine (`readers.merges.sql_merge`). Files of older schemas are selected with their own
@@ -54,20 +54,20 @@ POSITION = "file_row_number"
 VERSIONS = "versions"
 UNION = "\nUNION ALL\n"
 MAX_LISTED_POSITIONS = 1_000
-"""Dead positions that are listed; more are bits of a literal."""
+"""Maximum dead positions that are listed one by one; more are encoded as bits of a literal."""
 NO_HASH_ORDER = "Paimon's order of distinct elements is that of a hash table of Java's"
 NO_SIGNED_ZEROS = "DuckDB takes 0.0 and -0.0 for one"
 NO_ROWS = "WHERE false"
 
 
 def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
-    """Return the statement whose rows are those of the plan, in no order; it ends without a semicolon.
+    """Return a statement that selects the plan's rows, in no particular order; it ends without a semicolon.
 
-    `bare`: the same in few words for DuckDB to bind, which need its column `FILE`. Columns of files then have the types
-    that it finds there, and these are those of the table in all but odd files.
+    `bare`: return a short form for DuckDB to bind, which needs the column `FILE`. Columns then have the types that
+    DuckDB finds in the files, which are the table's types except in unusual files.
 
     Raises:
-        Unsupported: files, types, casts, merges or filters that SQL cannot say.
+        Unsupported: files, types, casts, merges or filters that SQL cannot express.
         CorruptFile, FileMissing: a deletion vector cannot be read.
     """
     if not plan.columns:
@@ -123,7 +123,7 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
 
 
 def _is_merged(plan: ScanPlan, section: Section) -> bool:
-    """Return whether the merge decides: files overlap, or a retraction may stand alone."""
+    """Return whether the section must be merged: files overlap, or a key may have only a retraction."""
     if section.kind is SectionKind.MERGE:
         return True
     return plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
@@ -152,7 +152,7 @@ def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField]
                 hint=NO_SIGNED_ZEROS,
             )
     for field in plan.schema.fields if spec.folds else ():
-        # DuckDB aggregates what is no DOUBLE by its place in an order.
+        # DuckDB aggregates values of types other than DOUBLE by their rank in an order.
         if has_reals(field.type) and not isinstance(field.type, t.DoubleType):
             raise Unsupported(
                 f"the merge of {field.name}, which is {field.type.text()}, as SQL,",
@@ -179,7 +179,7 @@ def _select_versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: F
     selects = [_select_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
     if not spec.looks_up or len({file.level for file in section.files if file.level > 0}) < 2:
         return UNION.join(selects)
-    # Above level 0 a key counts in its lowest level alone: what lies higher is folded into that.
+    # Above level 0 a key counts in its lowest level alone: higher levels are already merged into that row.
     level = quote_identifier(Names(plan.schema.by_name).fresh(LEVEL))
     leveled = UNION.join(
         f"SELECT *, {file.level} AS {level} FROM ({select})" for file, select in zip(section.files, selects)
@@ -226,14 +226,14 @@ def _select_files(
     if dead is not None and any(field.name.casefold() == POSITION for field in written.values()):
         raise Unsupported(f"a column {POSITION!r} beside deletion vectors, as SQL,", where=plan.table)
     paths = ", ".join(quote_path(file.path if store.is_local else store.url(file.path)) for file in files)
-    # What the session has chosen would make text of bytes, and escapes in it bytes again.
+    # Settings of the session could turn bytes into text, and escapes in that text into bytes.
     options = f"hive_partitioning = false, binary_as_string = false{'' if dead is None else f', {POSITION} = true'}"
     where = "" if dead is None else f" WHERE {dead}"
     return f"SELECT {', '.join(items) or 'NULL'} FROM read_parquet([{paths}], {options}){where}"
 
 
 def _build_live_condition(file: DataFile, store: FileStore) -> str:
-    """Return the condition that a row is not among those that the deletion vector names."""
+    """Return the condition that the deletion vector does not contain a row."""
     live = read_deletion(file, store).to_numpy()
     dead = np.flatnonzero(~live)
     if len(dead) <= MAX_LISTED_POSITIONS:
@@ -243,16 +243,16 @@ def _build_live_condition(file: DataFile, store: FileStore) -> str:
 
 
 FILE = "file_index"
-"""DuckDB's number of the file that a row is of, one for many rows."""
+"""DuckDB's column of file numbers, which is constant for many rows."""
 MAX_SECOND_DIGITS = 6
-"""The most digits of a second in a timestamp: files hold more in a form that DuckDB reads in microseconds."""
+"""Maximum fractional digits of timestamps; DuckDB reads timestamps with more digits in microseconds."""
 REFUSED_TYPES = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
 TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def to_duckdb_type(field: DataField) -> str:
-    """Return the type of a column as DuckDB spells it. Raises `Unsupported` for one that it lacks."""
+    """Return DuckDB's name of a column's type. Raises `Unsupported` if DuckDB lacks the type."""
     _check(field.type, field.name)
     return name_type(field.type)
 
@@ -267,9 +267,9 @@ def _check(kind: DataType, name: str) -> None:
 
 
 def build_file_column(stored: DataField | None, field: DataField, bare: bool) -> str:
-    """Return a column of a file as the column that is read: columns that are newer than the file are null.
+    """Return the SQL of a file's column as a column of the plan: columns that are newer than the file are null.
 
-    `bare`: without a cast to the type that it has already, and with `FILE`, see `plain_sql`.
+    `bare`: omit a cast to the type that the column has already, and use `FILE`; see `build_plain_sql`.
     """
     kind = to_duckdb_type(field)
     if stored is None:
@@ -286,10 +286,10 @@ def build_file_column(stored: DataField | None, field: DataField, bare: bool) ->
 
 
 def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
-    """Return whether a value, or a member of it, may be text or bytes beside nulls.
+    """Return whether a value or one of its members is nullable text or bytes.
 
-    DuckDB 2.0 takes a page without a dictionary that has one text and nulls for that text everywhere, or for null, as
-    soon as it tests it for null where it reads it.
+    If DuckDB 2.0 tests for null while reading, it misreads a page without a dictionary that holds one text and nulls:
+    every value becomes that text, or null.
     """
     nullable = nullable or kind.nullable
     if isinstance(kind, t.RowType):
@@ -298,9 +298,9 @@ def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
 
 
 def _hide_statistics(value: str, kind: DataType, tested: str) -> str:
-    """Return the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN.
+    """Return an expression of the same value for which DuckDB uses no statistics: file statistics leave out NaN.
 
-    `tested` is null only where the value is; it is quickly seen not to be of the file's number.
+    `tested` is null only if the value is null; it is quickly compared with the file's number.
     """
     if isinstance(kind, t.ArrayType):
         return f"({value})[:]"
@@ -337,15 +337,15 @@ CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
 """Whether DuckDB casts as Paimon does, without an error for any value."""
 
 IO_ERRORS = ("IO Error", "Out of Memory Error")
-"""How messages of a stream begin for which the machine is to blame: Arrow passes on no class."""
+"""Prefixes of stream error messages that are caused by the machine: Arrow does not preserve the error class."""
 
 
 def read_batches_by_duckdb(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan, with exactly its columns and types.
 
     Raises:
-        Unsupported: what SQL cannot say, a table that is not on the local disk, or a forked process.
-        FileMissing, CorruptFile, SnapshotExpired: a file cannot be read. StorageError: as DuckDB says.
+        Unsupported: SQL cannot express the plan, the table is not on the local disk, or the process was forked.
+        FileMissing, CorruptFile, SnapshotExpired: a file cannot be read. StorageError: as DuckDB reports it.
     """
     return refuse_in_fork(_to_batches(plan, store, batch_rows))
 
@@ -397,7 +397,7 @@ def _open_connection(plan: ScanPlan, store: FileStore) -> Iterator[duckdb.DuckDB
 
 
 def _list_statement_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of DuckDB for which no file is to blame."""
+    """Return the errors of DuckDB that are not caused by a file."""
     import duckdb
 
     return (

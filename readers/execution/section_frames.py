@@ -30,14 +30,14 @@ from morrow.readers.files.file_frames import is_file_dependent, list_virtual_col
 from morrow.readers.masks import Mask, concat_masks
 
 MAX_POSITIONED_ROWS = 1 << 28
-"""About how many rows one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
+"""Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
 
 MAX_SMALL_ROWS = 1 << 23
-"""Stored rows up to which a full read lays masks beside the rows: faster, but Polars then holds more at once."""
+"""Maximum stored rows for which a full read adds masks as a column: faster, but Polars then holds more at once."""
 
 
 PIECE_ROWS = 1 << 19
-"""Stored rows that a stream reads as one query where it reads a large file in pieces."""
+"""Stored rows per query if a stream reads a large file in pieces."""
 
 
 def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
@@ -78,9 +78,9 @@ def is_cut(section: Section, store: FileStore) -> bool:
 def scan_section_pieces(
     plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
 ) -> Iterator[pl.LazyFrame]:
-    """Yield the rows of `scan_section`, in their order, of a full read that `is_cut`: some rows of a file at a time.
+    """Yield the rows of `scan_section` in order, some rows of a file at a time, for a full read that `is_cut`.
 
-    Polars decodes the row groups of a scan ahead of who takes its rows: there are no more of them than in a piece.
+    Polars decodes the row groups of a scan ahead of the consumer; a piece limits how many it can decode.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
@@ -107,10 +107,10 @@ def _has_retractions(files: Sequence[DataFile]) -> bool:
 def _scan_groups(
     section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
-    """Group files that one scan can read: those of one shape together.
+    """Group files that one scan can read: files of one shape together.
 
-    Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
-    its files that need no positions. With `one_by_one` each file is alone.
+    With `alone`, each masked file whose rows are `looked_up` by position is a group of its own. Otherwise such files of
+    a RAW section are only separated from files that need no positions. With `one_by_one` each file is alone.
     """
     starts = accumulate((file.row_count for file in section.files), initial=0)
 
@@ -133,10 +133,7 @@ def _scan_beside(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """Scan all rows of the files in order.
-
-    One long mask then lies beside them, and no position has to be computed.
-    """
+    """Scan all rows of the files in order, with one long mask as a column, so that no positions are computed."""
     mask = concat_masks(files, masks)
     frame = scan_files(plan, section, files, fields, store, live=mask)
     return frame if mask is None else frame.filter(pl.lit(mask))
@@ -152,9 +149,9 @@ def _scan_masked(
     store: FileStore,
     part: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
-    """Return the filtered rows of the files that are live: their positions are looked up in one long mask.
+    """Return the live, filtered rows of the files: their positions are looked up in one long mask.
 
-    `part`: only of so many stored rows from a position on.
+    `part`: a start position and a number of stored rows, to which the scan is limited.
     """
     mask = concat_masks(files, masks)
     with_kind = retractions and _has_retractions(files)
@@ -173,7 +170,7 @@ def _scan_masked(
 
 
 def _is_live(mask: pl.Series) -> pl.Expr:
-    """Return an expression: whether the row at `POSITION` is live.
+    """Return an expression for whether the row at `POSITION` is live.
 
     Polars treats this as an expression over all rows, so a user's later filters stay above it. Elementwise forms
     (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
@@ -233,7 +230,7 @@ def _is_dedicated(file: DataFile) -> bool:
 
 
 def _find_row_range(section: Section) -> tuple[int, int]:
-    """Return first row id and number of rows, taken from the files that no column has of its own."""
+    """Return the first row id and the number of rows, taken from the files that are not dedicated to a column."""
     whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
     return whole[0].first_row_id or 0, whole[0].row_count
 

@@ -1,8 +1,8 @@
 """Counts and bounds of columns, from metadata alone if it has them exactly, or measured on rows for ANALYZE.
 
-Metadata has the row count of a file if the file is read as it is (`engine.plan.plain_files`). Of files without a
-deletion vector it has nulls and bounds, too, if statistics are exact: of numbers, dates and booleans in the type that
-is read. (Bounds of text may be cut, those of floats leave out NaN, some formats round those of timestamps.)
+Metadata has the row count of a file if the file is read as it is (see `find_plain_files`). For files without a deletion
+vector it also has null counts and bounds, which are exact for numbers, dates and booleans in the type that is read.
+(Bounds of text may be cut, bounds of floats leave out NaN, and some formats round bounds of timestamps.)
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ BOUNDED = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType
 """Types whose bounds in statistics are values of the file."""
 
 ORDERED = (*BOUNDED, t.CharType, t.VarCharType)
-"""Types of partition keys that are compared and grouped as their values are."""
+"""Types of partition keys that are compared and grouped like their values."""
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType)
 """Types whose nulls are not counted by all formats."""
 
 
 class Summing(StrEnum):
-    """What is computed of a column."""
+    """The kind of an aggregate."""
 
     COUNT = "count"
     MIN = "min"
@@ -54,14 +54,14 @@ class Summing(StrEnum):
 
 @dataclass(frozen=True)
 class Summary:
-    """An aggregate: COUNT of rows, or of those where `column` is not null; the least or greatest value of `column`."""
+    """An aggregate: COUNT of all rows, COUNT of non-null values of `column`, or the least or greatest of its values."""
 
     summing: Summing
     column: str | None = None
 
 
 def is_of_partitions(filter: Filter, schema: TableSchema) -> bool:
-    """Return whether a filter keeps or drops whole partitions."""
+    """Return whether a filter depends on partition columns only, so that it keeps or drops whole partitions."""
     return not filter.residuals and filter.columns <= set(schema.partition_keys)
 
 
@@ -80,13 +80,13 @@ def list_result_fields(
 def summarize(
     metadata: TableMetadata, request: ScanRequest, summaries: Sequence[Summary], groups: Sequence[str] = ()
 ) -> pl.DataFrame | None:
-    """Return aggregates of the rows of a scan; None where metadata does not tell all of them exactly.
+    """Return aggregates of the rows of a scan; None if metadata does not give all of them exactly.
 
     Args:
         metadata: the table.
         request: the rows; its columns do not matter.
-        summaries: what is computed.
-        groups: partition keys by whose values rows are grouped; without any there is one group, even of no rows.
+        summaries: the aggregates to compute.
+        groups: the partition keys to group rows by; if empty, there is one group, even without rows.
 
     Returns: a row for each group, columns `list_result_fields`.
 
@@ -130,7 +130,7 @@ def _is_exact(summary: Summary, schema: TableSchema) -> bool:
 
 
 # Files: a frame with a row for each, columns ``live`` (its rows), ``p0``, ``p1`` ... (values of the partition), and for
-# the wanted columns ``low0``, ``high0`` and ``count0`` ..., null where they are not known, or where there is no value.
+# the wanted columns ``low0``, ``high0`` and ``count0`` ..., null if unknown, or if the file lacks values.
 
 
 def _make_no_files(schema: TableSchema, wanted: Sequence[str]) -> pl.DataFrame:
@@ -171,7 +171,7 @@ def _list_files(
 
 
 def _mask_values(mask: pl.Series, values: pl.Series) -> pl.Series:
-    """Return the values where the mask is true, null elsewhere."""
+    """Return the values with null for every row whose mask is false."""
     return values.set(~mask, None)
 
 
@@ -184,7 +184,7 @@ def _decode_partitions(request: ScanRequest, stored: pl.Series, where: str) -> p
     frame = pl.DataFrame([distinct.alias("stored"), *(value.alias(f"p{i}") for i, value in enumerate(values))])
     if request.filter.predicate == ALWAYS:
         return frame
-    # Tested as the values that all rows of the partition have: statistics would only tell which partitions may match.
+    # The filter is tested on the values of the partition: statistics would only show which partitions may match.
     numbers = pl.int_range(len(distinct), dtype=pl.UInt32, eager=True).alias(ROW)
     named = pl.DataFrame([numbers, *(value.alias(key.name) for key, value in zip(keys, values))])
     return frame[expressions.filter_by_predicate(request.filter.predicate, keys, named.lazy()).collect()[ROW]]
@@ -193,7 +193,7 @@ def _decode_partitions(request: ScanRequest, stored: pl.Series, where: str) -> p
 def _find_bounds(
     metadata: TableMetadata, schema: TableSchema, entries: pl.DataFrame, wanted: Sequence[str]
 ) -> Mapping[str, tuple[pl.Series, pl.Series, pl.Series]]:
-    """Return least value, greatest value and nulls of each wanted column in each file; null where not told."""
+    """Return the least value, greatest value and null count of each wanted column in each file; null if unknown."""
     if not wanted:
         return {}
     rows = entries.with_row_index(ROW)
@@ -238,11 +238,11 @@ def _fill_unknown(values: pl.Series | None, dtype: pl.DataType, count: int) -> p
     return pl.Series([None], dtype=dtype).new_from_index(0, count) if values is None else values.cast(dtype)
 
 
-# What files tell together
+# Aggregates over files
 
 
 def _is_told(summary: Summary, files: pl.DataFrame, schema: TableSchema, wanted: Sequence[str]) -> bool:
-    """Return whether every file tells its part of an aggregate."""
+    """Return whether every file's metadata gives its part of an aggregate."""
     if summary.column is None or summary.column in schema.partition_keys:
         return True
     i = wanted.index(summary.column)
@@ -275,14 +275,14 @@ def _build_expression(summary: Summary, wanted: Sequence[str]) -> pl.Expr:
 
 
 MAX_EXACT_ROWS = 1 << 20
-"""Stored rows up to which distinct values are counted one by one."""
+"""Maximum stored rows for which distinct values are counted exactly."""
 
 TEXTS = (t.CharType, t.VarCharType)
 BYTES = (t.BinaryType, t.VarBinaryType)
 TIMESTAMPS = (t.TimestampType, t.LocalZonedTimestampType)
 NANO_DIGITS = 9
 LONG_DECIMAL = 18
-"""Digits beyond which a DECIMAL takes 16 bytes."""
+"""Maximum digits of a DECIMAL of 8 bytes; beyond this it takes 16 bytes."""
 
 SIZES: Mapping[type[t.DataType], int] = {
     t.BooleanType: 1,
@@ -296,20 +296,20 @@ SIZES: Mapping[type[t.DataType], int] = {
     t.TimestampType: 8,
     t.LocalZonedTimestampType: 8,
 }
-"""Bytes of a value, as Spark counts them."""
+"""Size of a value in bytes, as Spark counts it."""
 EMPTY_LENGTHS = {True: 20, False: 100}
-"""The length that Spark takes texts, and bytes, for where there are none."""
+"""The length that Spark assumes for text (True) and bytes (False) if a column has no values."""
 
 
 def check_measured(fields: Sequence[DataField], where: str) -> None:
-    """Raise `Unsupported` for a column that ANALYZE has no statistics of."""
+    """Raise `Unsupported` for a column whose type ANALYZE does not support."""
     for field in fields:
         if not isinstance(field.type, (*SIZES, *TEXTS, *BYTES, t.DecimalType)):
             raise Unsupported(f"ANALYZE of the column {field.name!r} of type {field.type}", where=where)
 
 
 def has_length(field: DataField) -> bool:
-    """Return whether values differ in length; such values have no bounds."""
+    """Return whether values have variable length; their bounds are not measured."""
     return isinstance(field.type, (*TEXTS, *BYTES))
 
 
@@ -373,7 +373,7 @@ def _size(kind: t.DataType) -> int:
 
 
 def _format_bound(values: pl.Series, kind: t.DataType) -> str | None:
-    """Return the only value as Java writes it into statistics; instants are in UTC."""
+    """Format the single value as Java writes it into statistics; instants are in UTC."""
     if values.null_count():
         return None
     if not isinstance(kind, TIMESTAMPS):

@@ -1,10 +1,10 @@
-"""Strategy of reading sections: at once, together, prefetched, or by masked scans; and counts without reading.
+"""Strategy of reading sections (whole, together, prefetched, or by masked scans), and counts without reading.
 
-A scan with masks reads the keys first and the rows again. If all rows are wanted, and nothing is cached yet, it is
-cheaper to read sections with overlapping files whole, keys and values in one pass, and to find the live rows in
+A scan with masks reads the keys first and then the rows. If all rows are wanted and nothing is cached yet, a section
+with overlapping files is cheaper to read whole: keys and values are read in one pass, and the live rows are found in
 memory. The resulting masks are cached, so the next read is a masked scan.
 
-Of remote stores, files that a read wants mostly are fetched whole, and decoded as they arrive.
+From remote stores, files are fetched whole if a read wants most of their bytes, and decoded as they arrive.
 
 Rows of sections are counted by metadata and masks, and full reads are checked against those counts.
 """
@@ -45,17 +45,17 @@ from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 from morrow.readers.merges.version_masks import is_folded, scan_masks
 
 PART_WORKERS = 2
-"""Parts of a section that are processed at once."""
+"""Number of parts of a section processed at once."""
 
 MAX_WHOLE_ROWS = 1 << 22
-"""Stored rows of a section up to which it is read at once: all of them are in memory together."""
+"""Maximum stored rows of a section to read it whole: all of them are in memory together."""
 
 
 SECTION_WORKERS = 2
-"""Sections that are read at once."""
+"""Number of sections read at once."""
 
 MIN_THREADED_ROWS = 1 << 16
-"""Rows from which on threads pay: two that hand the interpreter to each other take longer than one, for a few."""
+"""Minimum rows to use threads: for fewer rows, two threads that alternate in the interpreter are slower than one."""
 
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ def read_at_once(
 ) -> tuple[list[pl.DataFrame], list[Section]]:
     """Return the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
 
-    Every row of the plan must be wanted. Small sections are read together, all others one by one. Of a store far away,
-    files that are not large are fetched whole, those of sections without overlapping files as well.
+    Every row of the plan must be wanted. Small sections are read together, all others one by one. From a remote store,
+    files that are not large are fetched whole, including files of sections without overlaps.
     """
     if not store.is_local:
         return _read_fetched_at_once(plan, sections, store, held)
@@ -89,7 +89,7 @@ def read_at_once(
 def _read_fetched_at_once(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], list[Section]]:
-    """Do the same where each request is a wait: of a section with overlapping files, keys and values come at once."""
+    """Read as `read_at_once` does from a remote store: keys and values of overlapping files are fetched together."""
     kinds = (SectionKind.RAW, SectionKind.MERGE)
     worth = [s for s in sections if s.kind in kinds and all(is_fetched(plan, file) for file in s.files)]
     reached = accumulate(estimate_bytes(plan, s, keys=s.kind is SectionKind.MERGE) for s in worth)
@@ -122,7 +122,7 @@ def _read_fetched_at_once(
 
 
 def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
-    """Return about how many bytes `read_whole_section` reads: columns of the plan and, but for scans, of the key."""
+    """Estimate the bytes that `read_whole_section` reads: the plan's columns and, if `keys`, the key columns."""
     key = () if plan.merge is None or not keys else plan.merge.key
     return section.row_count * sum(
         estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key}
@@ -132,15 +132,15 @@ def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> in
 def read_whole_section(
     plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore] | None = None
 ) -> pl.DataFrame | None:
-    """Return all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
+    """Return all rows of the section, columns `plan.read_columns`, in memory; None if masked scans are cheaper.
 
-    `source` gives the store from which whole files are best read.
+    `source` returns the store from which whole files are best read.
     """
     if not _is_read_whole(plan, section):
         return None
     whole = (lambda _: store) if source is None else source
     if is_folded(plan, section):
-        # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+        # Imported here: the functions of merge engines import libraries that other tables do not need.
         from morrow.readers.merges.sections import fold_whole
 
         return fold_whole(plan, section, store, whole)
@@ -153,7 +153,7 @@ def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
 
 
 def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Return whether a section that folds, or an earlier state of it, is known: less than all of it may be read."""
+    """Return whether a section that folds, or an earlier version of the section, is cached, so that less is read."""
     from morrow.readers.merges.sections import is_known
 
     return is_known(plan, section, store)
@@ -179,7 +179,7 @@ def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
 
 
 def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:
-    """Return what `do` returns for each of the parts, in their order; several at once in threads."""
+    """Call `do` for each of the parts, several at once in threads, and return the results in order."""
     if threads == 1 or len(parts[0]) < 2:
         return list(map(do, *parts))
     with ThreadPoolExecutor(threads) as pool:
@@ -205,7 +205,7 @@ def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
 
 
 def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
-    """Return the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
+    """Return the first sections that together hold the plan's limit of rows, if metadata shows this; else all."""
     if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
         return sections
     rows = 0
@@ -220,7 +220,7 @@ def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Sect
 def count_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Count the live rows of one section, reading as little as possible.
 
-    Deletion vectors are checked against the metadata's counts where that costs no request.
+    Deletion vectors are checked against the metadata's counts if this costs no request.
     """
     if store.is_local and _is_counted(plan, section) and section.kind is SectionKind.RAW:
         compute_live_masks(plan, section, store)
@@ -242,7 +242,7 @@ def _count_section_rows(plan: ScanPlan, section: Section, store: FileStore) -> i
 def _count_merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
     if not is_folded(plan, section):
         return 0
-    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.sections import count_merged
 
     return count_merged(plan, section, store)
@@ -261,24 +261,24 @@ def _count_dead_rows(deletion: DeletionRef | None) -> int:
 
 
 DECODERS = 2
-"""Groups of files that are decoded at once; Polars decodes the columns of each on all cores."""
+"""Number of file groups decoded at once; Polars decodes the columns of each group on all cores."""
 MAX_FETCHED_BYTES = 64 << 20
-"""Bytes of a file up to which it is fetched whole: of a larger one, Polars decodes row groups while others arrive."""
+"""Maximum size of a file that is fetched whole: Polars decodes row groups of a larger file while others arrive."""
 MAX_SMALL_FILE_BYTES = 1 << 20
-"""Bytes of a file that arrive as fast as some of them."""
+"""Size up to which a whole file arrives as fast as parts of it."""
 MIN_WANTED_SHARE = 0.5
-"""The part of a file's bytes that a read must want, about, of larger files."""
+"""Approximate minimum share of wanted bytes to fetch a larger file whole."""
 MAX_GROUP_BYTES, MAX_GROUP_FILES = 8 << 20, 64
-"""Files that are decoded together: up to about so many bytes, and so many."""
+"""Approximate maximum of bytes, and maximum number of files, decoded together."""
 
 MASK_REQUESTS = 16
-"""Sections whose masks are read at once."""
+"""Number of sections whose masks are read at once."""
 
 Part = tuple[Section, tuple[Mask, ...]]
 
 
 def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
-    """Return whether a read of all rows best takes the whole file."""
+    """Return whether a read of all rows should fetch the whole file."""
     if not 0 < file.size <= MAX_FETCHED_BYTES:
         return False
     if file.size <= MAX_SMALL_FILE_BYTES:
@@ -290,8 +290,8 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
 
 
 def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FetchedStore) -> list[pl.DataFrame]:
-    """Return the live rows of the sections, none of which folds, columns `plan.read_columns`, by groups of files."""
-    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # their deletion vectors come while files do
+    """Return the live rows of sections that do not fold, columns `plan.read_columns`, by groups of files."""
+    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
         masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
     groups = list(_group_files(zip(sections, masks)))
 

@@ -1,6 +1,6 @@
 """Type changes of columns in data files: values that the new type cannot read, or does not preserve.
 
-A cast preserves a value if the cast back returns the same value, and no text or number is cut, rounded or null. Casts
+A cast preserves a value if casting back returns the same value, and no text or number is cut, rounded or null. Casts
 from text to other types are checked for nulls only. A text that is not a valid value of the type makes every read
 fail, with the call that sets the type back; nothing is lost silently.
 """
@@ -37,7 +37,7 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class Retyped:
-    """A column of a data file, and the type in which a schema has it."""
+    """A column of a data file, and its type in a schema."""
 
     plan: ScanPlan
     facts: FileFacts
@@ -51,11 +51,11 @@ class Retyped:
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
     def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Read the values batch by batch, also of rows that newer ones replace, as reads of the table cast them.
+        """Read the values batch by batch, cast as by reads of the table, including rows that newer rows replace.
 
         Values of rows that a deletion vector marks as dead are left out.
 
-        Raises as `morrow.readers.files.reading`.
+        Raises as `translate_errors`.
         """
         file = self.facts.file
         live, start = None if file.deletion is None else read_deletion(file, store), 0
@@ -67,7 +67,7 @@ class Retyped:
                 yield to_arrow_array(values, self.written.type)
 
     def bounds(self) -> pa.Array | None:
-        """Return the least and the greatest value where metadata tell them, and they decide what a cast keeps."""
+        """Return the least and greatest value, if metadata has them and they decide whether a cast loses values."""
         decide = self.written.type.__class__ in BITS and isinstance(self.wanted.type, (*BITS, t.DecimalType))
         known = self.facts.values.get(self.written.name)
         if not decide or known is None or known.minimum is None or known.maximum is None:
@@ -77,7 +77,7 @@ class Retyped:
 
 
 def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsupported]:
-    """Yield the error of a read for each column of each live file that has a value which the newest type cannot have.
+    """Yield the read error for each column of each live file with a value that the newest type cannot hold.
 
     Raises:
         CorruptFile, FileMissing, StorageError, UnsafePath: a file cannot be read at all.
@@ -93,7 +93,7 @@ def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsuppo
 def find_losses(
     metadata: TableMetadata, plan: ScanPlan, schema: TableSchema, ids: Collection[int]
 ) -> Iterator[tuple[FileFacts, Loss]]:
-    """Yield a value for each column of each live file that `schema` would change; of the columns of these ids.
+    """Yield a value that `schema` would change for each column of each live file, among the columns `ids`.
 
     Raises:
         Unsupported: a value that cannot be cast. Others as `find_unreadable`.
@@ -128,15 +128,15 @@ BYTES = (t.BinaryType, t.VarBinaryType)
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VectorType)
 TIMES = (t.TimestampType, t.LocalZonedTimestampType)
 WHOLE_BITS: dict[type[t.DataType], int] = {t.FloatType: 24, t.DoubleType: 53}
-"""The bits of whole numbers that each has exactly."""
+"""The maximum bits of whole numbers that each type holds exactly."""
 EXACT_DIGITS: dict[type[t.DataType], int] = {t.FloatType: 6, t.DoubleType: 15}
-"""The decimal digits that each keeps, whatever they are."""
+"""The number of decimal digits that each type always preserves."""
 BITS = dict(zip(WIDTHS, (8, 16, 32, 64), strict=True))
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A value that a cast does not keep, at the path of the column or member, and what becomes of it."""
+    """A value that a cast changes, with the path of its column or member, and the result of the cast."""
 
     path: Path
     source: t.DataType
@@ -146,7 +146,7 @@ class Loss:
 
 
 def is_lossless(source: t.DataType, target: t.DataType) -> bool:
-    """Return whether every value of one type has its own value of the other, whatever the values are."""
+    """Return whether a cast between the types preserves every possible value."""
     if has_same_values(source, target):
         return True
     goal = target.__class__
@@ -175,7 +175,7 @@ def is_lossless(source: t.DataType, target: t.DataType) -> bool:
 
 
 def find_first_loss(array: pa.Array, cast: Cast) -> Loss | None:
-    """Return a value that the cast does not keep, None where it keeps all of them; of nested types by their members.
+    """Return a value that the cast changes, or None if it preserves all values; nested types are compared by member.
 
     Raises:
         Unsupported: a value that cannot be cast, or a cast that Java does not have.
@@ -216,12 +216,12 @@ def _find_value_loss(array: pa.Array, cast: Cast) -> Loss | None:
 
 
 def _is_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:
-    """Return whether each value is the one that it was cast from."""
+    """Return for each value whether the cast preserved it."""
     source, target = cast.source, cast.target
     if isinstance(target, TEXTS) and not isinstance(source, NESTED):
         text = t.VarCharType()
         whole = apply(array, replace(cast, target=text))
-        blanks = " " if isinstance(target, t.CharType) else ""  # those that CHAR adds are no values
+        blanks = " " if isinstance(target, t.CharType) else ""  # padding added by CHAR is not part of a value
         is_whole = pc.equal(pc.utf8_rtrim(whole, blanks), pc.utf8_rtrim(made, blanks))
         if not isinstance(source, BYTES):
             return is_whole

@@ -1,8 +1,8 @@
-"""DuckDB relations whose steps and results raise Morrow's errors, and end at once on Ctrl-C.
+"""DuckDB relations whose steps and results raise Morrow's errors, and stop immediately on Ctrl-C.
 
-The class of a relation that DuckDB made is exchanged: DuckDB's queries and functions still take it for their own.
-Its methods are wrapped. DuckDB looks for variables in the innermost frame that is not its own: methods that add a step
-are called from a frame that has the variables of the caller.
+The class of a DuckDB relation is replaced by a subclass that wraps its methods; DuckDB's queries and functions still
+accept the object. DuckDB looks for variables in the innermost frame that is not its own. Methods that add a step are
+therefore called from a frame with the caller's variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALL = compile("morrow_call()", "<step of a relation>", "eval")
 READERS = ("to_arrow_reader", "fetch_arrow_reader", "fetch_record_batch")
 """Methods whose result runs the query while it is read."""
 OWN = ("duckdb.", "_duckdb", __name__)
-"""How the names of modules begin that are no caller."""
+"""Prefixes of module names that are skipped when looking for the caller."""
 RESULTS = (
     *("fetchall", "fetchnumpy", "fetchdf", "df", "to_df", "to_dicts", "torch", "tf", "pl"),
     *("arrow", "to_arrow_table", "fetch_arrow_table", *READERS, "iter_rows", "__arrow_c_stream__"),
@@ -32,7 +32,7 @@ RESULTS = (
 
 
 class TypedRelation(duckdb.DuckDBPyRelation):
-    """A relation whose steps and results raise Morrow's errors, as do those of relations made from it."""
+    """A relation whose steps and results raise Morrow's errors, and so do relations derived from it."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """Verification of data files against their metadata, row by row, as `Scan.verify` runs it.
 
-Each file is read whole and once, batch by batch; one batch is in memory at a time. Checked are the aggregates of its
-columns (nulls, bounds, order of keys), its statistics, and its file index, which must leave out no matching rows (by
-look-ups of values of the file, spread over it).
+Each file is read whole and once, batch by batch; one batch is in memory at a time. The aggregates of its columns
+(nulls, bounds, order of keys) are checked against its statistics. Its file index must not exclude matching rows: this
+is checked by look-ups of values spread over the file.
 
 Bounds are exact except for text: there a minimum may be cut to a prefix, and a maximum cut with its last character
 incremented. Floats that hold NaN may be bounded by the values before it. ORC stores milliseconds of timestamps,
@@ -44,7 +44,7 @@ def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
     """Return the report on every data file of a plan.
 
     Raises:
-        SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
+        SnapshotExpired: files are missing because the snapshot was removed in the meantime.
         CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
     """
     with guard_read(plan, metadata.store):
@@ -57,14 +57,14 @@ def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
 
 
 MAX_NAMED_FILES = 5
-"""Further files that an error names."""
+"""Maximum number of further files that an error names."""
 
 
 @dataclasses.dataclass(frozen=True)
 class VerifiedFile:
-    """One data file: the extent of its checks, and its problems.
+    """A verified data file: the extent of its checks, and its problems.
 
-    `pages` were held against their checksums (Parquet), `unchecked_pages` have none. `problems` is empty for a sound
+    `pages` were compared with their checksums (Parquet), `unchecked_pages` lack one. `problems` is empty for a sound
     file; `error` is the error to raise for the first of them.
     """
 
@@ -120,7 +120,7 @@ class Verification:
 
 
 WORKERS = 2
-"""Files verified at once."""
+"""Number of files verified at once."""
 BATCH_ROWS = 1 << 17
 FLOATS = (FloatType, DoubleType)
 
@@ -129,7 +129,7 @@ def verify_files(metadata: TableMetadata, plan: ScanPlan, files: Sequence[FileFa
     """Verify each file of one part of a plan.
 
     Raises:
-        StorageError: the store does not answer, which is no problem of a file.
+        StorageError: the store does not answer; this is not counted as a problem of a file.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(lambda facts: verify_file(metadata, plan, facts), files)
@@ -212,7 +212,7 @@ def _find_wrong_keys(facts: FileFacts, contents: Contents, *, loose: bool) -> It
     for row, said, which in ((contents.first, facts.first_key, "first"), (contents.last, facts.last_key, "last")):
         if row is None or not said or all(map(_is_same, row.iter_columns(), said)):
             continue
-        # Up to 1.0, compactions that dropped the keys after the last one recorded one of those.
+        # Up to 1.0, compactions that dropped the keys after the last row recorded one of the dropped keys.
         further = tuple(value.item() for value in said) > row.row(0)
         if not (which == "last" and further and facts.file.level > 0):
             yield f"its {which} key is not the one of metadata"
@@ -271,9 +271,9 @@ LAST_KIND = 3
 
 @dataclasses.dataclass
 class Contents:
-    """Aggregates of the columns `fields`, of which `keys` order the rows.
+    """Aggregates of the columns `fields`; `keys` are the columns that order the rows.
 
-    Not `exact`: CHAR has lost its trailing blanks, which statistics have; and times before 1970 may be a second late.
+    If not `exact`, CHAR lacks its trailing blanks (statistics keep them), and times before 1970 may be a second late.
     """
 
     fields: Sequence[DataField]
@@ -307,7 +307,7 @@ class Contents:
         self.retractions += int(((kinds & RETRACT_BIT) != 0).sum())
 
     def _gathered(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Return one row: nulls of all columns, bounds of those that have an order, NaN of floats."""
+        """Return one row: null counts of all columns, bounds of columns with an order, NaN counts of floats."""
         found: list[pl.Expr] = []
         alive = pl.lit(True) if VALUE_KIND not in batch.columns else (pl.col(VALUE_KIND) & RETRACT_BIT) == 0
         for each in self.fields:
@@ -368,7 +368,7 @@ def _has_early_times(column: pl.Series) -> bool:
 
 
 def _find_disorder(keys: pl.DataFrame, *, distinct: bool) -> str | None:
-    """Return the violation of the order of these keys, each of which has to be greater than the one before."""
+    """Return a description of how the keys violate their order, or None; `distinct` forbids equal keys."""
     if keys.height < 2:
         return None
     columns = [pl.col(f"k{i}") for i in range(keys.width)]
@@ -391,7 +391,7 @@ ORC_SLACK = pl.duration(days=3)
 def find_wrong_bounds(
     totals: Mapping[str, pl.Series], field: DataField, known: Bounds, what: str, *, exact: bool
 ) -> Iterator[str]:
-    """Yield the contradictions of `known` to the values of a column, whose aggregates are `totals`.
+    """Yield contradictions between `known` and the values of a column, given by their aggregates `totals`.
 
     `exact` is the format's (`FileFormat.is_exact`).
     """

@@ -6,7 +6,7 @@ import polars as pl
 
 
 def stop_filters(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the same frame; projections are pushed below this point, filters are not."""
+    """Return the frame with a barrier: projections are pushed below it, filters are not."""
     return frame.map_batches(
         _return_unchanged, predicate_pushdown=False, projection_pushdown=True, slice_pushdown=False, streamable=True
     )

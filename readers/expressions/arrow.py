@@ -1,6 +1,6 @@
 """Predicates as Arrow expressions, and filters applied to Arrow batches.
 
-Arrow follows IEEE: NaN equals nothing and is above nothing. The predicate tree orders it as the greatest value, so
+Arrow follows IEEE: comparisons with NaN are false. The predicate tree orders NaN as the greatest value, so
 comparisons of floats handle NaN explicitly: ``f > 1`` is ``(f > 1) or is_nan(f)``.
 """
 
@@ -34,7 +34,7 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
 def filter_batch(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows of a batch with the columns `fields` for which the filter is true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     if filter.predicate != ALWAYS:
         rows = rows.filter(compile(filter.predicate, fields))
@@ -68,7 +68,7 @@ def _is_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
 
 
 def _compile_float_in(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:
-    """Compile ``IN``: Arrow compares bit patterns, so both zeros have to be in the set, and NaN has many."""
+    """Compile ``IN``: Arrow compares bit patterns, so both zeros must be in the set; NaN has many bit patterns."""
     numbers = [value for value in literals if isinstance(value, float) and not math.isnan(value)]
     zeros = [0.0, -0.0] if 0.0 in numbers else []
     found = column.isin(pa.array([*numbers, *zeros], kind))
@@ -78,7 +78,7 @@ def _compile_float_in(column: Any, literals: tuple[Value, ...], kind: pa.DataTyp
 def _make_float_comparison(compare: Callable[[Any, Any], Any], nan: Callable[[Any], Any], *, has_nan: bool) -> Build:
     """Return a comparison that handles NaN.
 
-    `nan` is the comparison with a literal NaN; `has_nan`: the comparison with a number is true for NaN.
+    `nan` is the comparison with a literal NaN. `has_nan` says whether the comparison with a number is true for NaN.
     """
 
     def build(column: Any, literals: tuple[Value, ...], kind: pa.DataType) -> Any:

@@ -1,4 +1,4 @@
-"""DuckDB as Morrow needs it."""
+"""DuckDB queries: interrupts by Ctrl-C, streams of results, and translation of errors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 MIN_MAJOR_VERSION = 2
 INTERRUPT_SECONDS = 0.02
-"""How long an interrupted query gets to end before it is interrupted again: it may not have begun."""
+"""Time to wait for an interrupted query to end before interrupting it again, since it may not have begun."""
 SIGNAL_SECONDS = 0.1
-"""How often a thread that waits for a query looks whether Ctrl-C was pressed."""
+"""Interval at which a thread that waits for a query checks for Ctrl-C."""
 MAX_REMEMBERED_ERRORS = 64
-"""Errors of rows that `remember` holds; of older ones `to_morrow_error` finds the text only."""
+"""Maximum errors that `remember` holds; `to_morrow_error` finds only the text of older errors."""
 WITHIN_FUNCTION = "Python exception occurred while executing the UDF: "
-"""DuckDB's words before the class and message of an error that a Python function raised."""
+"""DuckDB's text before the class and message of an error that a Python function raised."""
 WITHIN_ROWS = "failed: Unknown error: "
-"""Its words before the message of an error that rows handed to it raised."""
+"""DuckDB's text before the message of an error raised by rows passed to it."""
 OPENING = "Cannot open file "
-"""Its words for a file that it can neither read nor create."""
+"""DuckDB's text for a file that it can neither read nor create."""
 TRACE = ". Detail: Python exception"
 
 
@@ -46,8 +46,8 @@ def check_duckdb() -> None:
 def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
     """Return the result of a query that `connection` runs; Ctrl-C ends the query and raises KeyboardInterrupt.
 
-    DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So there the query runs in a
-    thread of its own, and this one waits.
+    DuckDB itself answers Ctrl-C late and with a RuntimeError, and only in the main thread. So in the main thread the
+    query runs in a thread of its own, and the main thread waits.
     """
     check_process()
     if threading.current_thread() is not threading.main_thread():
@@ -63,7 +63,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
     thread = ThreadPoolExecutor(1, "morrow-duckdb")
     try:
         result = thread.submit(run)
-        while not result.done():  # a signal that another thread took wakes nobody who waits without an end
+        while not result.done():  # a signal delivered to another thread does not end a wait without timeout
             wait((result,), SIGNAL_SECONDS)
         return result.result()
     except KeyboardInterrupt:  # it may come at any time: before the query begins, or when it has ended
@@ -86,14 +86,14 @@ _remembered: deque[MorrowError] = deque(maxlen=MAX_REMEMBERED_ERRORS)
 
 
 def remember(error: MorrowError) -> MorrowError:
-    """Return the error without its trace, for `to_morrow_error` to find: DuckDB and Arrow pass on its text alone."""
+    """Remember an error for `to_morrow_error`, and return it without its trace: DuckDB and Arrow preserve only text."""
     error = error.with_traceback(None)
     _remembered.append(error)
     return error
 
 
 def wrap_stream(stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a stream for a library that passes on the texts of errors: with the trace, and those of all causes."""
+    """Return a stream that remembers its errors, for a library that would copy their traces and causes as text."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
@@ -105,16 +105,16 @@ def wrap_stream(stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def query_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of the errors of a query: DuckDB's, and Arrow's where rows are streamed."""
+    """Return the error classes of a query: DuckDB's, and Arrow's for streamed rows."""
     import duckdb
 
     return duckdb.Error, pa.ArrowException, OSError
 
 
 def to_morrow_error(error: Exception) -> MorrowError:
-    """Return Morrow's error, in one line, for one of a query, of rows handed to it, or of a file that it cannot read.
+    """Return Morrow's error, in one line, for an error of a query, of the rows passed to it, or of an unreadable file.
 
-    DuckDB quotes the query; of damaged metadata of Parquet it tells neither the file nor the kind of error.
+    DuckDB's message quotes the query; for damaged Parquet metadata it names neither the file nor the kind of error.
     """
     import duckdb
 

@@ -23,12 +23,12 @@ from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, find_colu
 from morrow.readers.expressions import stop_filters
 
 MAX_PUSHED_CONDITIONS = 64
-"""Comparisons pushed into a scan, at most."""
+"""Maximum number of comparisons pushed into a scan."""
 MAX_CONDITIONS_AT_ONCE = 32
-"""Conditions of a long AND or OR that are computed at once."""
+"""Maximum number of conditions of a long AND or OR computed at once."""
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
-"""The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
+"""The columns' types: table fields, or the Polars dtypes of the frame in which the expression is used."""
 
 
 def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
@@ -77,7 +77,7 @@ def filter_by_predicate(predicate: Predicate, fields: Dtypes, frame: pl.LazyFram
 
 
 def _evaluate(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.DataFrame) -> pl.Series:
-    """Return where a predicate is true, computed a few conditions at a time."""
+    """Evaluate a predicate on rows, a few conditions at a time."""
     if isinstance(predicate, Leaf) or sum(1 for _ in iterate_leaves(predicate)) <= MAX_PUSHED_CONDITIONS:
         return rows.select(_compile_predicate(predicate, dtypes).fill_null(False)).to_series()
     join, combine = (And, operator.and_) if isinstance(predicate, And) else (Or, operator.or_)
@@ -90,7 +90,7 @@ def _evaluate(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.
 
 
 def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tuple[Predicate, ...]]:
-    """Split conditions into those for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
+    """Split conditions into a part for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
     parts = split_conjuncts(predicate)
     sizes = accumulate(sum(1 for _ in iterate_leaves(part)) for part in parts)
     few = sum(1 for size in sizes if size <= MAX_PUSHED_CONDITIONS)
@@ -100,7 +100,7 @@ def _divide_conditions(predicate: Predicate) -> tuple[tuple[Predicate, ...], tup
 def filter_rows(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of a frame with the columns `fields` for which the filter is true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     return filter_by_residuals(filter.residuals, fields, filter_by_predicate(filter.predicate, fields, frame))
 
@@ -110,7 +110,7 @@ def filter_by_residuals(
 ) -> pl.LazyFrame:
     """Return the rows of a frame with the columns `fields` for which all residuals are true.
 
-    Raises as `residuals.tested`.
+    Raises as `make_residual_step`.
     """
     if not residuals:
         return frame

@@ -4,9 +4,9 @@ A residual may fail on a row (``CAST(txt AS INT) > 5``), and users write conditi
 are tested last: on live rows for which the predicate is true, and each residual on the rows that the preceding ones
 kept.
 
-Polars would evaluate such a condition wherever it evaluates filters: on minima and maxima of row groups, on rows that
-another filter drops, on a row of nulls. Between the scan and the residual is a barrier (`stop_filters`), which
-projections pass and filters do not; the predicate is below it and reaches the files.
+Polars would evaluate such a condition like any filter: on minima and maxima of row groups, on rows that another filter
+drops, on a row of nulls. A barrier (`stop_filters`) between the scan and the residual lets projections through but not
+filters; the predicate is below it and reaches the files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_residual_step(
         if residual.kind == "sql":
             sql.check(residual, [field for field in fields if field.name in residual.columns])
     read = frozenset[str]().union(*(residual.columns for residual in residuals))
-    # A condition that reads no column is still tested on every row: some column gives the row count.
+    # A condition without columns is still tested on every row: any column gives the row count.
     known = tuple(field for field in fields if field.name in read) or tuple(fields[:1])
 
     def mask(rows: pl.Series) -> pl.Series:

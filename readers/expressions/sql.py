@@ -5,8 +5,8 @@ through `quote_identifier`, `quote_literal` or `quote_path`; literals carry thei
 
 DuckDB does not distinguish names that differ only in case (of the letters a to z). By default it numbers such columns
 from the second on, and a query that spells the second one's name gets the first one's values. So Morrow numbers all
-of them: a query that uses the table's own spelling then finds no column. Members of rows, at any depth, are renamed
-likewise: of those DuckDB would silently read the first.
+of them: a query that uses the table's own spelling then finds no column. Members of rows, at any depth, are renamed in
+the same way, since DuckDB would silently read the first of them.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-"""A filter computes on the rows it is given and reads no file, no network and no Python variable."""
+"""Settings for filters: a filter can only read the rows passed to it, not files, the network or Python variables."""
 
 
 def quote_identifier(name: str) -> str:
     """Return a column or table name as SQL, always in double quotes.
 
     Raises:
-        InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
+        InvalidArgument: DuckDB cannot spell the name (it is empty or holds a NUL character).
     """
     if not name or "\0" in name:
         raise InvalidArgument(
@@ -190,7 +190,7 @@ _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
 
 
 def check(residual: Residual, fields: Sequence[DataField]) -> None:
-    """Let DuckDB plan the condition over the columns that it reads, on no rows.
+    """Let DuckDB plan the condition over the columns that it reads, without rows.
 
     Raises:
         InvalidArgument: DuckDB refuses it.
@@ -206,9 +206,9 @@ def check(residual: Residual, fields: Sequence[DataField]) -> None:
 
 
 def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
-    """Return true where the SQL condition is true (not null), one bool for each of the `height` rows.
+    """Return one bool for each of the `height` rows: whether the SQL condition is true (not null).
 
-    `rows` has the columns that the condition reads, maybe none.
+    `rows` has the columns that the condition reads, which may be none.
 
     Raises:
         InvalidArgument: DuckDB cannot compute the condition for one of the rows.
@@ -306,18 +306,18 @@ def list_inner_types(kind: t.DataType) -> Sequence[t.DataType]:
 
 
 def has_reals(kind: t.DataType) -> bool:
-    """Return whether values are, or have at any depth, FLOAT or DOUBLE."""
+    """Return whether the type is, or contains at any depth, FLOAT or DOUBLE."""
     return isinstance(kind, REALS) or any(map(has_reals, list_inner_types(kind)))
 
 
 def name_type(kind: t.DataType) -> str:
-    """Return the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
+    """Return DuckDB's name of the type: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
     name = _ATOMIC.get(type(kind))
     return name if name is not None else _PARAMETRIC[type(kind)](kind)
 
 
 def make_names_unique(names: Sequence[str]) -> list[str]:
-    """Return the names; those that DuckDB cannot distinguish get an underscore and a number: ``a_1``, ``A_2``."""
+    """Add an underscore and a number to names that DuckDB cannot distinguish: ``a_1``, ``A_2``."""
     count = Counter(map(_fold_case, names))
     taken = set(count)
     numbers: Counter[bytes] = Counter()
@@ -344,7 +344,7 @@ def is_apart(schema: pa.Schema) -> bool:
 
 
 def rename_type_members(kind: pa.DataType) -> pa.DataType:
-    """Return the type with the members of its rows `make_names_unique`; the layout of its values is the same."""
+    """Return the type with row members renamed by `make_names_unique`; the layout of values is unchanged."""
     if pa.types.is_struct(kind):
         names = make_names_unique([member.name for member in kind])
         return pa.struct(
@@ -373,7 +373,7 @@ def rename_value_members(values: pa.Array) -> pa.Array:
 
 
 def rename_row_columns(rows: pa.Table) -> pa.Table:
-    """Return the rows with members `make_names_unique`, columns under their names."""
+    """Return the rows with members renamed by `make_names_unique`; columns keep their names."""
     for i, field in enumerate(rows.schema):
         kind = rename_type_members(field.type)
         if kind != field.type:

@@ -17,17 +17,16 @@ __all__ = ["Chunk", "FileReader", "FileSource", "check_place", "scan", "translat
 def scan(sources: Sequence[FileSource], fields: Sequence[DataField], *, position: str | None = None) -> pl.LazyFrame:
     """Scan files of one format and schema as a lazy frame with exactly `fields`, in their order.
 
-    `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps
-    and multisets are lists of struct{key, value}. With `position` a last column of that name holds the
-    row's 0-based position as an unsigned integer, counted through all sources in their order; their row counts must be
-    known if there are several.
+    `fields` are columns with their names in the files. Their dtypes follow `to_polars_dtype`: maps and multisets are
+    lists of struct{key, value}. With `position` a last column of that name holds the row's 0-based position as an
+    unsigned integer, counted through all sources in their order. Several sources must have known row counts.
 
-    Collect inside `reading(...)`, which turns Polars' errors for a bad file into Morrow's.
+    Collect inside `translate_errors(...)`, which turns Polars' errors for a bad file into Morrow's.
 
     Raises:
         InvalidArgument: no source, several formats, or positions through files of unknown row counts.
         Unsupported: a format that Morrow does not read.
-        CorruptFile, FileMissing, StorageError: when the frame is collected; of Parquet files with positions at once.
+        CorruptFile, FileMissing, StorageError: when the frame is collected, or at once for Parquet with positions.
     """
     formats = {source.format for source in sources}
     if len(formats) != 1:

@@ -5,8 +5,8 @@ file's schema, then renamed, moved and cast. Columns that the file does not have
 written with rows; reading never fills them in.)
 
 Virtual columns are computed. ``rowkind`` comes from ``_VALUE_KIND``; rows of append tables are insertions. In append
-tables, ``_ROW_ID`` is the row's number in its file after the file's first row id, and ``_SEQUENCE_NUMBER`` the
-snapshot that wrote the file, unless the file stores them for rows that it took over from other files.
+tables, ``_ROW_ID`` is the file's first row id plus the row's number in the file, and ``_SEQUENCE_NUMBER`` is the
+snapshot that wrote the file. A file with rows taken over from other files stores both columns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from morrow.readers.files import FileSource, check_place, scan, verify
 from morrow.readers.files.registry import find_file_reader
 
 SURVIVING = TinyIntType, SmallIntType, IntType, BigIntType, DecimalType, BooleanType, DateType, TimeType
-"""Types all of whose values can be cast to those that they may become."""
+"""Types whose values can always be cast to the types that the column may be changed to."""
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
 
 
@@ -68,16 +68,16 @@ def scan_files(
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
     With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
-    (`list_virtual_columns`) are made here; those that depend on the file require one file at a time.
+    (`list_virtual_columns`) are computed here; columns that depend on the file require one file at a time.
 
-    `live` tells which rows of the files count, if the caller drops the others: values of those need not survive the
-    changes of their types since, and are null.
+    `live` marks the rows of the files that count, if the caller drops the other rows. Values of dropped rows become
+    null if they do not survive a change of type.
     """
     made = list_virtual_columns(plan, fields)
     if not made:
         return _scan_stored(plan, section, files, fields, store, live, position=position)
     stored = list_inputs(plan, files[0], fields)
-    # Where no column is read, positions give the row count.
+    # If no column is read, positions give the row count.
     numbered = position or need_positions(plan, fields) or not stored
     frame = _scan_stored(plan, section, files, stored, store, live, position=numbered)
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
@@ -100,14 +100,14 @@ def _scan_stored(
     read = select_file_columns(written, wanted)
     failing = [] if live is None else _failing(read, wanted)
     numbered = position or bool(failing)
-    # A scan of no columns still needs the row count: the positions give it.
+    # A scan without columns still needs the row count: the positions give it.
     counted = numbered or not read
     sources = [make_source(file, plan, store) for file in files]
     if store.checks_pages:
         from morrow.readers.files.page_checksums import check_pages
 
         check_pages(sources, {field.name for field in read})
-    # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
+    # Positions that only count rows need not continue from file to file, so row counts are not checked.
     groups = [[source] for source in sources] if counted and not numbered else [sources]
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
@@ -133,9 +133,9 @@ def read_files_at_once(
 ) -> tuple[pl.DataFrame, Sequence[int]]:
     """Read `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
 
-    The format must have a `read_each`; `fields` are no columns of partitions and none of `list_virtual_columns`.
+    The format must have a `read_each`. `fields` must not contain partition columns or any of `list_virtual_columns`.
 
-    Returns: the rows of one file after another, and how many each has.
+    Returns: the rows of one file after another, and the number of rows of each file.
     """
     written = list_written_fields(plan, files[0])
     read = select_file_columns(written, fields)
@@ -161,8 +161,8 @@ def _project_files(
     read: Sequence[DataField],
     fields: Sequence[DataField],
 ) -> pl.LazyFrame:
-    """Return columns of the files, which are of one schema, as those of the plan; see `project`."""
-    # Of several files nobody knows which one a value is from: `reading_files` finds it.
+    """Convert columns of files of one schema to the columns of the plan; see `project`."""
+    # With several files, the file of a value is unknown here: `translate_file_errors` finds it.
     where = files[0].path if len(files) == 1 else plan.table
     return project(frame, read, fields, where=where, schemas=(files[0].schema_id, plan.schema.id))
 
@@ -171,20 +171,20 @@ def to_constant(value: Value | None, field: DataField) -> pl.Expr:
     """Return a partition's value as a column."""
     dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
-        # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
+        # Use a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
         return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
     if isinstance(value, np.datetime64):
-        # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
+        # Python's datetime lacks nanoseconds: use their count since the epoch.
         return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)
     return pl.lit(value, dtype=dtype).alias(field.name)
 
 
 def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
-    """Return the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
+    """Return the file as a source for readers; on a local disk its path and size are checked first, at negligible cost.
 
     Raises:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
-        FileMissing, CorruptFile: no such file, or one of another size.
+        FileMissing, CorruptFile: the file does not exist, or has another size.
     """
     columns = () if get_format(file.format, file.path).stores_names else _list_written_names(file, plan)
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
@@ -203,11 +203,11 @@ def _list_written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
 
 
 def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
-    """Return the columns the file holds: those of its schema, or the subset that its writer wrote."""
+    """Return the columns that the file holds: all columns of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
         return fields
-    # Writers that name the columns of a keyed table's file do not name those of the merge.
+    # If writers record the columns of a keyed table's file, they leave out the columns of the merge.
     merged = [field for field in fields if field.id >= SYSTEM_FIELD_ID_START]
     return tuple(
         field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns or field in merged
@@ -220,7 +220,7 @@ Fields = Sequence[t.DataField]
 
 
 def select_file_columns(file_fields: Fields, read_fields: Fields) -> tuple[t.DataField, ...]:
-    """Return the columns of the file that the read needs, in file order; nested columns whole."""
+    """Return the columns of the file that the read needs, in file order; nested columns are read whole."""
     wanted = {field.id for field in read_fields}
     return tuple(field for field in file_fields if field.id in wanted)
 
@@ -246,8 +246,8 @@ def project(
         schemas: the ids of the schemas of the file and of the read, for errors.
 
     Raises:
-        Unsupported: a type changed in a way that Java Paimon cannot read either. (A value that its cast cannot take
-            fails when the query runs.)
+        Unsupported: a type changed in a way that Java Paimon cannot read either. (A value that cannot be cast fails
+            when the query runs.)
     """
     by_id = {field.id: field for field in file_fields}
     columns = [_project_column(by_id.get(field.id), field, where, zone, schemas) for field in read_fields]
@@ -274,27 +274,27 @@ def _project_column(
 
 
 TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
-"""Columns that files of tables with row tracking may hold besides the table's columns."""
+"""Columns that files of tables with row tracking may hold in addition to the table's columns."""
 
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    """Return the columns that have to be computed."""
+    """Return the columns that must be computed."""
     known = (ROWKIND_FIELD,) if plan.schema.primary_keys else (ROWKIND_FIELD, *TRACKED)
     return tuple(field for field in fields if field in known)
 
 
 def is_file_dependent(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Return whether one of the columns is computed from its file's metadata, so that each file is read by itself."""
+    """Return whether a column is computed from its file's metadata, so that each file must be read separately."""
     return any(field in TRACKED for field in list_virtual_columns(plan, fields))
 
 
 def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
-    """Return whether rows have to be numbered, file by file."""
+    """Return whether rows must be numbered, file by file."""
     return ROW_ID_FIELD in list_virtual_columns(plan, fields)
 
 
 def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> tuple[DataField, ...]:
-    """Return the columns to read of the file for these columns: stored ones, and the inputs of virtual ones."""
+    """Return the columns to read from the file for these columns: stored columns, and inputs of virtual columns."""
     made = list_virtual_columns(plan, fields)
     carried = [field for field in made if field in TRACKED and _is_carried(file, field)]
     kinds = [VALUE_KIND_FIELD] if ROWKIND_FIELD in made and plan.schema.primary_keys else []
@@ -302,7 +302,7 @@ def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> 
 
 
 def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) -> pl.Expr:
-    """Compute the column from the columns of `list_inputs`; null where the file has no row ids.
+    """Compute the column from the columns of `list_inputs`; null if the file lacks row ids.
 
     Args:
         position: the row's 0-based number in the file.

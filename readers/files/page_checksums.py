@@ -1,11 +1,10 @@
 """Page checksums of Parquet files, checked before reading, once per file, column and process.
 
-Only if the store `checks_pages` (see `morrow.open`). The columns that the read touches are hashed on several threads
-before any row is returned. Checksums of other formats are always checked by their decoders.
+They are checked only if the store `checks_pages` (see `morrow.open`). The columns that the read touches are hashed on
+several threads before any row is returned. Checksums of other formats are always checked by their decoders.
 
 A column chunk is a sequence of pages, each a header (a Thrift struct) and a body. The header may hold a CRC-32 of the
-body as it is stored, compressed; Arrow and Java write it. Headers have no checksum: they are checked against the
-footer.
+body as it is stored, compressed; Arrow and Java write it. Headers lack a checksum: they are checked against the footer.
 
     PageHeader      1 type   2 uncompressed_page_size   3 compressed_page_size   4 crc
                     5 data_page_header   7 dictionary_page_header   8 data_page_header_v2: 1 num_values, encoding
@@ -45,9 +44,9 @@ ENTRY_BYTES = 256
 """The size that the cache counts for one entry."""
 
 MIN_THREADED_BYTES = 1 << 20
-"""Bytes of files from which on several threads hash them."""
+"""Minimum bytes of files to hash them on several threads."""
 REMOTE_THREADS = 16
-"""Files and column chunks fetched at once from remote stores."""
+"""Number of files and column chunks fetched at once from remote stores."""
 
 Identity = tuple[Hashable, ...]
 
@@ -77,7 +76,7 @@ def check_pages(sources: Sequence[FileSource], columns: Collection[str]) -> None
 
 
 def count_pages(source: FileSource) -> Pages:
-    """Hash all pages of a Parquet file, even those hashed already; none of other files. Raises as `check_pages`."""
+    """Hash all pages of a Parquet file, even if hashed already; skip other formats. Raises as `check_pages`."""
     found = Pages()
     if source.format != PARQUET:
         return found
@@ -89,7 +88,7 @@ def count_pages(source: FileSource) -> Pages:
 
 @dataclass(frozen=True)
 class _Unknown:
-    """Columns of a file that are not hashed yet; `size` is that of the file."""
+    """Columns of a file that are not hashed yet; `size` is the size of the file."""
 
     source: FileSource
     identity: Identity
@@ -98,7 +97,7 @@ class _Unknown:
 
     @classmethod
     def of(cls, source: FileSource, columns: Collection[str]) -> _Unknown | None:
-        """Return the columns that are not hashed yet; None when there are none."""
+        """Return the columns that are not hashed yet; None if there are none."""
         if source.format != PARQUET or not columns:
             return None
         identity, size = _identify_file(source)
@@ -166,17 +165,17 @@ def open_ranges(source: FileSource) -> Iterator[ReadRange]:
 
 MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 ENCRYPTION = 8
-"""The member of a footer that is not encrypted, though columns are."""
+"""The footer member that is present if columns are encrypted but the footer is not."""
 TAIL_BYTES = 8
-"""At the end of a file: the length of the footer, and the magic."""
+"""Size of the end of a file: the length of the footer, and the magic."""
 FOOTER_GUESS_BYTES = 1 << 16
-"""Bytes read from the end of a file at first: most footers fit."""
+"""Bytes first read from the end of a file; most footers fit."""
 WINDOW_BYTES = 1 << 22
-"""Bytes of a column chunk in memory at a time; a page may be larger, a page header must be smaller."""
+"""Bytes of a column chunk held in memory at a time; a page may be larger, a page header must be smaller."""
 
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 DETAILS = {DATA_PAGE: (5, 2), DICTIONARY_PAGE: (7, 2), DATA_PAGE_V2: (8, 4)}
-"""Type of page -> the member of its header that describes it, and in that the member with the encoding."""
+"""For each page type, the header member that describes the page, and the member of that struct with the encoding."""
 INDEX_MEMBER = 6
 CRC_MASK = 0xFFFFFFFF
 HEADER_LEVELS = 2
@@ -184,7 +183,7 @@ HEADER_LEVELS = 2
 HEADER_MEMBERS = frozenset((1, 2, 3, 4))
 
 ReadRange = Callable[[int, int], bytes]
-"""Bytes of the file: first position, length."""
+"""Returns bytes of the file, given the first position and the length."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +287,7 @@ class _Header(NamedTuple):
     def of(cls, node: Struct) -> _Header:
         """Decode a page header.
 
-        Raises KeyError, ThriftError: no page header. Nothing else checks it, so anything unknown is damage.
+        Raises KeyError, ThriftError: not a page header. Nothing else checks headers, so unknown members are damage.
         """
         (one, kind), (two, uncompressed), (three, stored) = node[1], node[2], node[3]
         member, place = DETAILS.get(kind, (INDEX_MEMBER, None))
@@ -327,7 +326,7 @@ class _Walk:
                 f"its pages have {self.values} values in {self.uncompressed} bytes, "
                 f"and the footer says {chunk.values} in {chunk.uncompressed}"
             )
-        if self.hashed & self.unhashed:  # a writer may leave out those of one kind of page
+        if self.hashed & self.unhashed:  # a writer may leave out the checksums of one kind of page
             raise self._corrupt("some of its pages have a checksum and others have none")
         if chunk.counts is not None and chunk.counts != self.counts:
             raise self._corrupt("its pages are of other kinds or encodings than the footer says")

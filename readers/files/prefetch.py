@@ -1,7 +1,7 @@
-"""Data files of a store that is far away, fetched whole ahead of those who read them.
+"""Prefetch of whole data files from a remote store, ahead of their readers.
 
-A scan asks for a file's footer, then for its columns, a few files at a time: each is a wait. Where all of a file is
-wanted, and it is not large, its bytes are asked for at once, by its size, and many files together.
+A scan requests a file's footer, then its columns, for a few files at a time, and waits for each request. If all of a
+file is wanted and the file is not large, it is requested whole by its size, many files at once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile
 
 MAX_REQUESTS = 32
-"""Requests under way at once."""
+"""Maximum number of concurrent requests."""
 REQUEST_BYTES = 8 << 20
-"""Bytes of one request: a larger file takes several at once, since each connection is slower than all together."""
+"""Maximum bytes of one request: a larger file takes several requests at once, since one connection is slower."""
 MAX_AHEAD_BYTES = 128 << 20
-"""About how many bytes are fetched, or there, before somebody has read those before them."""
+"""Approximate maximum of bytes that are requested or in memory but not read yet."""
 
 
 class FetchedStore:
-    """A store whose files come whole, each asked for when it is its turn; all else is as in `inner`.
+    """A store whose files are fetched whole, each requested in its turn; everything else is delegated to `inner`.
 
-    Polars takes the bytes in place of URLs.
+    Polars receives the bytes instead of URLs.
     """
 
     has_urls = False
@@ -48,13 +48,13 @@ class FetchedStore:
         return getattr(self.inner, name)
 
     def expect(self, files: Iterable[DataFile]) -> None:
-        """Have files fetched, in this order, after those that are expected already."""
+        """Queue files to fetch, in this order, after the files that are already queued."""
         with self._turn:
             self._waiting.update((file.path, file) for file in files if file.path not in self._asked)
             self._ask()
 
     def drop(self, files: Iterable[DataFile]) -> None:
-        """Forget the bytes of files that were read, which makes room for those of others."""
+        """Forget the bytes of files that were read, to make room for other files."""
         with self._turn:
             for file in files:
                 if self._asked.pop(file.path, None) is not None:
@@ -65,10 +65,10 @@ class FetchedStore:
         """Return the whole file.
 
         Raises:
-            CorruptFile: it is not as long as the metadata say. FileMissing, StorageError: as `FileStore.read`.
+            CorruptFile: its length differs from the metadata. FileMissing, StorageError: as `FileStore.read`.
         """
         with self._turn:
-            if path in self._waiting:  # its reader is ahead of its turn
+            if path in self._waiting:  # it is read before its turn
                 self._ask_for(self._waiting.pop(path))
             asked = self._asked.get(path)
         if asked is None:
@@ -110,7 +110,7 @@ class FetchedStore:
 
 @contextmanager
 def open_fetched_store(store: FileStore) -> Iterator[FetchedStore]:
-    """Open a store that fetches; what nobody has read when the block ends is not asked for any more."""
+    """Open a store that prefetches files; pending requests are cancelled when the block ends."""
     pool = ThreadPoolExecutor(MAX_REQUESTS, "morrow-fetch")
     try:
         yield FetchedStore(store, pool)

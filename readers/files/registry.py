@@ -1,7 +1,7 @@
 """Registry of the readers of file formats, and checks of a data file against its metadata without reading its data.
 
-To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
-`FileReader` as its `READER`, and its name in `BUILT_IN`. In another package, register both by entry points
+To add a format, declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
+`FileReader` as its `READER`, and add its name to `BUILT_IN`. In another package, register both by entry points
 (`morrow.engine.plugins`).
 """
 
@@ -33,14 +33,14 @@ class ScanFiles(Protocol):
 
 
 class Stripe(msgspec.Struct, frozen=True):
-    """Decoded columns, perhaps none, of `rows` consecutive rows, in the Arrow types of their fields."""
+    """Decoded columns (possibly none) of `rows` consecutive rows, in the Arrow types of their fields."""
 
     rows: int
     columns: tuple[pa.Array, ...]
 
 
 class KeyBounds(msgspec.Struct, frozen=True):
-    """Bounds of a column in a range of `rows` consecutive rows, which can be read apart from the others."""
+    """Bounds of a column in a range of `rows` consecutive rows that can be read separately."""
 
     rows: int
     low: Any
@@ -48,26 +48,28 @@ class KeyBounds(msgspec.Struct, frozen=True):
 
 
 class FileReader(msgspec.Struct, frozen=True):
-    """The way files of a format are read: by `decode`, or by a `scan` of their own. The other functions save work.
+    """A reader of files of one format: by `decode`, or by its own `scan`. The other functions save work.
 
-    All raise `CorruptFile`, `Unsupported` and errors of the store; what Polars or Arrow raise for damaged bytes is
-    turned into `CorruptFile` by the caller.
+    All raise `CorruptFile`, `Unsupported` and errors of the store. The caller turns errors of Polars and Arrow for
+    damaged bytes into `CorruptFile`.
     """
 
     decode: Decoder | None = None
     scan: ScanFiles | None = None
-    """Scans several files at once, checks the row counts of all where positions count through them, pushes columns and
-    filters into the files, and reads any range of rows without those before it."""
+    """Scans several files at once, and pushes columns and filters into the files.
+
+    Checks the row counts of all files if positions count through them. Reads any range of rows without the rows before.
+    """
     row_count: Callable[[FileSource], int] | None = None
     """Returns the row count according to the file itself, without decoding its rows."""
     stored_names: Callable[[FileSource], Sequence[str]] | None = None
     """Returns the names of the top-level columns."""
     stripes: Callable[[FileSource, Sequence[DataField]], Iterator[Stripe]] | None = None
-    """Decodes to Arrow arrays: full reads without filters take them as they are."""
+    """Decodes to Arrow arrays, which full reads without filters return unchanged."""
     read_each: Callable[[Sequence[FileSource], Sequence[DataField]], tuple[pl.DataFrame, Sequence[int]]] | None = None
-    """Reads several files at once: the rows of one after another, and how many each has, held against its metadata."""
+    """Reads several files at once: their rows in sequence, and the row count of each, checked against metadata."""
     key_bounds: Callable[[FileSource, str], Sequence[KeyBounds] | None] | None = None
-    """Returns bounds of a column by ranges of rows, in their order; None where the file does not hold them."""
+    """Returns bounds of a column by ranges of rows, in their order; None if the file lacks bounds."""
 
 
 BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
@@ -75,7 +77,7 @@ BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
 
 
 def find_file_reader(format_: str, where: str) -> FileReader:
-    """Return the reader of a format. Raises `Unsupported`: there is none."""
+    """Return the reader of a format. Raises `Unsupported` if there is none."""
     found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_READERS, format_, FileReader)
     if found is None:
         raise Unsupported(f"the file format {format_!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
@@ -83,7 +85,7 @@ def find_file_reader(format_: str, where: str) -> FileReader:
 
 
 def is_scanned(format_: str, where: str) -> bool:
-    """Return whether files of the format have a scan of their own, which reads rows without those before them."""
+    """Return whether the format has its own scan, which reads a range of rows without the rows before."""
     return find_file_reader(format_, where).scan is not None
 
 
@@ -111,7 +113,8 @@ def _load_built_in(format_: str) -> FileReader:
 def verify(source: FileSource, *, rows: bool = False) -> None:
     """Check that the file exists with the size that metadata gives; with `rows` also its row count.
 
-    The size costs one look-up; the row count one read of the footer (Avro: of the file; text formats are not checked).
+    The size costs one look-up. The row count costs one read of the footer, or of the whole file for Avro; it is not
+    checked for text formats.
 
     Raises:
         FileMissing, CorruptFile.
@@ -127,12 +130,12 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
 
 
 def check_place(path: str, roots: Sequence[str]) -> None:
-    """Check that no link leads from a data file on a local disk to a place that is not below these roots.
+    """Check that no link leads from a data file on a local disk to a path outside of these roots.
 
-    The roots may be links themselves. Where no folder below them is a link, this costs one look-up per folder.
+    The roots may be links themselves. If no folder below them is a link, this costs one look-up per folder.
 
     Raises:
-        UnsafePath: a link does.
+        UnsafePath: a link leads out of the roots.
     """
     base = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
     if base is None or not _has_link(path, base.rstrip("/")):

@@ -1,8 +1,8 @@
 """Sources of format readers: a file to read, the errors of decoders, and the lazy frame around a decoder.
 
-Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks;
-`stream_decoder` turns it into a LazyFrame that reads no more columns and rows than the query needs. Several files
-are decoded at once, and their chunks yielded in order; few chunks are held.
+Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks.
+`stream_decoder` turns a decoder into a LazyFrame that reads only the columns and rows that the query needs. Several
+files are decoded at once, and their chunks are yielded in order; few chunks are held.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from morrow.readers.casts.dtypes import to_polars_dtype
 class FileSource(msgspec.Struct, frozen=True):
     """One data file: its location and its metadata.
 
-    `path` is absolute within `store`; `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks;
-    `options` are those of the table that a format needs (``csv.field-delimiter``), `columns` the names of all columns
-    in the file, for formats that do not store them (csv).
+    `path` is absolute within `store`. `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks.
+    `options` are the table options that a format needs (``csv.field-delimiter``). `columns` has the names of all
+    columns in the file, for formats that do not store them (CSV).
     """
 
     store: FileStore
@@ -68,7 +68,7 @@ class FileSource(msgspec.Struct, frozen=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Decoded columns of `rows` consecutive rows; the frame may have no columns at all."""
+    """Decoded columns of `rows` consecutive rows; the frame may lack columns."""
 
     rows: int
     frame: pl.DataFrame
@@ -82,7 +82,7 @@ Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
 def translate_errors(where: str) -> Iterator[None]:
     """Map errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
 
-    `where` names the file, or the table when a frame reads several.
+    `where` names the file, or the table if a frame reads several files.
 
     Raises:
         CorruptFile, Unsupported, FileMissing, StorageError.
@@ -101,7 +101,7 @@ def translate_errors(where: str) -> Iterator[None]:
 def explain_error(error: BaseException, where: str) -> MorrowError:
     """Explain an error of Polars or Arrow about a data file.
 
-    Errors of the operating system are no damage, even when a library re-raises them.
+    Errors of the operating system do not mean damage, even if a library re-raises them.
     """
     of_system = to_system_error(redact_error(error), where)
     if of_system is not None:
@@ -145,9 +145,9 @@ OTHER_TYPE = "a file whose types are not the table's ({0!r} is {1}, not {2})"
 
 
 class _Sound(msgspec.Struct, frozen=True):
-    """Errors of Polars and Arrow for files that are sound: words of their messages, or else their classes.
+    """Errors of Polars and Arrow for undamaged files, recognized by words of their messages or by their classes.
 
-    `told` is what to say, with groups of the words as ``{0}``; None says it in the words of the library.
+    `told` is the message, with groups of the words as ``{0}``; None uses the message of the library.
     """
 
     words: str
@@ -196,9 +196,9 @@ OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
 def _explain_storage_error(error: OSError, where: str) -> CorruptFile | StorageError:
-    """Return the error for an OSError, of the storage or of damaged bytes.
+    """Return the error for an OSError, which is caused by the storage or by damaged bytes.
 
-    Decoders raise OSError too, without a number: then the bytes are to blame and not the storage.
+    Decoders raise OSError too, but without an error number: then the bytes are damaged.
     """
     text = get_first_line(error)
     if error.errno is None and not any(word in text for word in OBJECT_STORE_WORDS):
@@ -280,7 +280,7 @@ def list_member_types(type_: DataType) -> tuple[DataType, ...]:
 
 
 def check_rows(source: FileSource, rows: int) -> None:
-    """Raise `CorruptFile` when metadata gives another row count."""
+    """Raise `CorruptFile` if metadata gives another row count."""
     if source.row_count >= 0 and rows != source.row_count:
         raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
 
@@ -293,17 +293,17 @@ def build_casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[
 T = TypeVar("T")
 
 WORKERS = 2
-"""Files decoded at once."""
+"""Number of files decoded at once."""
 
 MAX_QUEUED_CHUNKS = 2
-"""Decoded chunks of a file that may be queued."""
+"""Maximum number of queued chunks per file."""
 
 PATIENCE_SECONDS = 0.02
-"""How long a decoder with chunks left waits for room before it checks whether anybody still wants them."""
+"""Time that a decoder waits for room in the queue before it checks whether its chunks are still wanted."""
 
 
 EXIT_SECONDS = 10.0
-"""How long the end of the interpreter waits for a decoder to finish its chunk."""
+"""Time that the interpreter waits at exit for a decoder to finish its chunk."""
 
 
 class _Lane(Generic[T]):
@@ -315,7 +315,7 @@ class _Lane(Generic[T]):
         self._waiting: Queue[T | Future[None]] = Queue(MAX_QUEUED_CHUNKS)
 
     def fill(self) -> None:
-        """Queues the chunks, and after them how the decoder ended."""
+        """Queue the chunks, followed by the decoder's result or error."""
         end: Future[None] = Future()
         try:
             for chunk in self._decode():
@@ -327,7 +327,7 @@ class _Lane(Generic[T]):
         self._put(end)
 
     def _put(self, what: T | Future[None]) -> bool:
-        """Wait for room in the queue; return False if nobody wants more."""
+        """Wait for room in the queue; return False if no more chunks are wanted."""
         while not self._stopped.is_set():
             try:
                 self._waiting.put(what, timeout=PATIENCE_SECONDS)
@@ -344,9 +344,9 @@ class _Lane(Generic[T]):
 
 
 class _Worker(threading.Thread):
-    """Fills one lane after the other.
+    """A thread that fills one lane after the other.
 
-    A daemon: a program that ends while somebody holds a stream that is not read to its end would wait for it forever.
+    It is a daemon: otherwise a program that ends with a partly read stream would wait forever.
     """
 
     def __init__(self, lanes: deque[_Lane[Any]], stopped: threading.Event) -> None:
@@ -368,7 +368,7 @@ _workers: WeakSet[_Worker] = WeakSet()
 
 @atexit.register
 def _stop() -> None:
-    """End all workers before the interpreter is taken down under them."""
+    """End all workers before the interpreter shuts down."""
     running = list(_workers)
     for worker in running:
         worker.stopped.set()
@@ -377,7 +377,7 @@ def _stop() -> None:
 
 
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
-    """Yield the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
+    """Yield the chunks of all decoders, one decoder after the other, while the next decoders work ahead.
 
     Raises: the error of a decoder, when its turn comes.
     """

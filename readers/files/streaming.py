@@ -24,12 +24,12 @@ from morrow.readers.files.file_frames import scan_files
 
 END = reserve_name("end")
 MAX_FRAMES_AT_ONCE = 128
-"""Frames of a file each that are collected together: Polars opens all of their files, by a thread for each, and warns
-of a deadlock where these are 512."""
+"""Maximum frames (of one file each) collected together. Polars opens all of their files with a thread per file, and
+warns of a deadlock at 512 threads."""
 
 
 def collect_frames(frames: Sequence[pl.LazyFrame], *, stream: bool = False) -> list[pl.DataFrame]:
-    """Return the rows of each frame, as `pl.collect_all` does, but never of too many files at once.
+    """Return the rows of each frame like `pl.collect_all`, but limit how many files are open at once.
 
     `stream`: by Polars' streaming engine.
     """
@@ -66,8 +66,8 @@ def translate_file_errors(
     Files are read one by one only after a failure, until one fails alone.
 
     Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: as `translate_errors` does, of the file where it is found.
-        SnapshotExpired: a file is missing, because the plan's snapshot has been removed meanwhile.
+        CorruptFile, FileMissing, Unsupported, StorageError: as `translate_errors`, naming the file if it is found.
+        SnapshotExpired: a file is missing because the plan's snapshot was removed in the meantime.
     """
     paths = {file.path for section in sections for file in section.files}
     with guard_read(plan, store):
@@ -102,7 +102,7 @@ def _open_each(paths: Iterable[str], store: FileStore) -> None:
 
 
 def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:
-    """Read files one by one. Raises the error of the first that cannot be read."""
+    """Read files one by one. Raises the error of the first file that cannot be read."""
     for section in sections:
         for file in section.files:
             with translate_errors(file.path):
@@ -111,7 +111,7 @@ def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[Dat
                     for _ in collect_batches(frame):
                         pass
                 except MorrowError as error:
-                    # Errors of an evolution's cast or of a decoder about a value do not name the file either.
+                    # Errors about a value, from a schema evolution's cast or a decoder, do not name the file either.
                     if file.path in str(error):
                         raise
                     if isinstance(error, CorruptFile):

@@ -1,7 +1,7 @@
 """Masks as bits, the first row in the lowest one, and masks that are filled range by range.
 
-`MaskBuilder` collects what the key ranges of a section find out about the rows of its files: a byte for each row of a
-file until the range with the row is merged, a bit from then on.
+`MaskBuilder` collects the results for a section's rows, key range by key range. It takes a byte per row of a file until
+all ranges of the file are merged, and a bit per row from then on.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def pack_mask(mask: pl.Series | None) -> bytes | None:
 
 
 def unpack_mask(bits: bytes | None, rows: int) -> pl.Series | None:
-    """Return the mask of so many rows that was `pack_mask`."""
+    """Return the mask of `rows` rows that `pack_mask` packed."""
     if bits is None:
         return None
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))
 
 
 def make_uniform_mask(value: bool, rows: int) -> pl.Series:
-    """Return the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
+    """Return a mask of `rows` rows with the same value; `pl.repeat` would run a query."""
     data = np.full(-(-rows // 8), 255 * value, np.uint8)
     return to_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(data)]))
 
@@ -41,14 +41,14 @@ Rows = npt.NDArray[np.bool_]
 
 
 def to_mask(rows: Rows, *, absent: bool) -> pl.Series | None:
-    """Return a mask; None where all rows are `absent`."""
+    """Return the rows as a mask; None if all rows are `absent`."""
     return None if (rows.all() if absent else not rows.any()) else make_series(rows)
 
 
 class MaskBuilder:
-    """A boolean for each row of each file, `blank` until it is put; threads may put at once, in ranges of their own.
+    """A builder of one boolean per row of each file, `blank` until it is set; threads may set disjoint ranges at once.
 
-    None is the mask of a file whose rows are all `absent`.
+    The mask of a file whose rows are all `absent` is None.
     """
 
     def __init__(self, keys: SectionKeys, *, blank: bool, absent: bool) -> None:
@@ -60,7 +60,7 @@ class MaskBuilder:
         self._lock = Lock()
 
     def put(self, number: int, places: slice | npt.NDArray[np.integer], values: Rows) -> None:
-        """Put the values of rows of one file."""
+        """Set the values of rows of one file."""
         with self._lock:
             if number not in self._rows:
                 self._rows[number] = np.full(self._heights[number], self._blank)
@@ -68,7 +68,7 @@ class MaskBuilder:
         rows[places] = values
 
     def done(self, part: KeyRange) -> None:
-        """End a range: files that no other range is in need no more bytes."""
+        """Finish a range: files that no unfinished range touches are packed to bits."""
         with self._lock:
             self._left.subtract(part.files)
             ended = {number: self._rows.pop(number) for number in part.files if not self._left[number]}

@@ -1,11 +1,11 @@
-"""Incremental masks: derive a section's masks from those of an earlier snapshot.
+"""Incremental masks: a section's masks derived from the masks of an earlier snapshot.
 
-Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with one
-whose masks are cached, only keys that have rows in added or removed files are decided again: their rows in all files
-of the section are found by fingerprint. Two keys of one fingerprint are both decided again.
+Which rows of a key count depends on the versions of that key alone. So if a section shares most of its files with a
+section whose masks are cached, only keys with rows in added or removed files are decided again. Their rows in all files
+of the section are found by fingerprint. Two keys with the same fingerprint are both decided again.
 
 A file's deciding columns are read when a section changes for the first time, and cached up to a number of bytes. Each
-row has a fingerprint: equal for equal keys, and, for single integers, the key itself, in the order of the file.
+row has a fingerprint, which is equal for equal keys. The fingerprint of a single integer key is the key itself.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 _Value = TypeVar("_Value")
 
 MIN_ROWS_PER_CHANGE = 8
-"""A section is refreshed where files of at most one in so many of its rows came or went: with more, all of it is read
-anew as soon."""
+"""Refresh a section only if at most 1/8 of its rows are in added or removed files. Beyond that, reading all of it again
+is as fast."""
 ROWS_PER_SAVED_CHANGE = 64
-"""Values go into the cache folder again when files of one in so many rows came or went."""
+"""Save values to the cache folder again once 1/64 of the rows are in files added or removed since the last save."""
 MAX_SECTIONS_PER_BUCKET = 4
-"""Sections of one bucket that are remembered, those read last."""
+"""Maximum number of remembered sections per bucket, the most recently read."""
 FILE_BYTES = 400
-"""Memory of one file of a remembered section, about."""
+"""Approximate memory of one file of a remembered section."""
 
 KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
-"""Sections with masks in the cache, by bucket, those read last first."""
+"""Sections with masks in the cache, by bucket, the most recently read first."""
 
 
 class Changed(msgspec.Struct, frozen=True, dict=True):
-    """What differs between a section and the `base`, which is known.
+    """The differences between a section and a known section, `base`.
 
-    For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns,
-    none of them where nobody needs any. `wanted` has the fingerprints of these keys, ascending, `places` for each of
-    the rows which one is its own; None where it may be that of another key. `before` is each file's number
-    in the base; None where the file came since: all of its rows are in `rows`.
+    For each file of `keys.files`, `rows` are the rows whose keys are decided again, and `frames` their deciding columns
+    (empty if no column is needed). `wanted` has the fingerprints of these keys in ascending order. `places` has the
+    index in `wanted` of each row's fingerprint; None if different keys may share a fingerprint. `before` is each file's
+    number in the base; None if the file was added since, in which case `rows` has all of its rows.
     """
 
     base: Section
@@ -72,11 +72,11 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def placed(self) -> tuple[Positions, ...] | None:
-        """`places` where these and the order of the files decide alone."""
+        """`places` if they and the order of the files suffice to decide; else None."""
         return None if self.keys.age or self.keys.with_kind else self.places
 
     def newest(self) -> list[npt.NDArray[np.bool_]] | None:
-        """Return for the rows of each file whether they are the newest of their key; None where more decides it."""
+        """Return for each file's rows whether they are the newest of their key; None if file order does not decide."""
         if self.placed is None:
             return None
         unseen = np.ones(len(self.wanted), bool)
@@ -93,7 +93,7 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def deciding(self) -> list[pl.DataFrame]:
-        """`frames`, keys as `SectionKeys.packing` has them."""
+        """`frames` with keys packed by `SectionKeys.packing`."""
         decided = self.keys.deciding(self.frame)
         return [decided[end - height : end] for height, end in zip(self.heights, accumulate(self.heights))]
 
@@ -105,14 +105,14 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
 
 
 _KEPT: ByteCache[Section] = ByteCache(8 << 20)
-"""The section of each bucket whose values were given to the cache folder last."""
+"""The section of each bucket whose values were last saved to the cache folder."""
 
 CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
-"""What has changed between two sections: masks and merged rows of several queries follow from it."""
+"""Differences between two sections, from which several queries derive masks and merged rows."""
 
 
 def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
-    """Remember that values of this section are in a cache under `place`; in the cache folder, too, as `entry`."""
+    """Remember that a cache has values of this section under `place`, and record it in the cache folder as `entry`."""
     if section.cut is not None:
         return
     key = _get_bucket_key(place, section)
@@ -124,12 +124,12 @@ def remember(place: Hashable, section: Section, entry: Entry | None = None) -> N
 
 
 def forget_kept() -> None:
-    """Forget what was given to the cache folder, which may have lost it."""
+    """Forget which sections were saved to the cache folder, since the folder may have lost them."""
     _KEPT.clear()
 
 
 def is_worth_keeping(place: Hashable, section: Section) -> bool:
-    """Return whether the cache folder should have values of this section: much differs from the last one it got."""
+    """Return whether to save values of this section: it differs much from the last one saved to the cache folder."""
     key = _get_bucket_key(place, section)
     last = _KEPT.get(key)
     if last is not None and _count_differing_rows(last, section) * ROWS_PER_SAVED_CHANGE < section.row_count:
@@ -152,8 +152,8 @@ def find_in_caches(
     """Return the values of a section from a cache whose keys are place and section, or from the cache folder.
 
     Args:
-        kept: reads them from the folder. It is not called where few rows differ from a state whose values are in the
-            cache: they follow from those sooner.
+        kept: reads the values from the folder. It is not called if the cache has values of a similar section, since
+            deriving the values from that section is faster.
         size: their bytes in memory.
     """
     found = cache.get((place, section))
@@ -164,7 +164,7 @@ def find_in_caches(
 
 
 def _is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
-    """Return whether values of a state from which few rows differ are in the cache."""
+    """Return whether the cache has values of a section from which few rows differ."""
     return section.cut is None and any(
         _count_differing_rows(base, section) * MIN_ROWS_PER_CHANGE <= section.row_count
         and cache.get((place, base)) is not None
@@ -179,10 +179,10 @@ def find_nearest(
     entry: Callable[[], Entry | None],
     values: Callable[[Section], _Value | None],
 ) -> tuple[Section, _Value] | None:
-    """Return the known section from which the fewest rows differ, of those that have `values`, and these.
+    """Return the known section with `values` from which the fewest rows differ, and its values.
 
-    None where too many rows differ. What this process does not know of the bucket the cache folder may tell, as
-    `entry`. Sections that are cut are not known: each read may cut them elsewhere.
+    Returns None if too many rows differ. Sections that this process has not seen may be found in the cache folder under
+    `entry`. Sections that are cut are never remembered, since each read may cut them elsewhere.
     """
     if section.cut is not None:
         return None
@@ -207,7 +207,7 @@ def _count_differing_rows(base: Section, section: Section) -> int:
 def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
     """Find the rows of `section` whose keys have rows in files that the base or the section alone has.
 
-    None where that cannot be told, or costs as much as to look at all: today's way is open.
+    Returns None if they cannot be found, or if finding them costs as much as reading all keys.
 
     Raises:
         CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
@@ -235,7 +235,7 @@ def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
     number = {file: i for i, file in enumerate(base.files)}
     before = tuple(number.get(file) for file in keys.files)
     came = [each for each, old in zip(found, before) if old is None]
-    # The same files in another order have the same rows: then none is wanted.
+    # The same files in another order have the same rows: then no key is wanted.
     wanted = np.sort(np.concatenate([found[0].sorted[:0], *(each.sorted for each in (*gone, *came))]))
     wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
     looked = iter(find_positions([each for each, old in zip(found, before) if old is not None], wanted))
@@ -256,7 +256,7 @@ def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
 def _is_one_key_each(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], places: Sequence[Positions], wanted: int
 ) -> bool:
-    """Return whether rows of the same fingerprint, of which there are so many, have the same key."""
+    """Return whether rows with the same fingerprint have the same key; `wanted` is the number of fingerprints."""
     every = np.concatenate(places)
     number = np.arange(len(every))
     first = np.empty(wanted, np.int64)
@@ -269,7 +269,7 @@ def _is_one_key_each(
 def patch_masks(
     found: Changed, known: Sequence[pl.Series | None], decided: Sequence[npt.NDArray[np.bool_]], blank: bool
 ) -> tuple[pl.Series | None, ...]:
-    """Return the masks of the section, in the order of its files: those of the base with what was decided anew.
+    """Return the masks of the section, in the order of its files: the base's masks with the new decisions applied.
 
     Args:
         known: the masks of the base, in the order of its files; None stands for rows that are all `blank`.
@@ -288,7 +288,7 @@ def patch_masks(
 
 
 def _find_removed(keys: SectionKeys, files: Sequence[DataFile]) -> list[FileKeys] | None:
-    """Return the keys of files that are no longer in the section; None where they cannot be read any more."""
+    """Return the keys of files that are no longer in the section; None if the files can no longer be read."""
     if any(file.schema_id not in keys.plan.file_fields for file in files):
         return None
     try:
@@ -301,33 +301,33 @@ Fingerprints = npt.NDArray[np.integer]
 Positions = npt.NDArray[np.integer]
 
 MIN_STEPPED_ROWS = 1 << 10
-"""Rows of a file from which on it is worth to see whether its keys are counted up by a step: none is then searched."""
+"""Minimum rows of a file to check whether its keys ascend by a constant step; keys are then computed, not searched."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 """Physical dtypes of keys that are fingerprints themselves."""
 ROW_BYTES = 16
-"""Memory of one row of one column, about, where it is only estimated."""
+"""Approximate memory of one value, used for estimates."""
 
 
 class FileKeys(msgspec.Struct, frozen=True, dict=True):
-    """The deciding columns of all rows of a file, keys first, and the fingerprints of its keys."""
+    """The deciding columns of all rows of a file (keys first), and the fingerprints of its keys."""
 
     frame: pl.DataFrame
     fingerprints: Fingerprints
 
     @cached_property
     def ascending(self) -> bool:
-        """Whether the fingerprints ascend, none twice."""
+        """Whether the fingerprints are strictly ascending."""
         return bool((self.fingerprints[1:] > self.fingerprints[:-1]).all())
 
     @cached_property
     def order(self) -> Positions | None:
-        """The rows in the order of their fingerprints; None where the file has that order."""
+        """The rows in the order of their fingerprints; None if the file has that order already."""
         return None if self.ascending else np.argsort(self.fingerprints).astype(np.uint32)
 
     @cached_property
     def sorted(self) -> Fingerprints:
-        """The fingerprints in their order."""
+        """The fingerprints in ascending order."""
         return self.fingerprints if self.order is None else self.fingerprints.take(self.order)
 
     @cached_property
@@ -337,7 +337,7 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def step(self) -> int | None:
-        """The distance of all neighbouring fingerprints, where it is the same and they ascend; else None."""
+        """The constant step by which the fingerprints ascend; None if there is none."""
         numbers = self.fingerprints
         if self.hashed or len(numbers) < MIN_STEPPED_ROWS:
             return None
@@ -349,7 +349,7 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def exact(self) -> bool:
-        """Whether fingerprints are the keys themselves, each of them in one row."""
+        """Whether fingerprints are the keys themselves, and every key has one row."""
         whole = self.frame.width > 0 and not self.frame.to_series(0).null_count()
         return whole and not self.hashed and self.ascending
 
@@ -366,11 +366,11 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
 
 
 KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
-"""Deciding columns of files of sections that have changed; `capacity` may be set, in bytes."""
+"""Deciding columns of files in sections that have changed; `capacity` can be set, in bytes."""
 
 
 def compute_fingerprints(keys: pl.DataFrame) -> Fingerprints:
-    """Return a number for each row, equal for equal keys, seldom so for others."""
+    """Return a number for each row: equal for equal keys, and rarely equal for different keys."""
     if keys.width == 1 and (column := clear_pattern_name(keys.to_series()).to_physical()).dtype in NUMBERS:
         return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
     if not keys.width:
@@ -389,9 +389,9 @@ def read_file_keys(
     key: Sequence[str],
     store: FileStore,
 ) -> list[FileKeys]:
-    """Return the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
+    """Return the columns `fields` of each file, including the key columns `key`, from the cache or read into it.
 
-    Without `key` there are no fingerprints.
+    If `key` is empty, no fingerprints are computed.
 
     Raises:
         CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
@@ -426,7 +426,7 @@ def read_file_keys(
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Rows of a file, ascending, and the place of each one's fingerprint among those that were looked for."""
+    """Rows of a file, ascending, and the index of each row's fingerprint among the wanted fingerprints."""
 
     rows: Positions
     places: Positions
@@ -436,12 +436,12 @@ NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def find_positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Hits]:
-    """Return the rows of each file that have one of the fingerprints `wanted`, which ascend, none twice."""
+    """Return the rows of each file that have one of the fingerprints `wanted`, which are strictly ascending."""
     return [_order_by_row(keys, _find_places(keys, wanted)) for keys in files]
 
 
 def find_all_positions(keys: FileKeys, wanted: Fingerprints) -> Hits:
-    """Return all rows of a file, whose fingerprints are all among those `wanted`, which ascend, none twice."""
+    """Return all rows of a file; `wanted`, strictly ascending, contains all of its fingerprints."""
     rows = np.arange(len(keys.fingerprints))
     places = rows if keys.distinct and len(rows) == len(wanted) else np.searchsorted(wanted, keys.sorted)
     if keys.order is None:
@@ -460,7 +460,7 @@ def _order_by_row(keys: FileKeys, hits: Hits) -> Hits:
 
 
 def _find_places(keys: FileKeys, wanted: Fingerprints) -> Hits:
-    """Return the places of fingerprints in the order of these. Both sides ascend, so searches stay in the cache."""
+    """Search the fingerprints in ascending order. Both sides ascend, so the searches stay in the processor's cache."""
     ascending = keys.sorted
     if not len(ascending) or not len(wanted):
         return NO_HITS

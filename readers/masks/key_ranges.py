@@ -1,7 +1,7 @@
 """Ranges of the first key column of a merge-on-read section, from row group statistics of its Parquet files.
 
-This has two uses. A section larger than memory is merged range by range, several ranges at once. And if row groups
-of only one file cover a range, its keys are not read: no row there can be superseded.
+Ranges have two uses. A section larger than memory is merged range by range, several ranges at once. And if row groups
+of only one file cover a range, its keys are not read, since no row of the range can be superseded.
 
 Dense keys are not decoded either. Files of tables with keys are sorted and hold a key once. If the greatest key of a
 row group less its least is one less than its rows, its keys are all numbers between them.
@@ -35,13 +35,13 @@ from morrow.readers.files import FileSource, translate_errors
 from morrow.readers.files.registry import find_file_reader
 
 RANGE_ROWS = 1 << 21
-"""About how many rows' keys are merged at once when a section is cut; row groups are not split."""
+"""Approximate number of rows merged at once when a section is cut; row groups are not split."""
 
 MAX_WHOLE_ROWS = 1 << 22
 """Sections up to this many rows are merged in one piece, unless cutting saves reading."""
 
 NUMBER_ROWS_FACTOR = 2
-"""So many times the rows where one number of each is read."""
+"""Factor on the row limits if only one number of each row is read."""
 
 MAX_FEW_ROWS = 1 << 18
 """Sections up to this many rows are merged whole: reading their row group statistics would cost more than it saves."""
@@ -50,16 +50,16 @@ RANGED_TYPES: tuple[type[DataType], ...] = (
     *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
     *(CharType, VarCharType),
 )
-"""Key types whose Parquet statistics pyarrow gives as values that compare like the keys do."""
+"""Key types whose Parquet statistics pyarrow returns as values that compare like the keys."""
 
 MAX_MERGED_SHARE = 0.7
 """A section that could be merged whole is cut only when at most this share of its rows must be merged."""
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """Keys whose first column is in [`low`, `high`); None is unbounded. `files` hold such rows.
+    """A range of keys whose first column is in [`low`, `high`); None is unbounded. `files` hold rows of the range.
 
-    `column` is the key column that is meant, if not the first.
+    `column` names the key column of the bounds, if not the first.
     """
 
     low: Any = None
@@ -81,7 +81,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 class RowGroup(msgspec.Struct, frozen=True):
-    """A row group of a file, given by its number, with the least and the greatest first key."""
+    """A row group of a file (by its number) with the least and the greatest value of the first key column."""
 
     file: int
     rows: int
@@ -99,13 +99,13 @@ def find_key_ranges(
     *,
     numbers: bool = False,
 ) -> list[KeyRange]:
-    """Return the ranges that have to be merged; rows outside of them are live.
+    """Return the ranges that must be merged; rows outside of them are live.
 
     Args:
         stored_names: the first key column's name in each file.
         skip_alone: leave out ranges that only one file covers.
         most_rows: the approximate maximum of rows of a range when the section is cut; `RANGE_ROWS` unless given.
-        numbers: one number of each row is read, so that more of them are merged in one piece.
+        numbers: only one number of each row is read, so larger sections are merged in one piece.
     """
     everything = [KeyRange(files=tuple(range(len(files))))]
     if sum(file.row_count for file in files) <= MAX_FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
@@ -137,7 +137,7 @@ def _count_rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -
 
 
 def read_row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[RowGroup] | None:
-    """Return the row groups of a file, None when any lacks statistics of the column."""
+    """Return the row groups of a file; None if any of them lacks statistics of the column."""
     key_bounds = find_file_reader(file.format, file.path).key_bounds
     if key_bounds is None:
         return None
@@ -147,7 +147,7 @@ def read_row_groups(number: int, file: DataFile, name: str, store: FileStore) ->
 
 
 def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
-    """Return ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
+    """Return ranges between the least keys of row groups; neighbouring ranges are joined up to `most_rows`."""
     edges = sorted({group.low for group in groups})
     ranges: list[KeyRange] = []
     rows = 0
@@ -170,14 +170,14 @@ def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[K
 
 NUMBERS = (TinyIntType, SmallIntType, IntType, BigIntType)
 MIN_DENSE_ROWS = 1 << 17
-"""Keys of fewer rows are decoded as fast as a footer is read."""
+"""Minimum rows of a file to derive dense keys from its footer; decoding the keys of fewer rows is as fast."""
 
 
 def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: FileStore) -> pl.Series | None:
-    """Return the keys of all rows of a file whose only key column is `key`; None where statistics do not tell them.
+    """Return the keys of all rows of a file whose only key column is `key`; None if statistics do not determine them.
 
     Raises:
-        CorruptFile, FileMissing, StorageError: the footer cannot be read, or has another number of rows than metadata.
+        CorruptFile, FileMissing, StorageError: the footer cannot be read, or its row count differs from the metadata.
     """
     if file.row_count < MIN_DENSE_ROWS or not isinstance(key.type, NUMBERS) or store.checks_pages:
         return None

@@ -3,8 +3,8 @@
 In a merge-on-read section the newest version of each key is live; older ones are dead positions.
 
 `split_rows` splits the rows of files by masks while they are read: a stream decodes the files once and holds no other
-rows. Columns that are in memory already, as keys are if masks were just computed from them, go through the stream
-beside the columns of the files, and are not read again.
+rows. Columns that are in memory already (keys, if masks were just computed from them) go through the stream beside the
+columns of the files, and are not read again.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
 
 REQUESTS = 16
-"""Deletion vectors read at once from a store far away."""
+"""Maximum number of deletion vectors requested at once from a remote store."""
 
 MERGE = "merge"
-"""What masks of MERGE sections are called in keys of caches."""
+"""The name of masks of MERGE sections in cache keys."""
 
 MASK_CACHE: ByteCache[tuple[pl.Series | None, ...]] = ByteCache(256 << 20)
-"""Masks by the file set of a section, one bit per row; `capacity` may be set, in bytes.
+"""Masks by the file set of a section, one bit per row; `capacity` can be set, in bytes.
 
 Files are immutable, so a mask is never stale.
 """
@@ -90,7 +90,7 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
 
 
 def find_known_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Return the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
+    """Return the masks of a MERGE section if they are cached or can be derived from cached masks; else None."""
     return find_cached_masks(plan, section, store) or _refresh_masks(plan, section, store)
 
 
@@ -157,7 +157,7 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
     """Read the live rows of a file that has a deletion vector.
 
     Raises:
-        CorruptFile: the vector is damaged, or its number of rows or of dead rows is wrong.
+        CorruptFile: the vector is damaged, or its number of rows or dead rows is wrong.
         FileMissing, StorageError.
     """
     from morrow.engine.format.deletion_vectors import compute_entry_span, read_entry
@@ -186,7 +186,7 @@ def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
 
 
 def clear_mask_cache() -> None:
-    """Drop all masks, and the keys they are refreshed from; the next read computes them anew."""
+    """Drop all masks, and the keys they are refreshed from; the next read computes them again."""
     MASK_CACHE.clear()
     KEY_CACHE.clear()
     KNOWN_SECTIONS.clear()
@@ -228,7 +228,7 @@ def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore)
 
 
 def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.integer]:
-    """Return where the rows of a range, in the order of their file, are in it: side by side, if the file is sorted."""
+    """Return the positions of a range's rows in their file: a slice if the file is sorted."""
     if part.whole or frame.is_empty():
         return slice(0, frame.height)
     places = frame[POSITION].to_numpy()
@@ -237,15 +237,16 @@ def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.i
 
 
 class _InexactPackingError(Exception):
-    """The keys of a part cannot be packed, and are not available unpacked."""
+    """Error for keys of a part that cannot be packed and are not available unpacked."""
 
 
 def process_in_parts(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], work: Callable[[Sequence[pl.DataFrame], Unpacked], T]
 ) -> list[T] | None:
-    """Return the result of the work for each of several parts of a whole section, processed at once.
+    """Split a whole section into parts, process them concurrently, and return the result for each part.
 
-    The parts share no key; arguments of the work as for `SectionKeys.keyed`. None where that is impossible.
+    The parts share no key; the arguments of `work` are as for `SectionKeys.keyed`. Returns None if the section cannot
+    be split, or if the keys of a part cannot be packed.
     """
     parts = keys.parts(frames)
     if len(parts) == 1:
@@ -282,7 +283,7 @@ def find_live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: 
 
 
 def _find_unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
-    """Return the live rows when the order of the files alone decides and keys are close integers; else None."""
+    """Return the live rows if the order of the files alone decides and keys are close integers; else None."""
     if keys.packing is not None or keys.age or keys.with_kind:
         # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
         return None
@@ -301,7 +302,7 @@ def find_winners(
     if keys.with_kind and keys.spec.ignore_delete:
         counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
         if keys.spec.keeps_retractions:
-            counted |= _find_unshared(by_key)  # Paimon does not merge single versions, and so ignores none
+            counted |= _find_unshared(by_key)  # Paimon does not merge single versions, so it does not ignore them
         candidates = np.flatnonzero(counted)
         versions, by_key = versions[candidates], by_key[candidates]
     heights = runs if candidates is None else None
@@ -324,12 +325,14 @@ def _find_unshared(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 MIN_SPLIT_ROWS = 1 << 16
-"""Rows of a section from which on columns are read apart from the keys: fewer are read sooner all at once."""
+"""Minimum rows of a section to read other columns separately from the keys. Below this, one read of all columns is
+faster."""
 
 
 def read_first(keys: SectionKeys, names: Sequence[str]) -> list[str]:
-    """Return which of the columns `names` to read before it is known which rows are wanted, for `split_rows` to add
-    the others: those that decide. All of them where rows are few, files are far away or have no scan of their own.
+    """Return the deciding columns among `names`: they are read first, and `split_rows` adds the others for wanted rows.
+
+    Returns all of `names` if rows are few, or if files are remote or lack a scan of their own.
     """
     near = keys.store.is_local and all(is_scanned(file.format, file.path) for file in keys.files)
     if not near or keys.section.row_count < MIN_SPLIT_ROWS:
@@ -344,7 +347,7 @@ def split_rows(
     """Return the rows of each choice, in the order of the files.
 
     Args:
-        chosen: for each choice its columns, and a mask of every file, the oldest first; None: all rows of the file.
+        chosen: for each choice its columns and a mask of every file, the oldest first; None keeps all rows of a file.
         held: columns of all rows of every file that are in memory.
 
     Raises:
@@ -356,7 +359,7 @@ def split_rows(
     fields = [by_name[name] for name in wanted if name not in there]
     if not fields:
         return [_filter_held(held, names, masks) for names, masks in chosen]
-    # All choices take the same columns of the files: only then are those decoded once.
+    # All choices take the same columns of the files: only then are the columns decoded once.
     scanned = [field.name for field in fields]
     columns = [[*names, *(name for name in scanned if name not in names)] for names, _ in chosen]
     parts: list[list[pl.LazyFrame]] = [[] for _ in chosen]
@@ -392,7 +395,7 @@ def _filter_held(held: Sequence[pl.DataFrame], names: Sequence[str], masks: Sequ
 
 
 def _group_files(keys: SectionKeys, fields: Sequence[DataField]) -> list[list[int]]:
-    """Return the numbers of the files that one scan reads: all of them, or each file alone."""
+    """Return groups of file numbers, one group per scan: all files together, or each file alone."""
     shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
     one_by_one = len(shapes) > 1 or is_file_dependent(keys.plan, fields)
     numbers = range(len(keys.files))

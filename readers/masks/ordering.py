@@ -1,13 +1,13 @@
 """Order of the versions of keys as in Java Paimon, computed by columns.
 
-Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first whatever the sort
-order. Floats follow Java's ``<`` and ``>``, to which -0.0 and 0.0 are one value. NaN is the greatest value and equal
-to itself: Paimon up to 2.0 treats it as equal to every number, which is no order (later versions order it as here).
+Strings and binaries compare by unsigned bytes. Nulls (possible in sequence fields only) come first in either sort
+order. Floats follow Java's ``<`` and ``>``, which treat -0.0 and 0.0 as equal. NaN is the greatest value and equal to
+itself, as in Paimon after 2.0; earlier versions treat NaN as equal to every number, which is not an order.
 
 Rows that share a key are found by hashes: for keys of any type, text of any length, any number of columns. A table
-of row numbers, indexed by bits of the hash, remembers the newest row of each slot among the updates; all other rows
-look into it. Keys are compared with keys, so that a hash never decides. Rows of a long run are looked up and never
-entered: the table grows with the updates.
+of row numbers, indexed by bits of the hash, has the newest row of each slot among the updates; all other rows are
+looked up in the table. Keys are compared with keys, so that a hash never decides. Rows of a long run are looked up but
+never entered, so the table grows with the updates.
 
 Keys of one long sorted run and of short runs are the usual state of a section between two compactions. Only the short
 runs are sorted. Their keys are looked up in the long run, so the work grows with the updates and not with the table.
@@ -27,11 +27,11 @@ from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.names import clear_pattern_name, col
 
 BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
-"""Integers as wide as the float, and where its sign bit is."""
+"""For each float type, the integer type of the same width and the position of the sign bit."""
 
 
 def to_sortable(series: pl.Series) -> pl.Series:
-    """Return the series, floats replaced by integers that sort and compare in the order above."""
+    """Return the series with floats replaced by integers that sort and compare in the order above."""
     if type(series.dtype) not in BITS:
         return series
     name, series = series.name, clear_pattern_name(series)
@@ -44,15 +44,15 @@ def to_sortable(series: pl.Series) -> pl.Series:
 
 
 MAX_DENSE_SPAN = 8
-"""Integer keys that span less than so many times their number are distinguished by a table, unsorted."""
+"""Use a table of keys, without sorting, if integer keys span less than 8 times their number."""
 SEVERAL = 2
-"""What a table of counts says of a key that two runs hold, or more."""
+"""The value in a table of counts for a key that two or more runs hold."""
 KEY_BLOCK_ROWS = 1 << 15
-"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Keys looked up at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 
 def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
-    """Return, per run of distinct integer keys, which keys no earlier run holds; None when the keys are too sparse.
+    """Return, per run of distinct integer keys, which keys no earlier run holds; None if the keys are too sparse.
 
     One byte per possible key records whether it was seen: no sort, and each key is visited once.
     """
@@ -75,8 +75,10 @@ def find_unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDA
 
 
 def find_unshared(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list[npt.NDArray[np.bool_]], int] | None:
-    """Return, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold;
-    None when the keys are too sparse. As `find_unseen`, by a table that counts."""
+    """Return, per run of distinct integer keys, which keys no other run holds, and how many keys several runs hold.
+
+    Returns None if the keys are too sparse. Works like `find_unseen`, with a table that counts.
+    """
     runs = [run for run in newest_first if len(run)]
     if not runs:
         return [np.empty(0, bool) for _ in newest_first], 0
@@ -92,7 +94,7 @@ def find_unshared(newest_first: Sequence[npt.NDArray[np.integer]]) -> tuple[list
             before = holders[slots] if isinstance(slots, slice) else holders.take(slots)
             np.equal(before, 0, out=found[-1][rows])
             holders[slots] = np.minimum(before + 1, SEVERAL)
-    # Of the run that came last, that is the answer; those before it have to look once more.
+    # This is the answer for the last run; the runs before it must be looked up again.
     for run, rows_alone in zip(newest_first[:-1], found):
         for rows in _split_key_blocks(run):
             slots = _find_slots(run[rows], least)
@@ -106,7 +108,7 @@ def _split_key_blocks(run: npt.NDArray[np.integer]) -> Iterator[slice]:
 
 
 def _find_slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
-    """Return the places of distinct keys in a table that begins with the key `least`."""
+    """Return the slots of distinct keys in a table that begins with the key `least`."""
     if int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
         return slice(int(run[0]) - least, int(run[-1]) - least + 1)
     # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
@@ -154,7 +156,7 @@ def _take_last(order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer]) 
 
 
 def to_comparable(keys: pl.DataFrame) -> pl.DataFrame:
-    """Return key columns in which values are equal where keys are; a time as the number that it is."""
+    """Return key columns whose values are equal if the keys are equal; times become their numbers."""
     # Under names of their own: columns of users may be named ``^x$``.
     columns = (clear_pattern_name(column) for column in keys.iter_columns())
     return pl.DataFrame(
@@ -164,7 +166,7 @@ def to_comparable(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_number(keys: pl.DataFrame) -> bool:
-    """Return whether keys are integers of up to 64 bits, none of them null."""
+    """Return whether keys are integers of up to 64 bits without nulls."""
     one = keys.width == 1 and keys.dtypes[0].is_integer() and keys.dtypes[0] != pl.Int128
     return one and not keys.to_series().null_count()
 
@@ -207,12 +209,12 @@ def sort_by_key(
     ordered = keys[sort_order]
     first = ordered.select(pl.any_horizontal(col(n).ne_missing(col(n).shift()) for n in names)).to_series()
     starts = first.to_numpy().copy()
-    starts[:1] = True  # also where the first key is null
+    starts[:1] = True  # also if the first key is null
     return sort_order.to_numpy(), np.flatnonzero(starts)
 
 
 def _order_of_integers(keys: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    # The files are sorted runs, which a stable merge sort only has to merge.
+    # The files are sorted runs, which a stable merge sort only needs to merge.
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     first = np.ones(len(keys), bool)
@@ -223,23 +225,23 @@ def _order_of_integers(keys: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.in
 SEED = 0x6D6F72726F77
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 SLOTS_PER_ROW = 8
-"""Slots of the table for each row that is entered."""
+"""Slots of the hash table per entered row."""
 MIN_TABLE_BITS = 10
 HASH_BLOCK_ROWS = 1 << 15
-"""Hashes that are mixed at a time: as many as stay in the processor's cache."""
+"""Hashes mixed at a time, so that they stay in the processor's cache."""
 HASH_BITS = 64
 
 TEMPORAL = (pl.Datetime, pl.Date, pl.Time)
 
 
 class SharedKeys(msgspec.Struct, frozen=True, dict=True):
-    """Which rows share a key. `newest` is, for each row, the last row with its key, or -1 where that is itself."""
+    """The rows that share a key. `newest` is, for each row, the last row with its key, or -1 for the row itself."""
 
     newest: npt.NDArray[np.int32]
 
     @cached_property
     def older(self) -> Numbers:
-        """The rows after which another has their key, ascending."""
+        """The rows that are followed by another row with their key, ascending."""
         return np.flatnonzero(self.newest >= 0)
 
     @cached_property
@@ -261,7 +263,7 @@ class SharedKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def ids(self) -> npt.NDArray[np.int32]:
-        """The key of each of `rows`, as numbers from 0 on without gaps."""
+        """The key of each of `rows`, as consecutive numbers from 0."""
         newest = self.newest[self.rows]
         final = newest < 0
         number = np.empty(len(self.newest), np.int32)
@@ -278,10 +280,10 @@ def find_shared_keys(keys: pl.DataFrame, runs: Sequence[int] | None) -> SharedKe
     """Find rows of the same key.
 
     Args:
-        keys: key columns in which equal values are equal keys (floats as `sortable` makes them).
+        keys: key columns in which equal values are equal keys (floats converted by `to_sortable`).
         runs: heights of the sorted files that the rows come from, one after another, if no file holds a key twice.
 
-    Returns: None in the rare case that two keys have the same hash.
+    Returns: the shared keys, or None in the rare case that two keys have the same hash.
     """
     hashes = hash_keys(keys)
     newest = _find_newest(hashes, 0 if runs is None else _count_long_rows(keys, runs))
@@ -311,7 +313,7 @@ def hash_keys(keys: pl.DataFrame) -> npt.NDArray[np.uint64]:
 
 
 def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> npt.NDArray[np.int32]:
-    """Return for each row the last with its hash, -1 for itself; the first `long` rows have different keys.
+    """Return for each row the last row with its hash, or -1 for the row itself; the first `long` rows differ in keys.
 
     Slots are chosen by the bits of the hash from `shift` on.
     """
@@ -322,8 +324,8 @@ def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> n
     slots = ((hashes >> np.uint64(shift)) & np.uint64((1 << bits) - 1)).view(np.int64)
     entered = np.arange(long, count, dtype=np.int32)
     table = np.empty(1 << bits, np.int32)
-    table[slots[long:]] = entered  # of several with one slot the last remains
-    # Most rows of a long run find nothing: a smaller table, which stays in the processor's cache, tells them.
+    table[slots[long:]] = entered  # the last of several rows with the same slot remains
+    # Most rows of a long run find nothing: a smaller table, which stays in the processor's cache, excludes them.
     taken = np.zeros(1 << bits, bool)
     taken[slots[long:]] = True
     rows = np.concatenate([np.flatnonzero(taken.take(slots[:long])), entered])
@@ -333,14 +335,14 @@ def _find_newest(hashes: npt.NDArray[np.uint64], long: int, shift: int = 0) -> n
     newest[rows] = np.where(same & (found != rows), found, -1)
     missed = rows[~same]
     if len(missed):
-        # Their slot has a row of another hash, and so have all rows of their own hash.
+        # Their slot holds a row with another hash; this is true for all rows with their hash.
         inner = _find_newest(hashes[missed], int(np.searchsorted(missed, long)), shift + bits)
         newest[missed] = np.where(inner < 0, -1, missed[inner])
     return newest
 
 
 def _find_newest_by_sorting(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-    """Return the same by sorting."""
+    """Return the result of `_find_newest` by sorting the hashes."""
     order = np.argsort(hashes, kind="stable")
     ends = np.flatnonzero(np.append(hashes[order[1:]] != hashes[order[:-1]], True))
     last = np.repeat(order[ends], np.diff(ends, prepend=-1))
@@ -350,7 +352,7 @@ def _find_newest_by_sorting(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.in
 
 
 def _count_long_rows(keys: pl.DataFrame, runs: Sequence[int]) -> int:
-    """Count the rows of the first runs that follow one another, and so share no key; 0 if they are not most rows."""
+    """Count the rows of the first runs whose key ranges follow one another; 0 if these are not most rows."""
     comparable = [column for column in keys.iter_columns() if not column.dtype.is_float()]
     if len(comparable) < keys.width:
         return 0
@@ -373,31 +375,31 @@ def _count_long_rows(keys: pl.DataFrame, runs: Sequence[int]) -> int:
 
 
 MIN_LONG_RATIO = 2
-"""The long run must have at least so many times the rows of all others."""
+"""The long run must have at least twice the rows of all other runs together."""
 
 MAX_CLOSE_SPAN = 4
-"""A long run spans at most so many times its keys, for a table of them."""
+"""Use a lookup table only if the long run's keys span at most 4 times their number."""
 MAX_ROWS_PER_LOOKUP = 8
-"""One key in so many of the long run has to be wanted, for a table."""
+"""Use a lookup table only if at least 1/8 of the long run's keys are looked up."""
 
 SAMPLED_KEYS = 1 << 10
-"""Wanted keys that are looked at to see whether a long run is even."""
+"""Number of wanted keys sampled to check whether a long run is even."""
 MIN_KEYS_PER_MISS = 8
-"""A long run is even where the places of all but one in so many keys are guessed."""
+"""A long run is even if the positions of at least 7/8 of the sampled keys are guessed correctly."""
 ROUNDING_MARGIN = 1e-6
-"""What is added to a place that was computed as a float, which may be a little less than it is."""
+"""Added to a position computed as a float, which may be slightly too small."""
 ABSENT, UNKNOWN = -1, -2
 LOOKUP_BLOCK_ROWS = 1 << 15
-"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Keys looked up at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 Numbers = npt.NDArray[np.integer]
 
 
 class LongRun(msgspec.Struct, frozen=True):
-    """Rows ``0 .. length`` are the long run, which is the oldest. The others, by their numbers:
+    """The rows of a long run, the oldest one, and of shorter runs. Rows ``0 .. length`` are the long run.
 
-    `order` has them by key, the oldest first; `starts` says where each key starts in it, `found` which row of the long
-    run has the key, or -1.
+    `order` has the numbers of the other rows by key, the oldest first. `starts` has the start of each key in `order`.
+    `found` has the row of the long run with the key, or -1.
     """
 
     length: int
@@ -421,7 +423,10 @@ class LongRun(msgspec.Struct, frozen=True):
 
 
 def find_long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
-    """Return keys (a number each) of runs, the oldest first, none with a key twice; None if no run is long."""
+    """Return the long run among runs of keys, or None if no run is long.
+
+    Each key is a number; the oldest run comes first, and no run holds a key twice.
+    """
     length = _count_sorted_rows(keys, runs)
     others = keys[length:]
     if not len(others) or length < MIN_LONG_RATIO * len(others):
@@ -437,7 +442,7 @@ def find_long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
 
 
 def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
-    """Return the place of each wanted key in an ascending run, or -1."""
+    """Return the position of each wanted key in an ascending run, or -1."""
     sample = wanted[:: max(len(wanted) // SAMPLED_KEYS, 1)]
     if len(run) < SAMPLED_KEYS or np.count_nonzero(_guess_places(run, sample) == UNKNOWN) * MIN_KEYS_PER_MISS > len(
         sample
@@ -450,9 +455,10 @@ def _find_rows(run: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _guess_places(run: Numbers, wanted: Numbers) -> Numbers:
-    """Return the places in a run as they are if its keys are the same distance apart, -2 where they are not.
+    """Guess the position of each wanted key in a run, assuming a constant distance of the run's keys.
 
-    Numbers that are counted up, by one or by any step, are never searched for.
+    Returns -1 for keys that the run does not have, and -2 if the guess is wrong. Keys that ascend by a constant step
+    are thus found without a search.
     """
     per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
     found = np.empty(len(wanted), np.int64)
@@ -479,7 +485,7 @@ def _search_places(run: Numbers, wanted: Numbers) -> Numbers:
         places = np.searchsorted(run, wanted)
         places[places == len(run)] = 0
         return np.where(run[places] == wanted, places, -1)
-    # Keys lie close: a table of places is filled and read faster than places are searched.
+    # Keys lie close: filling and reading a table of positions is faster than a search.
     within = np.flatnonzero((wanted >= run[0]) & (wanted <= run[-1]))
     slots = _subtract_first(wanted[within], run[0])
     found = np.full(len(wanted), -1, np.int64)
@@ -493,7 +499,7 @@ def _search_places(run: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _subtract_first(keys: Numbers, first: np.integer) -> Numbers:
-    """Return how far keys are from the first of them, which lies close."""
+    """Return the distance of keys from the first key, which lies close."""
     # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
     wide = keys if keys.dtype.kind == "u" else keys.astype(np.int64, copy=False)
     return (wide - wide.dtype.type(first)).astype(np.int64, copy=False)

@@ -1,12 +1,12 @@
 """Composite and text keys packed into one unsigned 64-bit number each, if that is exact, and cuts of sorted files.
 
 Numbers sort fast, and sorted files stay sorted runs: a stable sort then only merges them. Columns are the digits of a
-number, each of a base as large as its values in this section span, so that keys that lie close stay close. Text of
-one length takes its last eight bytes, less the prefix that all keys share: the number that eight digits spell, or
-else that of the bytes. Other text takes up to eight bytes behind the common prefix, padded with zeros. If 64 bits do
-not suffice, nothing is packed and the caller sorts the columns.
+number. The base of each column is the span of its values in this section, so that keys that lie close stay close. Text
+of one length is packed by its last eight bytes, if all keys share the bytes before. The eight bytes become the number
+that eight digits spell, or else the number of the bytes. Other text is packed by up to eight bytes after the common
+prefix, padded with zeros. If 64 bits do not suffice, nothing is packed and the caller sorts the columns.
 
-The words of texts are read from Polars' views (a length, and the bytes or where they are) without a copy.
+The words of texts are read without a copy from Polars' views (a length, and either the bytes or their location).
 
 Sorted files are cut at the same keys, so that their parts are processed separately, several at once.
 """
@@ -53,7 +53,7 @@ TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 MIN_WIDE_DECIMAL = Decimal(1 << (WORD_BITS - 1))
 PACK_BLOCK_ROWS = 1 << 16
-"""Rows that are packed at a time: as many as stay in the processor's cache."""
+"""Rows packed at a time, so that they stay in the processor's cache."""
 
 U64 = npt.NDArray[np.uint64]
 
@@ -61,9 +61,9 @@ U64 = npt.NDArray[np.uint64]
 class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     """The packing of the key columns of one section.
 
-    `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key, and `spelling`
-    has those in which both end in eight digits. Of text of other lengths `beginnings` says how many bytes all share.
-    These are guesses at all values, which `pack` verifies.
+    `lengths` holds, for text columns, the common length in bytes of the section's least and greatest key. `spelling`
+    has the columns in which both keys end in eight digits. `beginnings` has the length of the common prefix of other
+    text columns. These are guesses from two keys; `pack` verifies them for all values.
     """
 
     fields: tuple[DataField, ...]
@@ -75,7 +75,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     def of(
         cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
     ) -> KeyPacking | None:
-        """Return a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
+        """Return a packing for keys between the bounds `low` and `high`; None if no packing is worth trying."""
         if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
             return None
         lengths, beginnings = dict[str, int](), dict[str, int]()
@@ -101,7 +101,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def expressions(self) -> list[pl.Expr]:
-        """Expressions to select of a file's key columns instead of the columns themselves."""
+        """Expressions to select from a file instead of its key columns."""
         return [self._expression(field) for field in self.fields]
 
     def _expression(self, field: DataField) -> pl.Expr:
@@ -111,11 +111,11 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         read = self._reader(field)
         if read is None:
             return column.to_physical()
-        # What is no guess come true becomes null, which `pack` notices.
+        # Values that do not fit the guess become null, which `pack` detects.
         return column.map_batches(read, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
 
     def _reader(self, field: DataField) -> Callable[[pl.Series], pl.Series] | None:
-        """Return what reads the words of a text column."""
+        """Return the function that reads the words of a text column."""
         if field.name in self.beginnings:
             return partial(read_words_after, start=self.beginnings[field.name])
         if field.name in self.lengths:
@@ -123,7 +123,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         return None
 
     def words(self, frame: pl.DataFrame) -> list[pl.Series]:
-        """Return the columns of `expressions` for rows in memory, in the caller's thread."""
+        """Compute the columns of `expressions` for rows in memory, in the caller's thread."""
         readers = [(field, self._reader(field)) for field in self.fields]
         return [
             frame.select(self._expression(field)).to_series()
@@ -133,7 +133,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         ]
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> U64 | None:
-        """Pack rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
+        """Pack rows of `frame` (columns of `expressions`) into one number per key; return None if this is inexact."""
         if frame.is_empty():
             return np.empty(0, np.uint64)
         if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
@@ -151,7 +151,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
             alike, numbers = numbers == 1, numbers * base
             if base == 1 and not alike:
                 continue
-            # Offsets wrap around like unsigned numbers, and so are right for signed ones too.
+            # Offsets wrap around like unsigned numbers, so they are right for signed numbers too.
             first = np.uint64(least % (1 << WORD_BITS))
             for rows, block in _split_blocks(column):
                 words = block >> np.uint64(unused) if unused else block
@@ -165,8 +165,8 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
         """Return whether the last eight bytes distinguish the values of a text column.
 
-        They do when all values have the length of the bounds and share the bytes before those; keys between
-        two bounds share the bounds' common prefix, in their first column.
+        They do if all values have the length of the bounds and share the bytes before the last eight. Keys between two
+        bounds share the bounds' common prefix in their first column.
         """
         name = self.fields[index].name
         if name not in self.lengths:
@@ -193,7 +193,7 @@ def _count_trailing_zeros(column: pl.Series) -> int:
 
 
 def _split_blocks(column: pl.Series) -> Iterator[tuple[slice, U64]]:
-    """Yield the integers of a column, wrapped to 64 bits without a sign, and their rows."""
+    """Yield blocks of a column: their rows, and the integers wrapped to unsigned 64 bits."""
     start = 0
     for chunk in column.get_chunks():
         values = chunk.to_numpy()
@@ -209,7 +209,7 @@ def _to_bytes(value: object) -> bytes:
 
 
 def _count_bits(least: object, greatest: object) -> int:
-    """Return in about how many bits the values of a column differ, of which two are given."""
+    """Estimate in how many bits the values of a column differ, from its least and greatest value."""
     if isinstance(least, int) and isinstance(greatest, int):
         return abs(greatest - least).bit_length()
     if isinstance(least, date) and isinstance(greatest, date):
@@ -220,13 +220,13 @@ def _count_bits(least: object, greatest: object) -> int:
 
 
 def _count_shared_bytes(least: bytes, greatest: bytes) -> int:
-    """Count the bytes in which two texts begin alike."""
+    """Count the bytes of the common prefix of two texts."""
     pairs = enumerate(zip(least, greatest))
     return next((place for place, (one, other) in pairs if one != other), min(len(least), len(greatest)))
 
 
 def _is_narrow(value: object, scale: int) -> bool:
-    """Return whether the digits of a decimal are a number of 64 bits."""
+    """Return whether the digits of a decimal fit into 64 bits."""
     return isinstance(value, Decimal) and abs(value) < MIN_WIDE_DECIMAL.scaleb(-scale)
 
 
@@ -237,24 +237,24 @@ BYTE, LAST_BYTE = 8, np.uint64(0xFF)
 """Bits of a byte, and the lowest byte of a word."""
 VIEWS = (pa.string_view(), pa.binary_view())
 VIEW_WORDS, LENGTH, BUFFER, OFFSET = 4, 0, 2, 3
-"""A view is four words of 32 bits. Those of long texts have the number of a buffer, and the place of the text in it."""
+"""Layout of a view: four words of 32 bits. Views of long texts have a buffer number and the text's offset in it."""
 INLINE_BYTES, INLINE_AT = 12, 4
-"""Texts up to so many bytes are in their view, from that byte on."""
+"""Texts of up to 12 bytes are stored in their view, from byte 4 on."""
 MIN_REPEATS = 4
-"""Neighbouring texts that are one and the same are read once where there are so many of each, on average."""
+"""Read runs of identical neighbouring texts once if runs have at least 4 texts on average."""
 WORD_BLOCK_ROWS = 1 << 14
-"""Texts that are read at a time: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Texts read at a time: intermediate results then stay in the processor's cache, without new memory."""
 
 NIBBLES, ZEROS, TO_SIXTEEN = (np.uint64(int.from_bytes(byte * WORD_BYTES)) for byte in (b"\xf0", b"0", b"\x06"))
-"""The high nibbles of a word's bytes, those of eight digits with the digits 0, and what lifts greater ones than 9."""
+"""Constants for each byte of a word: its high nibble, the digit 0, and the summand that carries nibbles beyond 9."""
 ONES, TENS, HUNDREDS = np.uint64(0x000F000F000F000F), np.uint64(0x000000FF000000FF), np.uint64(0xFFFF)
 
 
 def read_last_words(texts: pl.Series, length: int, *, spelling: bool) -> pl.Series:
     """Return the last eight bytes of texts of `length` bytes, at least eight, as UInt64 in the order of the texts.
 
-    With `spelling` they are the numbers that eight ASCII digits spell. All are null where a text is null, of another
-    length or no such number.
+    With `spelling` they are the numbers that eight ASCII digits spell. All values of a block are null if one of its
+    texts is null, has another length, or does not end in eight digits.
     """
 
     def read(views: U32, buffers: Sequence[pa.Buffer]) -> U64 | None:
@@ -265,10 +265,10 @@ def read_last_words(texts: pl.Series, length: int, *, spelling: bool) -> pl.Seri
 
 
 def read_words_after(texts: pl.Series, start: int) -> pl.Series:
-    """Return the bytes from `start` on as UInt64, up to eight of them, zeros behind: in the order of the texts, where
-    these share the bytes before.
+    """Return up to eight bytes from `start` on as UInt64, padded with zeros.
 
-    All are null where a text is null, shorter than that, longer than eight bytes more, or ends in a zero.
+    The numbers have the order of the texts if these share the bytes before `start`. All values of a block are null if
+    one of its texts is null, shorter than `start`, longer than `start` plus eight bytes, or ends in a zero byte.
     """
     return _read_words(texts, partial(_read_after, start=start))
 
@@ -300,7 +300,7 @@ def _read_all(texts: pl.Series, read: Callable[[U32, Sequence[pa.Buffer]], U64 |
 
 
 def _find_starts(views: U32) -> npt.NDArray[np.integer] | None:
-    """Return where views differ from the one before, the first among them; None where most do."""
+    """Return the positions of views that differ from the view before, including the first; None if most differ."""
     halves = views.view(np.uint64)
     differs = np.ones(len(views), bool)
     np.not_equal(halves[1:, 1], halves[:-1, 1], out=differs[1:])
@@ -310,14 +310,14 @@ def _find_starts(views: U32) -> npt.NDArray[np.integer] | None:
 
 
 def _read_last(views: U32, length: int, buffers: Sequence[pa.Buffer]) -> U64 | None:
-    """Return the last eight bytes of some texts; None where one has another length."""
+    """Return the last eight bytes of some texts; None if a text has another length."""
     if (views[:, LENGTH] != length).any():
         return None
     return _read_inline(views, length - WORD_BYTES) if length <= INLINE_BYTES else _read_last_of_long(views, buffers)
 
 
 def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 | None:
-    """Return the words of `read_words_after` of some texts; None where one has none."""
+    """Return the words of `read_words_after` for some texts; None if a text lacks one."""
     lengths = views[:, LENGTH].astype(np.int64)
     rest = lengths - start
     if rest.min() < 0 or rest.max() > WORD_BYTES:
@@ -326,7 +326,7 @@ def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 
     if len(long) == len(views):
         found = _read_last_of_long(views, buffers) << (BYTE * (WORD_BYTES - rest)).astype(np.uint64)
     elif start > INLINE_BYTES:
-        return None  # one text is no longer than what all begin with
+        return None  # a text ends with the common prefix
     else:
         found = _read_inline(views, min(start, INLINE_BYTES - WORD_BYTES))
         found <<= np.uint64(BYTE * max(start - (INLINE_BYTES - WORD_BYTES), 0))
@@ -336,14 +336,14 @@ def _read_after(views: U32, buffers: Sequence[pa.Buffer], *, start: int) -> U64 
 
 
 def _read_inline(views: U32, start: int) -> U64:
-    """Return the eight bytes from `start` on of texts that are in their views, with zeros behind."""
+    """Return the eight bytes from `start` on of texts stored in their views, padded with zeros."""
     first = INLINE_AT + start
     each = np.ascontiguousarray(views).view(np.uint8)[:, first : first + WORD_BYTES]
     return np.ascontiguousarray(each).view(np.uint64)[:, 0].byteswap()  # the first byte counts most
 
 
 def _read_last_of_long(views: U32, buffers: Sequence[pa.Buffer]) -> U64:
-    """Return the last eight bytes of texts that are in buffers."""
+    """Return the last eight bytes of texts stored in buffers."""
     found, numbers = np.empty(len(views), np.uint64), views[:, BUFFER]
     places = views[:, OFFSET].astype(np.int64) + views[:, LENGTH] - WORD_BYTES
     if len(numbers) and (numbers == numbers[0]).all():
@@ -356,14 +356,14 @@ def _read_last_of_long(views: U32, buffers: Sequence[pa.Buffer]) -> U64:
 
 
 def _read_at(data: pa.Buffer, places: npt.NDArray[np.int64]) -> U64:
-    """Return eight bytes from each of the places on, of which any may be odd."""
+    """Return eight bytes from each of the offsets, which need not be aligned."""
     words = np.ndarray((data.size - WORD_BYTES + 1,), np.uint64, data, strides=(1,))
     found: U64 = words[places]
     return found
 
 
 def _spell(words: U64) -> bool:
-    """Replace words of eight ASCII digits by the numbers that they spell; False where there is another byte."""
+    """Replace words of eight ASCII digits by the numbers that they spell; return False if a byte is not a digit."""
     others = (words & NIBBLES) ^ ZEROS
     others |= ((words + TO_SIXTEEN) & NIBBLES) ^ ZEROS
     if others.any():
@@ -375,21 +375,21 @@ def _spell(words: U64) -> bool:
 
 
 MIN_CUT_ROWS = 1 << 19
-"""Rows of a section from which on it is processed in several parts."""
+"""Minimum rows of a section to process it in several parts."""
 CUT_TYPES = (*INTEGERS, *TEXTS, DecimalType)
 """Types of keys that Polars orders as files are sorted."""
 CUT_SAMPLE_ROWS = 1 << 10
-"""One key in so many rows is sampled to find where to cut."""
+"""One key in 1,024 rows is sampled to find the cuts."""
 
 Cuts = list[list[int]]
 """For each file the rows at which it is cut."""
 
 
 def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts | None:
-    """Return where to cut each file into so many parts, or fewer, that share no key.
+    """Return the rows at which to cut each file into at most `count` parts that share no key.
 
-    The first key column `key` may be packed: equal keys are then equal words, which go to the same part. None where a
-    cut does not pay, or where the keys turn out not to be sorted.
+    The first key column `key` may be packed: equal keys are then equal words, which go to the same part. Returns None
+    if a cut does not pay, or if the keys turn out not to be sorted.
     """
     if sum(frame.height for frame in frames) < MIN_CUT_ROWS or not isinstance(key.type, CUT_TYPES):
         return None
@@ -402,7 +402,7 @@ def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) ->
 
 
 def slice_frames(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list[pl.DataFrame]]:
-    """Return the rows of the files part by part; all in one for None."""
+    """Return the rows of the files part by part; if `rows` is None, all in one part."""
     if rows is None:
         return [list(frames)]
     cut = [_list_slices(frame.height, ends) for frame, ends in zip(frames, rows)]

@@ -1,7 +1,8 @@
-"""What the cache folder keeps of sections: masks, merged rows, keys of files, and which sections it knows.
+"""Entries of the cache folder for sections: masks, merged rows, keys of files, and the list of known sections.
 
-Names are made of all that a value depends on: the files by what metadata says of them and, on a local disk, by what the
-file system does; the merge, the schema. Reads that check pages take nothing from the folder and leave nothing in it.
+The name of an entry covers everything that its value depends on: the merge, the schema and the files. Files are
+identified by their metadata and, on a local disk, by their file system attributes. Reads that check pages do not use
+the folder.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.bitmasks import pack_mask, unpack_mask
 
 MIN_CACHED_ROWS = 1 << 17
-"""Sections and files of fewer rows are looked through as fast as the folder is."""
+"""Minimum rows of a cached section or file; reading smaller ones is as fast as reading the folder."""
 MAX_FRAME_BYTES = 96 << 20
-"""Frames that take more memory are not kept."""
+"""Maximum memory of a cached frame; larger frames are not saved."""
 
 FAILURES = (*arrow_buffers.IPC_ERRORS, msgspec.MsgspecError)
-"""What values that nobody has damaged raise where another version has written them."""
+"""Errors raised by intact values that another version has written."""
 
 _Value = TypeVar("_Value")
 Bits = list[bytes | None]
@@ -41,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True):
     key: bytes
 
     def masks(self, rows: Sequence[int]) -> tuple[pl.Series | None, ...] | None:
-        """Return masks of so many rows each; None where they are not kept."""
+        """Return masks with these numbers of rows; None if they are not cached."""
         found = self._decoded(_BITS.decode)
         if found is None:
             return None
@@ -54,7 +55,7 @@ class Entry(msgspec.Struct, frozen=True):
         self._keep(lambda: msgspec.msgpack.encode([pack_mask(mask) for mask in masks]))
 
     def frame(self) -> pl.DataFrame | None:
-        """Return the frame that is kept; None where there is none."""
+        """Return the cached frame; None if there is none."""
         return self._decoded(arrow_buffers.deserialize_frame)
 
     def keep_frame(self, frame: pl.DataFrame) -> None:
@@ -62,7 +63,7 @@ class Entry(msgspec.Struct, frozen=True):
             self._keep(lambda: arrow_buffers.serialize_frame(frame))
 
     def sections(self) -> list[tuple[DataFile, ...]]:
-        """Return the files of the sections that are known; empty where none is."""
+        """Return the files of each known section; empty if no section is known."""
         return self._decoded(_FILES.decode) or []
 
     def keep_sections(self, sections: Sequence[tuple[DataFile, ...]]) -> None:
@@ -85,7 +86,7 @@ class Entry(msgspec.Struct, frozen=True):
 def find_files_entry(
     plan: ScanPlan, section: Section, files: Sequence[DataFile], store: FileStore, *parts: object
 ) -> Entry | None:
-    """Return the name of what is made from these files of a section, and of `parts`; None where nothing is kept."""
+    """Return the entry of a value made from these files of a section and from `parts`; None if it is not cached."""
     folder = _open_folder(section, store, sum(file.row_count for file in files))
     if folder is None:
         return None
@@ -96,7 +97,7 @@ def find_files_entry(
 
 
 def find_bucket_entry(plan: ScanPlan, section: Section, store: FileStore, *parts: object) -> Entry | None:
-    """Return the name of what is known of a bucket; None where nothing is kept of sections like this one."""
+    """Return the entry of a bucket's known sections; None if sections like this one are not cached."""
     folder = _open_folder(section, store, section.row_count)
     return (
         None
@@ -106,7 +107,7 @@ def find_bucket_entry(plan: ScanPlan, section: Section, store: FileStore, *parts
 
 
 def is_kept(section: Section, store: FileStore) -> bool:
-    """Return whether values of a section like this one are kept."""
+    """Return whether values of a section like this one are cached."""
     return _open_folder(section, store, section.row_count) is not None
 
 
@@ -134,5 +135,5 @@ def _identify_file(file: DataFile, store: FileStore) -> tuple[object, ...] | Non
 
 @cache
 def _identify_hashing() -> tuple[object, ...]:
-    """Tell versions of Polars, and processors, that hash differently."""
+    """Return values that distinguish Polars versions and processors with different hashes."""
     return pl.__version__, pl.Series(["morrow"]).hash(0).to_list(), pl.Series([1]).hash(0).to_list()

@@ -26,7 +26,7 @@ from morrow.readers.masks.key_ranges import NUMBERS, KeyRange, find_key_ranges, 
 from morrow.readers.masks.packed_keys import KeyPacking, find_cuts, slice_frames
 
 RANGE_WORKERS = 2
-"""Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
+"""Number of key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
 
 BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType)
 """Types of keys that Python compares as Paimon does."""
@@ -63,7 +63,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def by_number(self) -> bool:
-        """Whether versions must be ordered by ``_SEQUENCE_NUMBER``: some file is not newer than all before it."""
+        """Whether versions must be ordered by ``_SEQUENCE_NUMBER``: a file is not newer than all files before it."""
         return not all(older.max_sequence < newer.min_sequence for older, newer in pairwise(self.files))
 
     @cached_property
@@ -88,7 +88,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def are_numbers(self) -> bool:
-        """Whether one number of each row decides."""
+        """Whether the deciding columns of a row are a single number."""
         return len(self.deciding_fields) == 1 and isinstance(self.key_fields[0].type, NUMBERS)
 
     @cached_property
@@ -114,11 +114,11 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges(self) -> list[KeyRange]:
-        """The key ranges in which several files meet; rows outside of them have one version, or are cut off."""
+        """The key ranges in which several files overlap; rows outside of them have one version, or are cut off."""
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
-        """Return the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
+        """Return `ranges` with about `most_rows` rows each; for a section with a cut, the cut."""
         if (cut := self.section.cut) is not None:
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
         names, skip = self.stored_names(), not self.with_kind
@@ -126,14 +126,14 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return find_key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
-        """Return the level of each row of these files; None where levels do not affect which rows count."""
+        """Return the level of each row of these files; None if levels do not affect which rows count."""
         levels = [self.files[number].level for number in files]
         if not self.spec.looks_up or len({level for level in levels if level > 0}) < 2:
             return None
         return np.repeat(np.array(levels, np.int32), heights)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
-        """Run the work for all ranges, some at once; ranges share no row."""
+        """Run `work` for all ranges, several at once; ranges share no row."""
         if len(self.ranges) == 1:
             work(self.ranges[0])
             return
@@ -170,7 +170,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return read
 
     def _read_files(self, fields: Sequence[DataField], key: Sequence[DataField]) -> list[pl.DataFrame]:
-        """Read all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
+        """Read all rows of each file with `fields`; the columns `key` among them may be derived from statistics."""
         names = self.stored_names()
         told = [
             read_dense_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
@@ -190,7 +190,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return [frame.select(cols(field.name for field in fields)) for frame in read]
 
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Check all rows of each file, keys unpacked, against the plan.
+        """Check all rows of each file, with unpacked keys, against the plan.
 
         Raises:
             CorruptFile: a file has more or fewer rows, or keys outside of the section's.
@@ -210,7 +210,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Check the first and last row of each file against the key bounds that the plan used for the section.
 
         Raises:
-            CorruptFile: a key lies outside, and so may be in another section as well.
+            CorruptFile: a key lies outside, so another section may have it as well.
         """
         low, high = self.section.key_low, self.section.key_high
         if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):
@@ -222,28 +222,28 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Split all rows of the files into parts that share no key, to be processed at once; see `cutting.cuts`."""
+        """Split all rows of the files into parts that share no key, to be processed at once; see `find_cuts`."""
         return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the result of `read`, with `packing`, for rows that are in memory with all their columns."""
+        """Return the columns that `read` returns with `packing`, from rows that are in memory with all columns."""
         if self.packing is None:
             return self.unpacked(frame)
         others = frame.select(cols(field.name for field in self.other_fields))
         return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the same without packing."""
+        """Return the deciding columns of rows in memory without packing."""
         return frame.select(cols([*self.spec.key, *(field.name for field in self.other_fields)]))
 
     def keyed(
         self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return all rows of `frames` in sequence, and their keys: packed into one number each where that is exact.
+        """Return all rows of `frames` in sequence, and their keys, packed into one number each if that is exact.
 
         Args:
             frames: deciding columns, keys as `packing` has them.
-            unpacked: gives the frames with unpacked keys, where packing proves to be inexact.
+            unpacked: returns the frames with unpacked keys, called if packing proves to be inexact.
         """
         versions = pl.concat(frames)
         keys = self.packed(versions)

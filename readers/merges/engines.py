@@ -1,16 +1,15 @@
 """Merge engines as folds: one Polars expression per column takes the state and one more version.
 
-A round's frame holds the state of its keys beside their next version. Columns that are only *picked* (overwritten,
-retained, cleared) pass through the fold as row numbers, null if the value is null, and are gathered once at the end:
-so text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
+A round's frame holds the state of its keys next to their next version. Columns that are only *picked* (overwritten,
+retained, cleared) pass through the fold as row numbers (null if the value is null) and are gathered once at the end. So
+text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
 through as values.
 
 Partial-update follows Java's merge function. Columns outside of sequence groups take every non-null value. A sequence
-group compares the version's sequence fields with those of the state. If they are not smaller, all columns of the
-group are overwritten (nulls too). If all are null, the version does not touch the group. If they are smaller, only
-aggregated columns take part, in reversed order. The table's options define the effect of retractions. Two rules hold
-regardless: the first version of a key fills the row even if it is a retraction, and a key that never saw an insert
-has no row.
+group compares the version's sequence fields with the state's. If they are not smaller, all columns of the group are
+overwritten (nulls too). If all are null, the version does not touch the group. If they are smaller, only aggregated
+columns take part, in reversed order. The table's options define the effect of retractions. Two rules always hold. The
+first version of a key fills the row even if it is a retraction. A key without any insert does not get a row.
 
 In aggregation every column has a function, which adds inserts and reverses retractions.
 """
@@ -41,7 +40,7 @@ ROW = pl.UInt32()
 """Dtype of row numbers that stand for picked values."""
 
 NEWEST = reserve_name("newest")
-"""Operand: the number of the version's row. State: that of the newest version that counts."""
+"""Operand: the number of the version's row. State: the row number of the newest version that counts."""
 RETRACTS = pl.col(reserve_name("retracts"))
 """Whether the version is a retraction (-U or -D)."""
 DELETES = pl.col(reserve_name("deletes"))
@@ -135,7 +134,7 @@ class Fold(ABC):
 
     Args:
         fields: the value columns to merge, in the order of the result.
-        retracts: whether any version is a retraction; without, the expressions are much shorter.
+        retracts: whether any version is a retraction; if not, the expressions are much shorter.
     """
 
     def __init__(self, spec: MergeSpec, fields: Sequence[DataField], *, retracts: bool, where: str) -> None:
@@ -168,16 +167,16 @@ class Fold(ABC):
         return {}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
-        """Return the engine's inputs from the rows besides their values and kinds, by name."""
+        """Return the engine's further inputs from the rows (apart from values and kinds), by name."""
         return {}
 
     def deleted(self) -> pl.Expr | None:
-        """Return, for the last state, whether the key has no row. None: every key has one."""
+        """Return an expression of the last state for whether the key's row is deleted; None if every key has a row."""
         return None
 
     @cached_property
     def followed(self) -> Mapping[str, str]:
-        """Columns without a state of their own: each picks the row whose number is in the state that is named."""
+        """Columns without a state of their own, and the state with the number of the row that each column picks."""
         return {}
 
     # --- execution ---
@@ -190,7 +189,7 @@ class Fold(ABC):
     def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         """Merge to one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
 
-        Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
+        Key columns and ``_SEQUENCE_NUMBER`` come from the newest version that counts.
         """
         rounds = versions.rounds
         lined_up = self._operands(rows, pl.Series(rounds.rows, dtype=ROW))
@@ -282,7 +281,7 @@ SOLUTIONS = (
 def find_needed_groups(spec: MergeSpec, names: frozenset[str], *, retracts: bool) -> Mapping[int, SequenceGroup]:
     """Return the sequence groups, by their numbers, that the columns `names` depend on.
 
-    These are the groups that guard one of them and, where there are retractions, those that may remove the row.
+    These are the groups that guard one of the columns and, with retractions, the groups that may remove the row.
     """
     guarding = {column.group for column in spec.columns if column.name in names}
     return {
@@ -323,7 +322,7 @@ class PartialUpdate(Fold):
 
     @cached_property
     def followed(self) -> Mapping[str, str]:
-        """Without retractions the columns of a group that nothing aggregates are those of the version that led last."""
+        """Columns of groups that follow the last leading version: without retractions, all that are not aggregated."""
         return {
             column.name: reserve_name("led", column.merge.group)
             for column in self.columns
@@ -401,15 +400,15 @@ class PartialUpdate(Fold):
         return DELETES & pl.any_horizontal(removing) if removing else pl.lit(False)
 
     def _base(self, name: str) -> pl.Expr:
-        """Return the state before the version: a retraction that comes first fills the row before all else."""
+        """Return the state before the version; if the first version is a retraction, its values fill the row first."""
         if not self.retracts:
             return get_state(name)
         return pl.when(RETRACTS & ~get_state(FILLED)).then(get_new_value(name)).otherwise(get_state(name))
 
     def _chosen(self, name: str, updated: pl.Expr, retracted: pl.Expr | None = None) -> pl.Expr:
-        """Return the state after the version: `updated` by inserts, `retracted` (default: as before) by retractions.
+        """Return the state after the version: `updated` by inserts, `retracted` (default: unchanged) by retractions.
 
-        In sequence groups, a retraction's sequence fields are taken like those of an insert.
+        In sequence groups, the sequence fields of a retraction are treated like the sequence fields of an insert.
         """
         if not self.retracts:
             return updated
@@ -466,7 +465,7 @@ def _is_leading(group: int) -> pl.Expr:
 
 
 def _is_at_least(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
-    """Return whether the first of each pair, taken together, are at least the second; null is the smallest value."""
+    """Compare the first values of all pairs with the second values, as rows, by ``>=``; null is the smallest value."""
     result = pl.lit(True)
     for left, right in reversed(pairs):
         greater = pl.when(right.is_null()).then(left.is_not_null()).otherwise(left > right).fill_null(False)
@@ -539,7 +538,7 @@ def fold(
     Args:
         fields: the columns to merge; other columns are taken from the newest version that counts.
         rows: the stored rows that the numbers of `versions` refer to. Without a column ``_VALUE_KIND`` all are
-        insertions.
+            insertions.
 
     Returns: a row per key, in no particular order: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
 

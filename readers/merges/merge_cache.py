@@ -29,14 +29,14 @@ from morrow.readers.masks.section_cache import Entry, find_bucket_entry, find_fi
 from morrow.readers.merges.section_merge import SectionMerge
 
 MAX_BLOCKS = 6
-"""Blocks of merged rows that are kept apart."""
+"""Maximum number of separate blocks of merged rows."""
 MIN_ROWS_PER_DEAD_ROW = 4
-"""A block is copied where one in so many of its rows is dead."""
+"""Copy a block once 1/4 of its rows are dead."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Merged rows, and the fingerprints of their keys."""
+    """A block of merged rows with the fingerprints of their keys."""
 
     rows: pl.DataFrame
     fingerprints: Fingerprints
@@ -57,16 +57,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Merged:
-    """Merged rows as blocks that states of a section share, and which rows of each are live; None: all."""
+    """Merged rows as blocks, which versions of a section share, and the live rows of each block (None: all)."""
 
     blocks: tuple[Block, ...]
     live: tuple[pl.Series | None, ...]
     since: int = 0
-    """Keys that have changed since rows like these were put into the cache folder."""
+    """Number of keys that have changed since the section was last saved to the cache folder."""
 
     @classmethod
     def of(cls, rows: pl.DataFrame, fingerprints: Fingerprints) -> Merged:
-        """Return these rows, given with the fingerprints of their keys."""
+        """Return merged rows of one block from rows and the fingerprints of their keys."""
         return cls((Block(rows, fingerprints),), (None,))
 
     @cached_property
@@ -76,7 +76,7 @@ class Merged:
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """The fingerprints of their keys."""
+        """The fingerprints of the keys of `rows`."""
         parts = [
             block.fingerprints if mask is None else block.fingerprints[mask.to_numpy()]
             for block, mask in zip(self.blocks, self.live)
@@ -85,12 +85,12 @@ class Merged:
 
     @property
     def size(self) -> int:
-        """Memory in bytes; blocks are counted whoever else has them."""
+        """Memory in bytes, including blocks that are shared."""
         copied = len(self.blocks) > 1 or self.live[0] is not None
         return sum(block.size for block in self.blocks) + (int(self.rows.estimated_size()) if copied else 0)
 
     def changed(self, wanted: Fingerprints, new: Sequence[Merged]) -> Merged:
-        """Return these rows without those of the fingerprints `wanted`, and the new ones."""
+        """Replace the rows of the fingerprints `wanted` by the rows `new`."""
         live = tuple(_remove_rows(mask, block, wanted) for block, mask in zip(self.blocks, self.live))
         blocks = (*self.blocks, *(block for each in new for block in each.blocks))
         both = (*live, *(mask for each in new for mask in each.live))
@@ -98,12 +98,12 @@ class Merged:
 
     @property
     def framed(self) -> pl.DataFrame:
-        """The rows with their fingerprints beside."""
+        """The rows with a column of their fingerprints."""
         return self.rows.with_columns(pl.Series(FINGERPRINT, self.fingerprints))
 
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, schema: pl.Schema) -> Merged | None:
-        """Return what was `framed`; None where it has other columns than `schema`."""
+        """Return the merged rows of a `framed` frame; None if it has other columns than `schema`."""
         if FINGERPRINT not in frame.columns or frame.drop(FINGERPRINT).schema != schema:
             return None
         return cls.of(frame.drop(FINGERPRINT), frame[FINGERPRINT].to_numpy())
@@ -112,7 +112,7 @@ class Merged:
 def _compact_blocks(
     blocks: tuple[Block, ...], live: tuple[pl.Series | None, ...]
 ) -> tuple[tuple[Block, ...], tuple[pl.Series | None, ...]]:
-    """Return the same rows: those of worn blocks copied, those of many blocks, but for the largest, in one."""
+    """Copy blocks with many dead rows, and join all blocks but the largest if there are too many."""
     dead = [0 if mask is None else len(mask) - int(mask.sum()) for mask in live]
     worn = [count * MIN_ROWS_PER_DEAD_ROW > block.rows.height for count, block in zip(dead, blocks)]
     if len(blocks) <= MAX_BLOCKS and not any(worn):
@@ -129,22 +129,24 @@ def _remove_rows(mask: pl.Series | None, block: Block, wanted: Fingerprints) -> 
     if not len(dead):
         return mask
     whole = make_uniform_mask(True, block.rows.height) if mask is None else mask.clone()
-    return whole.scatter(pl.Series(dead), False)  # copies the bits, which the earlier state keeps
+    return whole.scatter(pl.Series(dead), False)  # copies the bits, which the earlier version shares
 
 
 MERGED_CACHE: ByteCache[Merged] = ByteCache(256 << 20)
-"""Merged rows by the file set of a section, of those read recently; `capacity` may be set, in bytes."""
+"""Merged rows of recently read sections, by file set; `capacity` can be set, in bytes."""
 
 MERGED = "merged"
-"""What merged rows are called in keys of caches."""
+"""The name of merged rows in cache keys."""
 
 ROWS_PER_SAVED_CHANGE = 4
-"""Merged rows go into the cache folder again when one in so many has changed: who reads after each of many commits pays
-for each time, and other processes merge what has changed since."""
+"""Save merged rows to the cache folder again once 1/4 of them have changed.
+
+Saving after each of many commits would be expensive; other processes merge the keys that have changed since.
+"""
 
 
 def find_known(merge: SectionMerge, section: Section) -> Merged | None:
-    """Return the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
+    """Return the cached merged rows of a section, either the merge's own section or an earlier version; else None."""
 
     def kept() -> Merged | None:
         entry = _find_entry(merge, section)
@@ -155,7 +157,7 @@ def find_known(merge: SectionMerge, section: Section) -> Merged | None:
 
 
 def keep(merge: SectionMerge, merged: Merged) -> Merged:
-    """Cache merged rows; in the folder only where many have changed since it was last given some."""
+    """Cache merged rows in memory, and in the cache folder if many have changed since the last save."""
     place, worth = _place(merge), not merged.since or merged.since * ROWS_PER_SAVED_CHANGE > merged.rows.height
     if worth and (entry := _find_entry(merge, merge.section)) is not None:
         entry.keep_frame(merged.framed)
@@ -166,19 +168,19 @@ def keep(merge: SectionMerge, merged: Merged) -> Merged:
 
 
 def find_nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
-    """Return the state of the section from which the fewest rows differ, with its merged rows, if any."""
+    """Return the cached version of the section from which the fewest rows differ, with its merged rows, if any."""
     return find_nearest(
         _place(merge), merge.section, lambda: _find_bucket_entry(merge), lambda base: find_known(merge, base)
     )
 
 
 def to_merged(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
-    """Return merged rows, with their keys, as they are cached."""
+    """Convert merged rows, including their keys, to the cached form."""
     return Merged.of(rows.select(cols(merge.names)), compute_fingerprints(rows.select(cols(merge.spec.key))))
 
 
 def concat_merged(merge: SectionMerge, frames: Iterable[pl.DataFrame]) -> Merged:
-    """Return the merged rows of several frames, or of none, as they are cached."""
+    """Convert the merged rows of any number of frames to the cached form."""
     parts = [to_merged(merge, rows) for rows in frames]
     empty = to_merged(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
     return empty.changed(empty.fingerprints, parts) if parts else empty

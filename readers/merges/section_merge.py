@@ -28,7 +28,7 @@ from morrow.readers.merges.version_masks import compute_version_masks
 from morrow.readers.merges.versions import Versions, find_versions
 
 MERGED_RANGE_ROWS = 1 << 19
-"""About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""
+"""Approximate rows of a key range merged at once: unlike masks, merges hold all columns of the rows."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SectionMerge:
         return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
 
     def complete(self) -> Iterator[pl.DataFrame]:
-        """Yield existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
+        """Yield existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (if read), kind."""
         masks = compute_version_masks(self.plan, self.section, self.store)
         keys = SectionKeys.of(self.plan, self.section, self.store)
         shared = [masks.shared[i] for i in order_by_age(self.section)]
@@ -87,12 +87,12 @@ class SectionMerge:
                 return
 
     def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the merged rows of frames by file, the oldest first; nothing where there are none."""
+        """Yield the merged rows of frames, one frame per file, the oldest first; yield nothing without frames."""
         if frames:
             yield from self.merged_runs(keys, pl.concat(frames), [frame.height for frame in frames])
 
     def merged_runs(self, keys: SectionKeys, rows: pl.DataFrame, heights: Sequence[int]) -> Iterator[pl.DataFrame]:
-        """Do the same for the rows of files one after another, of which each has so many."""
+        """Yield the merged rows of concatenated files; `heights` has the number of rows of each file."""
         if rows.is_empty():
             return
         versions = find_versions(
@@ -120,7 +120,7 @@ class SectionMerge:
         return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
 
     def fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
-        """Return the columns to read: those of the key and of age and kind, and the values."""
+        """Return the columns to read: key columns, columns of age and kind, and values."""
         return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self.values(keys))))
 
     def read(
@@ -145,5 +145,5 @@ class SectionMerge:
                 frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
             frames.append(frame)
         with translate_file_errors(self.plan, [self.section], tuple(fields), self.store):
-            # Whole files would be in memory before their rows are chosen, but for a stream.
+            # A stream avoids holding whole files in memory before their rows are selected.
             return collect_frames(frames, stream=part.whole)

@@ -1,10 +1,10 @@
 """Inputs and output of a section's merge: the rows that share a key, and the merged rows.
 
-Masks separate the rows: those whose key has one version are read by a masked scan as usual, the others are read
+Masks separate the rows. Rows whose key has one version are read by a masked scan as usual. The other rows are read
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
 cached. If a commit has changed a section, only keys with rows in added or removed files are merged again.
 
-A section that is read whole reads its keys first, which decide what has to be merged, then all values at once.
+If a section is read whole, its keys are read first, to decide which rows must be merged, and then all values at once.
 """
 
 from __future__ import annotations
@@ -45,19 +45,21 @@ from morrow.readers.merges.version_masks import (
 from morrow.readers.merges.versions import Rounds, Versions, find_versions
 
 MAX_SMALL_SECTION_ROWS = 1 << 22
-"""Sections of so many stored rows are merged at once, and merged rows cached."""
+"""Sections up to this many stored rows are merged at once, and the merged rows are cached."""
 MAX_CACHED_ROWS, MAX_CACHED_BYTES = 1 << 24, 96 << 20
-"""So are larger ones, up to so many stored rows whose merged rows take so much memory; others range by range, at each
-read."""
+"""Larger sections are merged at once and cached up to these limits of stored rows and of memory of the merged rows.
+
+All other sections are merged range by range at each read.
+"""
 KEY_BYTES = 24
-"""Memory beside the columns of a merged row, for its key."""
+"""Memory per merged row for its key, in addition to its columns."""
 
 
 def scan_merged(plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore) -> pl.LazyFrame:
     """Return rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
 
-    They are merged now and cached where they are few; else they are merged while the frame is collected, in memory
-    bounded by the size of a key range.
+    If the rows are few, they are merged immediately and cached. Otherwise they are merged while the frame is collected,
+    in memory bounded by the size of a key range.
     """
     merge = SectionMerge(plan, section, tuple(names), store)
     if _is_cached(merge):
@@ -84,7 +86,7 @@ def _is_cached(merge: SectionMerge) -> bool:
 
 
 def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Return whether merged rows or masks of the section, or of an earlier state of it, are cached."""
+    """Return whether merged rows or masks of the section, or of an earlier version of it, are cached."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
     if find_known(merge, section) is not None or find_nearest_known(merge) is not None:
         return True
@@ -104,18 +106,19 @@ def count_merged(plan: ScanPlan, section: Section, store: FileStore) -> int:
 
 
 PART_WORKERS = 2
-"""Parts of a section that are gone through at once."""
+"""Number of parts of a section processed at once."""
 
 PART_ROWS = 1 << 18
-"""About how many rows a part has: what is computed of them stays in the processor's cache, and in no new memory."""
+"""Approximate rows of a part: intermediate results then stay in the processor's cache, without new memory."""
 
 
 def fold_whole(
     plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore]
 ) -> pl.DataFrame | None:
-    """Return all rows of a section that folds, columns `plan.read_columns`, by what is known of it or of an earlier
-    state; None where merged rows are cached, so that a masked scan gives the others, and where masks are and files are
-    far away. `source` gives the store from which whole files are best read.
+    """Return all rows of a section that folds, columns `plan.read_columns`, using caches of it or an earlier version.
+
+    Returns None if a masked scan is better: merged rows are cached, or masks are cached and files are remote. `source`
+    returns the store from which whole files are best read.
     """
     merge = SectionMerge(plan, section, plan.read_columns, store)
     if find_known(merge, section) is not None:
@@ -130,7 +133,7 @@ def fold_whole(
 
 
 def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
-    """Return the rows of a section whose masks are known, and cache those that are merged."""
+    """Return the rows of a section whose masks are known, and cache the merged rows."""
     keys = SectionKeys.of(merge.plan, merge.section, merge.store)
     single, shared = ([each[i] for i in order_by_age(merge.section)] for each in (masks.single, masks.shared))
     alone, together = split_rows(
@@ -142,7 +145,7 @@ def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
 
 
 def _fill_masks(keys: SectionKeys, masks: Sequence[Mask]) -> list[Mask]:
-    """Return masks that mark rows as those that mark live ones: None of them stands for a file without any."""
+    """Replace masks that are None (no row of the file) by masks of all false, as in masks of live rows."""
     return [make_uniform_mask(False, file.row_count) if mask is None else mask for file, mask in zip(keys.files, masks)]
 
 
@@ -177,7 +180,7 @@ def fold_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """How the keys of some rows of each file are distinguished (see `VersionMasks`), and the rounds of the shared."""
+    """The masks of some rows of each file (see `VersionMasks`), and the rounds of rows with shared keys."""
 
     single: list[Rows]
     shared: list[Rows]
@@ -208,7 +211,7 @@ def _join_rounds(parts: Sequence[_Part]) -> list[Rounds]:
 
 
 def _shift_rounds(part: _Part, first: Sequence[int]) -> Rounds:
-    """Return the rounds with the numbers of rows among shared ones; `first` has those of each file's first row."""
+    """Renumber the rows of rounds among all shared rows; `first` has the number of each file's first row."""
     numbers = np.empty(sum(map(len, part.shared)), np.uint32)
     end = 0
     for rows, number in zip(part.shared, first):
@@ -219,9 +222,9 @@ def _shift_rounds(part: _Part, first: Sequence[int]) -> Rounds:
 
 
 def refold(merge: SectionMerge) -> Merged | None:
-    """Merge the keys that have changed since an earlier state, reading the values of their rows.
+    """Merge the keys that have changed since an earlier version of the section, reading the values of their rows.
 
-    None where no such state is known, or where too much has changed.
+    Returns None if no earlier version is known, or if too much has changed.
     """
     change = _find_changed(merge)
     if change is None:
@@ -233,9 +236,9 @@ def refold(merge: SectionMerge) -> Merged | None:
 
 
 def refold_rows(merge: SectionMerge) -> pl.DataFrame | None:
-    """Return all rows of the section, merging the keys that have changed from what is read anyway.
+    """Return all rows of the section; changed keys are merged from the rows that are read anyway.
 
-    None where no such state is known, or where too much has changed.
+    Returns None if no earlier version of the section is known, or if too much has changed.
     """
     change = _find_changed(merge)
     if change is None:
@@ -262,7 +265,7 @@ def refold_rows(merge: SectionMerge) -> pl.DataFrame | None:
 
 
 def _find_changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
-    """Return the merged rows of an earlier state of the section, and what has changed since."""
+    """Return the merged rows of an earlier version of the section, and the changes since."""
     near = find_nearest_known(merge)
     if near is None:
         return None
@@ -272,7 +275,7 @@ def _find_changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
 
 
 def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
-    """Return for each of the rows that have changed whether its key has several versions."""
+    """Return for each changed row whether its key has several versions."""
     masks = compute_version_masks(merge.plan, merge.section, merge.store).shared
     of_files = [masks[i] for i in order_by_age(merge.section)]
     return [
@@ -282,7 +285,7 @@ def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
 
 
 def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Return the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
+    """Return the deciding columns of the changed rows with the columns `fields`, which are cached like them."""
     if not fields:
         return found.frame
     files = read_file_keys(merge.plan, merge.section, found.keys.files, fields, (), merge.store)
@@ -294,7 +297,7 @@ def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]
 
 
 def _make_masks(found: Changed, shared: Sequence[Rows]) -> list[Mask]:
-    """Return for each file which of its rows have changed and are `shared`; None: none of them."""
+    """Return a mask per file of the changed rows that are `shared`; None if there are none."""
     masks: list[Mask] = []
     for file, rows, kept in zip(found.keys.files, found.rows, shared):
         mask = make_uniform_mask(False, file.row_count) if kept.any() else None

@@ -4,8 +4,8 @@ Most have a closed form, others are folds over the list of a key's versions, by 
 are written as a call of ``morrow_<function>``, which DuckDB does not have: Morrow merges such columns itself.
 
 Sums and products that exceed their type raise in DuckDB; Java wraps integers and returns null for decimals. DuckDB
-treats -0.0 and 0.0 as equal; max, min and sets of Java do not. Java's hash sets and maps have no order; here the
-order is that of appearance.
+treats -0.0 and 0.0 as equal; max, min and sets of Java do not. Java's hash sets and maps are unordered; here elements
+keep the order of appearance.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def sum_of(rows: Rows) -> str:
 
 
 def _sign_value(rows: Rows) -> str:
-    """Return the value, negative where it is retracted."""
+    """Return the value, negated if it is retracted."""
     column = rows.column
     signs = {RETRACT: f"-{column}", UNDO: f"{column} - {column}"}
     cases = [f"WHEN {rows.steps[step]} THEN {signed}" for step, signed in signs.items() if step in rows.steps]
@@ -126,7 +126,7 @@ def retract_last_non_null_value(rows: Rows) -> str:
 
 
 def build_first_value(rows: Rows) -> str | None:
-    if rows.cut:  # the state that a value was taken outlives the removal of the row
+    if rows.cut:  # the flag that a value was taken survives the removal of the row
         return None
     if START in rows.steps:
         return take_first(rows, lambda _value: "TRUE")
@@ -176,7 +176,7 @@ CONSTRUCTED = (ArrayType, MapType, MultisetType, RowType, VectorType)
 
 
 def collect(rows: Rows) -> str | None:
-    """Return one array of all elements; the order of a group is irrelevant, unless ``ignore-retract`` hides that."""
+    """Return one array of all elements; a group's order does not matter, except under ``ignore-retract``."""
     order = rows.place if rows.call.ignore_retract else rows.version
     array = f"flatten(list({rows.column} ORDER BY {order}){rows.where(f'{rows.column} IS NOT NULL')})"
     if not rows.call.distinct:
@@ -218,7 +218,7 @@ def merge_map(rows: Rows) -> str:
 
 
 def retract_merge_map(rows: Rows) -> str:
-    """Remove retracted keys, whatever their values."""
+    """Remove retracted keys, regardless of their values."""
 
     def take_back(state: str, value: str) -> str:
         (entry,) = rows.variables("entry")
@@ -230,7 +230,7 @@ def retract_merge_map(rows: Rows) -> str:
 
 
 def _drop_equal(rows: Rows, array: str) -> str:
-    """Keep the elements of an array at their first places, null among them.
+    """Keep the first occurrence of each element of an array, including null.
 
     A list of one array binds the array to a name.
     """
@@ -240,10 +240,10 @@ def _drop_equal(rows: Rows, array: str) -> str:
 
 
 def _is_equality_exact(rows: Rows) -> bool:
-    """Return whether DuckDB's equality of those elements is Java's.
+    """Return whether DuckDB's equality of the elements is the same as Java's.
 
-    In Java, byte arrays equal only themselves, and rows, arrays and maps in the state are assumed to be distinct, which
-    those of a start need not be.
+    In Java, byte arrays equal only themselves. Rows, arrays and maps in the state are assumed to be distinct, but the
+    elements of a first value need not be.
     """
     assert isinstance(rows.type, ArrayType)
     element = rows.type.element
@@ -255,7 +255,7 @@ def _is_equality_exact(rows: Rows) -> bool:
 class Function:
     """The SQL of a function: `plain` for rows without retractions, `retracting` for others.
 
-    `by_place`: in a sequence group the result depends on the place of older versions before the others.
+    `by_place`: in a sequence group the result depends on older versions coming before the others.
     """
 
     plain: Build
@@ -283,7 +283,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def build_aggregate(rows: Rows) -> str | None:
-    """Return the aggregate of a column for the retractions that `rows` has; None if SQL has none for its function."""
+    """Return the aggregate of a column for `rows` and their retractions; None if SQL cannot express the function."""
     if rows.call.ignore_retract:
         rows = rows.without_retractions()
     function = FUNCTIONS.get(rows.call.function)
@@ -305,12 +305,12 @@ def is_retractable(call: AggregateCall) -> bool:
 
 
 def is_place_dependent(function: str) -> bool:
-    """Return whether the function depends on the place of older versions in a sequence group."""
+    """Return whether the function depends on the position of older versions in a sequence group."""
     return function not in FUNCTIONS or FUNCTIONS[function].by_place
 
 
 def _build_installed(rows: Rows) -> str | None:
-    """Return the aggregate by a function of another package, None if it has no SQL or rows may retract.
+    """Return the aggregate by a function of another package; None if it lacks SQL, or if rows may retract.
 
     Such a function may define ``sql(column, order, condition) -> str``: an aggregate of the rows for which the
     condition holds, oldest first.
@@ -335,7 +335,7 @@ def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool
 
     Args:
         add: the state after a value.
-        take_back: the state after a value is retracted; needed where rows may retract.
+        take_back: the state after a value is retracted; needed if rows may retract.
         reverses: whether an older value and the state are swapped in `add`; ``ignore-retract`` swaps them.
     """
     state, row = rows.variables("state", "row")
@@ -350,8 +350,8 @@ def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool
 def take_first(rows: Rows, takes: Callable[[str], str]) -> str:
     """Return the first value for which `takes` is true, for rows that start the state or precede it.
 
-    Paimon records whether a value was taken. From then on each older version that arrives replaces it, even by null;
-    before, an older version marks the present value as taken.
+    Paimon records whether a value was taken. After that, each older version that arrives replaces it, even by null.
+    Before that, an older version marks the present value as taken.
     """
 
     def case(kept: str, candidate: str) -> str:
@@ -369,14 +369,14 @@ def take_first(rows: Rows, takes: Callable[[str], str]) -> str:
 
 
 def combine_non_null(both: Next) -> Next:
-    """Return `both` of a state and a value, or the one that is not null."""
+    """Return `both` of a state and a value, or the non-null one of them."""
     return lambda state, value: (
         f"CASE WHEN {state} IS NULL OR {value} IS NULL THEN coalesce({state}, {value}) ELSE {both(state, value)} END"
     )
 
 
 def _list_reduce(rows: Rows, cases: Mapping[str, str], initial: str) -> str:
-    """Return a fold whose next state is that of each row's step."""
+    """Return a fold; each row's step selects the case that gives the next state."""
     state, row = rows.variables("state", "row")
     if rows.only_appends:
         values = f"list({{'value': {rows.column}}} ORDER BY {rows.version}){rows.where()}"
@@ -399,18 +399,18 @@ def _step(rows: Rows) -> str:
 
 
 START, APPEND, PREPEND, RETRACT, UNDO = "start", "append", "prepend", "retract", "undo"
-"""The effect of a version on a column: it is its first value, is added as the newest or as the oldest one, is
-retracted; or it is a first value that is retracted at once."""
+"""The effect of a version on a column: its value is the first value, is added as the newest or as the oldest value, is
+retracted, or is a first value that is retracted at once."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """One column of the aggregated rows, as SQL.
 
-    `version` and `place` order the rows: as they came, and with the older ones of a sequence group before the others.
-    `steps` has a condition for each step that a row may take; `counted` is the condition that it takes any (None: all
-    do), `step` the column that names the step, if any. `cut`: there may have been versions before these,
-    which a removal of the row has ended. `taken`: the names of all columns, casefolded.
+    `version` orders the rows by arrival; `place` puts the older rows of a sequence group before the others.
+    `steps` has a condition for each step that a row may take. `counted` is the condition that a row takes any step
+    (None: all do). `step` is the column that names the step, if any. `cut` says whether a removal of the row may have
+    ended versions before these. `taken` has the names of all columns, casefolded.
     """
 
     column: str
@@ -439,7 +439,7 @@ class Rows:
         return set(self.steps) <= {APPEND}
 
     def variables(self, *wanted: str) -> tuple[str, ...]:
-        """Return names for variables of a lambda: DuckDB would resolve one that is also a column's to the column."""
+        """Return names for variables of a lambda that differ from column names: DuckDB would resolve to the column."""
         return tuple(self._variable(name) for name in wanted)
 
     def _variable(self, name: str) -> str:
@@ -468,4 +468,4 @@ class Rows:
 
 
 Build = Callable[[Rows], str | None]
-"""Returns an aggregate expression for rows, or None where SQL has none."""
+"""Returns an aggregate expression for rows, or None if SQL cannot express it."""

@@ -10,7 +10,7 @@ before the aggregation:
 
 ==========  =====================================================================================
 ordered     the versions of a key are numbered by age, and ranked by each sequence group
-led         the ``-D`` that remove the row: those not older than the versions their group has seen
+led         the ``-D`` that remove the row: not older than the versions their group has seen
 current     the versions that a removal, or the option to ignore retractions, leaves
 stepped     the effect of each version on the columns of a group
 ==========  =====================================================================================
@@ -54,7 +54,7 @@ def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
 
 
 def select_first_row(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Select the oldest version; tables whose retractions are not ignored have none."""
+    """Select the oldest version; the query fails if there are retractions and the table does not ignore them."""
     oldest = _is_first(table, f"row_number() OVER (PARTITION BY {table.key} ORDER BY {table.age()})")
     where = [f"WHERE {INSERTS}" if spec.ignore_delete else f"WHERE {_REFUSE}"] if table.retractions else []
     return _select_version(table, [*where, f"QUALIFY {oldest}"])
@@ -64,7 +64,7 @@ _REFUSE = f"CASE WHEN {INSERTS} THEN TRUE ELSE error('first-row takes no retract
 
 
 def _is_first(table: Table, number: str) -> str:
-    """Return the condition; by `abs` where there are reals: else DuckDB makes it an arg_max, which loses -0.0."""
+    """Return the condition for the first version; it uses `abs` for reals, since DuckDB's arg_max loses -0.0."""
     return f"abs({number}) = 1" if any(has_reals(field.type) for field in table.fields) else f"{number} = 1"
 
 
@@ -195,7 +195,7 @@ def _call_function(rows: Rows, field: DataField) -> Merged:
 def _build_exists_after_update(layout: Layout) -> str | None:
     """Return the condition that a key has a row.
 
-    A key that never saw an insert has no row, and none whose newest version removed it.
+    A key without any insert does not get a row, nor does a key whose newest version removed the row.
     """
     h = layout.helpers
     if layout.on_delete is None:
@@ -206,7 +206,7 @@ def _build_exists_after_update(layout: Layout) -> str | None:
 
 
 def _build_exists_after_aggregation(layout: Layout) -> str | None:
-    """Return the condition that a key has a row: a single retraction has none, several versions may leave one."""
+    """Return the condition that a key has a row: a single retraction leaves none, several versions may leave one."""
     if layout.on_delete is None:
         return None
     exists = f"(count(*) > 1 OR NOT bool_or({layout.helpers.retracts}))"
@@ -216,7 +216,7 @@ def _build_exists_after_aggregation(layout: Layout) -> str | None:
 def _build_having(layout: Layout, merged: Iterable[Merged], exists: str | None) -> list[str]:
     """Return the HAVING clause that selects keys with a row.
 
-    Retractions that are refused fail the query, except those that a removal hides.
+    Refused retractions fail the query, unless a removal hides them.
     """
     refusals: dict[str, list[str]] = {}
     for column in merged:
@@ -279,8 +279,8 @@ def merge_query(
     Args:
         fields: the key and value columns of the table, in schema order.
         relation: the name of the relation to read, one identifier; it is quoted.
-        primary_key: columns that identify rows, where these are more than those of `spec`: deduplicate and first-row
-            leave out partition columns, which are the same within a bucket.
+        primary_key: columns that identify rows, if `spec` has fewer: deduplicate and first-row leave out partition
+            columns, which are the same within a bucket.
         retractions: whether versions may retract; if none may, the SQL is much shorter.
 
     Raises:
@@ -310,7 +310,7 @@ def is_runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bo
 
 
 def merge_text(plan: ScanPlan) -> str:
-    """Return the SQL under a heading; nothing where versions are not combined."""
+    """Return the SQL under a heading; empty if versions are not combined."""
     merged = [section for section in plan.sections if is_folded(plan, section)]
     if not merged:
         return ""
@@ -332,8 +332,8 @@ class Layout:
     """The common table expressions of a merge that folds, and the names of their helper columns.
 
     Args:
-        reversing: numbers of the sequence groups with a function that depends on the place of older versions.
-        update_before: ``-U`` retracts also where ``-D`` removes the row, as in aggregation.
+        reversing: numbers of the sequence groups with a function that depends on the position of older versions.
+        update_before: ``-U`` retracts even if ``-D`` removes the row, as in aggregation.
     """
 
     def __init__(self, table: Table, reversing: frozenset[int] = frozenset(), *, update_before: bool = False) -> None:
@@ -354,7 +354,7 @@ class Layout:
 
     @cached_property
     def removing(self) -> tuple[GroupColumns, ...]:
-        """Group whose ``-D`` removes the row."""
+        """The groups whose ``-D`` removes the row."""
         return tuple(g for g in self.groups if g.group.removes_record and self.on_delete is OnDelete.RETRACT)
 
     @property
@@ -449,7 +449,7 @@ class GroupColumns:
 
     `rank` orders the versions by the group's own fields, `step` names the effect of a version on the group, `place`
     puts older versions before the others. `reverses`: some function of the group depends on that order. `on_delete`:
-    the effect of retractions, None where there are none.
+    the effect of retractions, None without retractions.
     """
 
     group: SequenceGroup
@@ -505,7 +505,7 @@ class GroupColumns:
         return Item(f"row_number() OVER (PARTITION BY {key} ORDER BY {fields}, {age})", self.rank)
 
     def leads(self, window: str) -> str:
-        """Return the condition that a version is at least as new as those before it, by the group's own fields."""
+        """Return the condition that a version is at least as new as all before it, by the group's own fields."""
         return f"{self.rank} = max({self.rank}) OVER {window}"
 
     def step_items(self, removal: str | None, window: str) -> list[Item]:
@@ -523,7 +523,7 @@ class GroupColumns:
         return items
 
     def _first_cases(self) -> list[tuple[str, str | None]]:
-        """Return the cases of a single version, stored as it is, and of a retraction first, which starts the row."""
+        """Return the cases of a single version (stored as it is) and of a first retraction (which starts the row)."""
         h = self.helpers
         first_retracts = f"{h.version} = 1 AND {h.retracts}"
         if self.on_delete is None:

@@ -39,7 +39,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Item:
-    """One column of a select list; `name` is ready for SQL, None where the expression names itself."""
+    """One column of a select list; `name` is ready for SQL, None if the expression names itself."""
 
     expression: str
     name: str | None = None
@@ -96,7 +96,7 @@ DELETES = f"{KIND} = 3"
 
 @dataclass(frozen=True)
 class MergeQuery:
-    """SQL text, and the columns (or parts of the merge) left to Morrow: with any, DuckDB cannot run it."""
+    """SQL text, and the columns (or parts of the merge) left to Morrow; if there are any, DuckDB cannot run it."""
 
     text: str
     left_out: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class MergeQuery:
 class Table:
     """The relation to merge; all names are quoted.
 
-    `retractions`: whether any version may be one. Without, the SQL is much shorter.
+    `retractions`: whether any version may be a retraction; if not, the SQL is much shorter.
     """
 
     spec: MergeSpec
@@ -148,7 +148,7 @@ class Table:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """Name that no helper column or common table expression may take."""
+        """The names that helper columns and common table expressions must not take."""
         return (self.relation[1:-1].replace('""', '"'), SEQUENCE_NUMBER, VALUE_KIND)
 
     @property

@@ -35,10 +35,10 @@ from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 from morrow.readers.merges.versions import Versions, find_numbered_versions, find_versions
 
 VERSIONS = "versions"
-"""What these masks are called in keys of caches."""
+"""The name of these masks in cache keys."""
 
 SHARED_KEYS: ByteCache[int] = ByteCache(1 << 20)
-"""How many keys have several versions, by the file set of a section."""
+"""The number of keys with several versions, by the file set of a section."""
 NUMBER_BYTES = 64
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def is_folded(plan: ScanPlan, section: Section) -> bool:
 
 
 def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """Return one mask per file of the live rows as they are stored: all, or all but the merged."""
+    """Return one mask per file of the live rows that are read as stored: all live rows, or all except merged rows."""
     if is_folded(plan, section):
         return compute_version_masks(plan, section, store).single
     return compute_live_masks(plan, section, store)
@@ -59,8 +59,8 @@ def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 class VersionMasks(msgspec.Struct, frozen=True):
     """One mask per file, in the order of the section's files.
 
-    `single`: rows whose key has no other version, unless they are retractions that are dropped. `shared`: rows
-    whose key has other versions; here None means that the file has no such row.
+    `single` marks rows that are the only version of their key, unless they are retractions that are dropped. `shared`
+    marks rows whose key has other versions; here None means that the file lacks such rows.
     """
 
     single: tuple[Mask, ...]
@@ -68,7 +68,7 @@ class VersionMasks(msgspec.Struct, frozen=True):
 
 
 def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
-    """Separates the rows of a section by the number of versions of their keys; reads keys only.
+    """Separate the rows of a section by the number of versions of their keys; only keys are read.
 
     Raises:
         CorruptFile: a file's row count differs from its manifest entry.
@@ -78,12 +78,12 @@ def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) ->
 
 
 def count_shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
-    """Count the keys of several versions; None where that was not found out when the masks were made."""
+    """Return the number of keys with several versions; None if it was not counted when the masks were made."""
     return SHARED_KEYS.get(_cache_key(plan, section, store))
 
 
 def find_known_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """Return the masks where they are cached, or follow from cached ones of most of the section's files."""
+    """Return the masks if they are cached or can be derived from cached masks of most of the section's files."""
     return _find_cached(plan, section, store) or _refresh_masks(plan, section, store)
 
 
@@ -102,7 +102,7 @@ def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> Versio
 
 
 def derive_masks(found: Changed, versions: ChangedVersions) -> VersionMasks:
-    """Return the masks of a section that has changed, of which the versions of the keys that have are known."""
+    """Return the masks of a changed section from the versions of its changed keys."""
     plan, section, store = found.keys.plan, found.keys.section, found.keys.store
     before = _find_cached(plan, section, store)
     if before is not None:
@@ -116,7 +116,7 @@ def derive_masks(found: Changed, versions: ChangedVersions) -> VersionMasks:
 class ChangedVersions(msgspec.Struct, frozen=True):
     """The versions of the keys that have changed, among the rows of `Changed`, file by file.
 
-    `single` and `shared` say of each row what masks say, see `VersionMasks`.
+    `single` and `shared` have the same meaning for each row as in `VersionMasks`.
     """
 
     versions: Versions
@@ -147,7 +147,7 @@ def _patch_version_masks(found: Changed, known: VersionMasks, changes: ChangedVe
 def keep_masks(
     plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Mask], shared: Sequence[Mask], keys: int
 ) -> VersionMasks:
-    """Cache masks, given for the files oldest first, and the number of keys of several versions."""
+    """Cache masks, given for the files oldest first, and the number of keys with several versions."""
     by_file = {file: number for number, file in enumerate(order_by_age(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places))
@@ -214,7 +214,7 @@ def _make_masks(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
 
 
 class _RangeMasks(msgspec.Struct, frozen=True):
-    """What masks say of some rows of each file, and how many keys of several versions these have."""
+    """Masks of some rows of each file, and the number of their keys with several versions."""
 
     single: list[Rows]
     shared: list[Rows]
@@ -248,7 +248,7 @@ def _drop_retractions(keys: SectionKeys, rows: pl.DataFrame, single: Rows) -> Ro
 
 
 def split_by_versions(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
-    """Return the live rows with keys of one version, and the rows with keys of several."""
+    """Return the live rows whose keys have one version, and the rows whose keys have several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
     return _drop_retractions(keys, rows, versions.single), shared

@@ -1,7 +1,7 @@
 """Versions of every key among some rows, in rounds: round r holds the r-th oldest version of every key.
 
-Keys with more versions come first, so each round's keys are the first ones of the round before: a round aligns with
-the head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
+Keys with more versions come first, so each round's keys are the first keys of the round before. A round aligns with the
+head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from morrow.readers.masks.ordering import (
 )
 
 MAX_COUNTED_VERSIONS = 255
-"""Runs, at most, whose keys a table of bytes can count."""
+"""Maximum number of runs whose keys can be counted in a table of bytes."""
 
 
 class Versions(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Versions(msgspec.Struct, frozen=True):
     rounds: Rounds
 
     def among(self, kept: npt.NDArray[np.bool_]) -> Versions:
-        """Return these versions where only the rows `kept` are left, all of the rounds among them."""
+        """Return the versions among the rows `kept` only, renumbered; all rows of the rounds must be kept."""
         left = np.flatnonzero(kept)
         numbers = np.empty(len(kept), np.uint32)
         numbers[left] = np.arange(len(left), dtype=np.uint32)
@@ -62,8 +62,8 @@ def find_versions(
         age: columns that order versions before the row's position does (may be empty).
         descending: sort order of each column of `age`; nulls are the oldest in either.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
-        levels: the level of each row, where of a key's rows above level 0 only that in the lowest level counts. Rows
-            that do not count are neither `single` nor in the rounds.
+        levels: the level of each row: of a key's rows above level 0, only the row in the lowest level counts. Rows that
+            do not count are neither `single` nor in the rounds.
     """
     keys = to_comparable(keys)
     if not is_number(keys) or age.width:
@@ -80,7 +80,7 @@ def find_versions(
 
 
 def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:
-    """Find the versions of keys that are numbered: the number of each row's key, below `keys`; older rows first."""
+    """Find the versions of numbered keys. `places` has the number of each row's key, below `keys`, older rows first."""
     counts = np.bincount(places, minlength=keys)
     single = counts.take(places) == 1
     rows = np.flatnonzero(~single)
@@ -96,7 +96,7 @@ def _from_shared(
     runs: Sequence[int] | None,
     levels: npt.NDArray[np.integer] | None,
 ) -> Versions:
-    """Return the versions where the rows that share keys are known."""
+    """Return the versions from rows that are known to share keys."""
     single = ~shared.shared
     if levels is None and runs is not None and not age.width:
         found = _count_versions(shared.ids, shared.heights(runs))
@@ -111,7 +111,7 @@ def _from_ordered(
     starts: npt.NDArray[np.integer],
     levels: npt.NDArray[np.integer] | None,
 ) -> Versions:
-    """Return the versions from rows in the order of key and age, besides those that are `single` anyway."""
+    """Return the versions from rows in the order of key and age, and from the rows that are `single` anyway."""
     if levels is not None:
         order, starts = _drop_superseded(order, starts, levels)
     counts = np.diff(np.append(starts, len(order)))
@@ -123,7 +123,7 @@ def _from_ordered(
 def _drop_superseded(
     order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Return the rows of keys without those above level 0 that are not in the lowest level."""
+    """Drop rows above level 0 that are not in the lowest level of their key."""
     if not len(order):
         return order, starts
     by_key = levels[order]
@@ -135,12 +135,12 @@ def _drop_superseded(
 
 
 def _from_long_run(known: LongRun) -> Versions:
-    """Return the versions where short runs update a long one: the long run's row is the oldest of its key."""
+    """Return the versions if short runs update a long run: the long run's row is the oldest of its key."""
     older = known.found >= 0
     short = known.counts
     most = int(short.max(initial=0)) + 1
     counts = (short + older).astype(np.min_scalar_type(most))
-    # Keys of as many versions keep their order: what is gathered for them lies side by side.
+    # Keys with the same number of versions keep their order, so that their gathered rows are contiguous.
     by_count = [np.flatnonzero(counts == number) for number in range(most, 0, -1)]
     several = np.concatenate(by_count[:-1] or [by_count[0][:0]])
     reaching = list(accumulate(map(len, by_count[:-1])))[::-1]
@@ -160,8 +160,8 @@ def _from_long_run(known: LongRun) -> Versions:
 def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
     """Return the versions of integer keys that lie close, in the order of their runs; else None.
 
-    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
-    of the key among those with several versions, and the runs are added to their rounds one after another.
+    Nothing is sorted. A table of one byte per possible key counts the runs that hold the key. A second table holds the
+    index of the key among the keys with several versions. The runs are added to their rounds one after another.
     """
     if not len(values) or len(runs) > MAX_COUNTED_VERSIONS:
         return None
@@ -193,11 +193,11 @@ def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Ver
 
 
 Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
-"""The state after one more version: from the state and the versions of as many keys, row beside row."""
+"""Returns the state after one more version, from the state and the versions of the same keys, row by row."""
 
 
 class Rounds(msgspec.Struct, frozen=True, dict=True):
-    """`rows` are the numbers of the rows, one round after another; `heights` the number of keys of each round."""
+    """The rounds of keys: `rows` has row numbers, one round after another, `heights` the number of keys per round."""
 
     rows: npt.NDArray[np.integer]
     heights: tuple[int, ...]
@@ -209,7 +209,7 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
-        """Arrange rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
+        """Arrange rows in rounds from `order` (by key and age) and `counts`, the number of versions of each key."""
         starts = (np.cumsum(counts) - counts)[order_by_count(counts)]
         heights = count_heights(counts)
         rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
@@ -217,9 +217,9 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Rounds]) -> Rounds:
-        """Return the rounds of the keys of all parts, which share none."""
+        """Join the rounds of parts that share no key."""
         most = max((len(part.heights) for part in parts), default=0)
-        # Keys of n versions are those between two heights of every round of their part.
+        # Keys of n versions lie between two heights in every round of their part.
         several = [
             [(part, part.having_more_than(n), part.having_more_than(n - 1)) for part in parts]
             for n in range(most, 0, -1)
@@ -236,11 +236,11 @@ class Rounds(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each round begins in `rows`."""
+        """The index in `rows` at which each round begins."""
         return list(accumulate(self.heights, initial=0))
 
     def having_more_than(self, versions: int) -> int:
-        """Return how many keys have more versions than so many."""
+        """Count the keys that have more than `versions` versions."""
         return self.heights[versions] if versions < len(self.heights) else 0
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:

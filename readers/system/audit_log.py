@@ -1,7 +1,7 @@
 """System tables made of the table's own rows: ``$audit_log``, ``$binlog``, ``$ro``, ``$row_tracking``.
 
-Each is a scan of the table that reads more than usual (row kinds, row ids, deleted keys) or less (the top level only),
-so columns, filters, limits and time travel reach the files as in any other scan.
+Each is a scan of the table that reads more than usual (row kinds, row ids, deleted keys) or less (the top level only).
+Columns, filters, limits and time travel reach the files as in any other scan.
 
 ``$binlog`` has each column of a row as an array, so that an update has room for its values before and after.
 """
@@ -33,15 +33,15 @@ from morrow.readers.system.base import Fields, TableState
 """The default of ``num-sorted-run.compaction-trigger``; ``num-levels`` is one more unless it is given."""
 
 Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
-"""Replaces a scan of the table by the scan to read instead, given its location."""
+"""Returns the scan to read instead of a scan of the table; the second argument is the table's location."""
 
 
 @dataclass(frozen=True)
 class RowTable:
     """A system table whose rows are read by a scan.
 
-    `leading` and `trailing` are its columns before and after those of the table, by schema and options. `packed`: each
-    column is an array, of the row's value, or of those before and after an update.
+    `leading` and `trailing` are its columns before and after the table's columns, by schema and options. `packed`: each
+    column is an array of the row's value, or of the values before and after an update.
     """
 
     name: str
@@ -75,7 +75,7 @@ class RowTable:
         return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
-        """Return the scan that gives these rows, from one of the table.
+        """Return the scan that reads these rows, given a scan of the table.
 
         Raises:
             Unsupported: the table does not support this system table.

@@ -24,10 +24,10 @@ Fields: TypeAlias = tuple[DataField, ...]
 
 @dataclass(frozen=True)
 class TableState:
-    """The state of a table for one query: its newest state, or the one that `travel` selects.
+    """The state of a table for one query: the newest state, or the state that `travel` selects.
 
     Everything is looked up once, on first use, so that the results of one query are consistent. The ``scan.*`` options
-    stored with the table select a snapshot where `travel` does not.
+    stored with the table select a snapshot if `travel` does not.
     """
 
     metadata: TableMetadata
@@ -39,7 +39,7 @@ class TableState:
 
     @cached_property
     def options(self) -> TableOptions:
-        """The current options, whatever the time travel, as in Java."""
+        """The current options, regardless of time travel, as in Java."""
         return self.metadata.options(self.newest_schema)
 
     @cached_property
@@ -58,7 +58,7 @@ class TableState:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest schema; after time travel that of the snapshot. Raises as `snapshot`."""
+        """The newest schema, or with time travel the snapshot's schema. Raises as `snapshot`."""
         travel, snapshot = self._found
         travelled = not travel.is_latest and snapshot is not None
         return self.metadata.schema(snapshot.schema_id) if travelled and snapshot else self.newest_schema
@@ -88,7 +88,7 @@ Make: TypeAlias = Callable[[TableState, Collection[str]], pl.DataFrame]
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """A system table whose rows come from metadata files: made at once, without reading data."""
+    """A system table whose rows come from metadata files, without reading data."""
 
     name: str
     description: str
@@ -100,7 +100,7 @@ class MetadataTable:
         return self.columns
 
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the rows, in Java's order if any; dtypes as `readers.casts.dtypes.polars_schema` of the fields.
+        """Return the rows, in Java's order if any; dtypes as in `to_polars_schema(fields)`.
 
         Args:
             columns: output columns in order, None for all. Other columns are not computed.
@@ -128,10 +128,10 @@ def make_columns(**types: str | DataType) -> Fields:
 
 
 def make_frame(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """Return a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
+    """Return a frame of rows given as Python values, for metadata stored as small files (snapshots, schemas, tags)."""
     return pl.DataFrame(list(rows), schema=to_polars_schema(columns), orient="row")
 
 
 def suggest_table_name(name: str, known: Sequence[str]) -> str:
-    """Return a hint that lists all existing names and suggest the most similar one."""
+    """Return a hint that lists all existing names and suggests the most similar one."""
     return f"{suggest_name(name, known)}there are {', '.join(known)}"

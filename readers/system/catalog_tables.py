@@ -71,7 +71,7 @@ class CatalogTable:
 
 
 def _list_tables(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
-    """Yield the tables of Paimon's own: others have no partitions and options here."""
+    """Yield the tables in Paimon's own format; for other tables, partitions and options are not listed."""
     for database, table, metadata in _list_names(catalog):
         if metadata is not None:
             yield database, table, metadata
@@ -81,7 +81,7 @@ def _list_names(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | No
     for database in catalog.databases():
         for table in catalog.tables(database):
             found = None
-            with suppress(Unsupported):  # format tables, and what is not Morrow's
+            with suppress(Unsupported):  # format tables, and objects that Morrow does not read
                 found = catalog.table(f"{database}.{table}")
             yield database, table, found
 
@@ -138,7 +138,7 @@ def _list_partition_names(state: TableState, stored: pl.Series) -> list[str]:
 
 
 def _to_instant(local: int | None) -> int | None:
-    """Return epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
+    """Convert milliseconds of a wall-clock time on this machine to epoch milliseconds."""
     if local is None:
         return None
     seconds, millis = divmod(local, 1000)
@@ -166,7 +166,7 @@ _TABLES = (
 )
 CATALOG_TABLES: Mapping[str, CatalogTable] = {table.name: table for table in _TABLES}
 ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partitions"}
-"""Paimon's own names for them in its database ``sys``."""
+"""Paimon's own names of the tables in its database ``sys``."""
 NAMES: Sequence[str] = sorted({*CATALOG_TABLES, *ALIASES})
 
 
@@ -174,7 +174,7 @@ def find_catalog_table(name: str) -> CatalogTable:
     """Return the table of this name, in lower or upper case, with or without the database ``sys`` before it.
 
     Raises:
-        TableNotFound: there is no such table.
+        TableNotFound: the table does not exist.
     """
     plain = name.lower().removeprefix(f"{SYSTEM_DATABASE}.")
     found = CATALOG_TABLES.get(ALIASES.get(plain, plain))

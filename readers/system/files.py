@@ -1,8 +1,8 @@
 """System tables of a snapshot's files: data files, key ranges, partitions, buckets, manifests and indexes.
 
 ``$files`` and ``$file_key_ranges`` list the live data files. Scans of the table see the same files, except for level
-0, which is always listed here. They are ordered by partition and bucket, within a bucket as in the manifests. (Java
-has no order of its own; it iterates over a hash map.)
+0, which is always listed here. They are ordered by partition and bucket, within a bucket as in the manifests. (Java's
+order is arbitrary: it iterates over a hash map.)
 
 Value statistics are shown as text, in the columns of the schema that is read: ``{a=1, b=null}``. A file's statistics
 cover columns of the schema it was written with, and only some of those (see `morrow.engine.format.stats`). Columns
@@ -11,8 +11,8 @@ does not have is null in every row, so its null count is the number of rows; a c
 A file without any statistics shows ``{}``.
 
 ``$partitions`` and ``$buckets`` are sums over all manifest entries, from which a DELETE subtracts what its ADD
-counted; only the time of the last update is that of the newest file, even if it is deleted again. Java counts the
-same way, and the result changes with a merge of manifests.
+counted. Only the time of the last update is the newest file's time, even if that file was deleted later. Java counts
+the same way, so the result changes when manifests are merged.
 
 ``$manifests`` lists the manifests of a snapshot, changelog manifests last. ``$table_indexes`` lists its index files
 and the ranges of their deletion vectors. Partitions are shown as ``{2024-01-01, 7}``, in ``$partitions`` as
@@ -110,7 +110,7 @@ def _make_files(state: TableState, wanted: Collection[str]) -> pl.DataFrame:
 
 
 def _build_paths(state: TableState, files: pl.DataFrame) -> pl.Series:
-    """Return the path of each file; external paths as they are stored, whether they may be read or not."""
+    """Return the path of each file; external paths are returned as stored, even if they must not be read."""
     if not files.height:
         return pl.Series([], dtype=pl.String)
     metadata = state.metadata
@@ -170,7 +170,7 @@ _COVERED, _ROW, _EMPTY = "covered", "row", "{}"
 
 @dataclass(frozen=True)
 class _Column:
-    """A column that is read, its field in the file's schema and its place in the statistics; None where it has none."""
+    """A column that is read, its field in the file's schema, and its index in the statistics (each None if absent)."""
 
     read: DataField
     written: DataField | None
@@ -306,7 +306,7 @@ PARTITION_COLUMNS = make_columns(
     updated_by="STRING",
     options="STRING",
 )
-"""The last four are known to catalogs that manage partitions; in a file system they are null."""
+"""Columns of ``$partitions``. The last four are null unless a catalog manages the partitions."""
 
 BUCKET_COLUMNS = make_columns(
     partition="STRING",
@@ -321,7 +321,7 @@ COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_ROW_COUNT", "_FILE_SIZE", "_CREAT
 
 
 def is_real_bucket(state: TableState) -> pl.Expr:
-    """Return a condition for the entries that scans of the table see: postponed rows are in no bucket yet."""
+    """Return a condition for the entries that scans of the table see: postponed rows are not in a bucket yet."""
     return pl.col("_BUCKET") >= 0 if state.options.bucket == POSTPONE_BUCKET else pl.lit(True)
 
 
@@ -454,10 +454,10 @@ STRING = VarCharType()
 
 
 def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
-    """Format ``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
+    """Format partitions, stored as in manifests (Binary), as ``{a, null}``: values without names, cast to STRING.
 
     Raises:
-        CorruptFile: the bytes are no partition of the table.
+        CorruptFile: the bytes are not a partition of the table.
     """
 
     def show(distinct: pl.Series) -> pl.Series:

@@ -1,4 +1,4 @@
-"""Registry of the system tables of one table by name, and those about snapshots, schemas, references, statistics.
+"""Registry of a table's system tables by name, and system tables of snapshots, schemas, references and statistics.
 
 `find_system_table` finds one by a user's spelling. ``$snapshots`` has all live snapshots. ``$schemas``, ``$options``
 and ``$aggregation_fields`` show schema files. ``$tags``, ``$branches`` and ``$consumers`` are the references to
@@ -311,7 +311,7 @@ def find_system_table(name: str) -> SystemTable:
     """Return the system table of this name, in lower or upper case, with or without the ``$`` before it.
 
     Raises:
-        TableNotFound: there is no such table. InvalidArgument: the name is not text.
+        TableNotFound: the table does not exist. InvalidArgument: the name is not text.
     """
     if not isinstance(name, str):
         raise InvalidArgument(f"the name of a system table is text such as 'snapshots', not {name!r}")

@@ -1,9 +1,12 @@
 """Avro data files: blocks are decompressed and re-wrapped, then decoded by Polars, some blocks at a time.
 
-Paimon's mapping: nullable columns are unions with null; TINYINT and SMALLINT are ints; DECIMAL is bytes; maps with text
-keys are Avro maps, other maps and multisets arrays of records {key, value}; TIMESTAMP is timestamp-millis or -micros,
-and LTZ local-timestamp-millis or -micros (the reverse of their meaning in Avro's specification, so the zone comes from
-the table's type and never from the file).
+Paimon maps its types as follows:
+
+* Nullable columns are unions with null.
+* TINYINT and SMALLINT are ints, DECIMAL is bytes.
+* Maps with text keys are Avro maps; other maps, and multisets, are arrays of records {key, value}.
+* TIMESTAMP is timestamp-millis or -micros, and LTZ is local-timestamp-millis or -micros. This is the reverse of Avro's
+  specification, so the zone comes from the table's type and never from the file.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource, check_rows
 
 BATCH_BYTES = 1 << 24
-"""Decompressed rows that are decoded at a time."""
+"""Bytes of decompressed rows that are decoded at a time."""
 
 
 def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Yield chunks of about `BATCH_BYTES` each; hold the compressed file in memory meanwhile."""
+    """Yield chunks of about `BATCH_BYTES` each; the compressed file stays in memory until the end."""
     container = read_container(source.store.read(source.path), where=source.path)
     check_rows(source, container.rows)
     for rows, frame in decode_batches(container, BATCH_BYTES, [each.name for each in fields]):

@@ -38,7 +38,7 @@ RECORD_OVERHEAD = len(MAGIC) + LENGTH_BYTES + CRC_BYTES
 PLACEHOLDER_LENGTH = -2
 MAX_VARINT_BYTES = 10
 CHUNK_BYTES = 1 << 26
-"""Values that are read at a time, unless a single one is larger."""
+"""Bytes of values that are read at a time, unless a single value is larger."""
 
 Lengths = npt.NDArray[np.int64]
 
@@ -127,7 +127,7 @@ def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:
     if not (lengths.bin.reinterpret(dtype=pl.Int64, endianness="little") == sizes).all():
         raise CorruptFile(where, "a blob record ends with another length than the index has")
     stored = records.bin.tail(CRC_BYTES).bin.reinterpret(dtype=pl.UInt32, endianness="little")
-    # One call per value, not per byte: blobs are large, and the checksum has to touch each byte anyway.
+    # One call per value, not per byte: blobs are large, and the checksum must read each byte anyway.
     content = [zlib.crc32(memoryview(r)[: -LENGTH_BYTES - CRC_BYTES]) for r in records]
     whole = [zlib.crc32(length, crc) for length, crc in zip(lengths, content)]
     of = partial(pl.Series, dtype=pl.UInt32)

@@ -1,12 +1,12 @@
 r"""CSV data files: no header by default, ``\`` escapes, base64 for bytes, the null literal is empty text.
 
-Lines are cut as Java's parser cuts them, which is not what others do: an escape at the end of a value is dropped, also
-where a delimiter or the end of the line follows, and so are escapes at its beginning; a line of blanks is a row of
-nulls. Lines with quotes are left to Arrow where all quotes stand around values, or are escaped or doubled within them.
+Lines are split as by Java's parser, which differs from other parsers. An escape at the end of a value is dropped, even
+before a delimiter or the end of the line. Escapes at the beginning of a value are dropped too. A line of blanks is a
+row of nulls. Lines with quotes are left to Arrow if all quotes enclose values, or are escaped or doubled within them.
 
-In three cases Java is more lenient where Morrow refuses a file: ``csv.mode`` (``permissive``,
-``dropmalformed``) makes Java drop or blank values that do not parse, and Java reads lines with too few or too many
-values, and with quotes elsewhere. CSV files do not name their columns; `FileSource.columns` does.
+In three cases Morrow refuses a file that Java reads. With ``csv.mode`` (``permissive``, ``dropmalformed``) Java drops
+or blanks values that do not parse. Java also reads lines with too few or too many values, and lines with quotes
+elsewhere. CSV files do not name their columns; `FileSource.columns` does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from morrow.readers.files.source import Chunk, FileSource
 
 DISABLED = frozenset({"", "\0"})
 BLANK = r"^[\t-\r\x1c-\x20\u{1680}\u{2000}-\u{2006}\u{2008}-\u{200a}\u{2028}\u{2029}\u{205f}\u{3000}]*$"
-"""What Java takes for whitespace."""
+"""A pattern of text that Java treats as whitespace."""
 MAX_SHOWN_CHARACTERS = 80
 MEND = "mend the line, or set the options of the table to how its files are written"
 
@@ -54,7 +54,7 @@ def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chun
 
 @dataclass(frozen=True)
 class _Dialect:
-    """How lines are cut into `width` values; `quote` and `escape` are empty where they are disabled."""
+    """The rules for splitting lines into `width` values; `quote` and `escape` are empty if disabled."""
 
     where: str
     width: int
@@ -76,7 +76,7 @@ class _Dialect:
         )
 
     def cut(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
-        """Return the wanted values of each line, as text; null where they are the null literal."""
+        """Return the wanted values of each line as text; the null literal becomes null."""
         quoted = text.str.contains(self.quote, literal=True) if self.quote else pl.repeat(False, len(text), eager=True)
         if not quoted.any():
             return self._plain(text, wanted)
@@ -142,7 +142,7 @@ class _Dialect:
         return pl.when(pl.all() != self.null).then(pl.all())
 
     def _well_formed(self) -> str:
-        """Return a pattern of lines of which Java and Arrow think alike."""
+        """Return a pattern of lines that Java and Arrow split in the same way."""
         delimiter, quote, escape = map(re.escape, (self.delimiter, self.quote, self.escape))
         escaped = f"|{escape}[^\r\n]" if escape else ""
         value = (

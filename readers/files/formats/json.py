@@ -19,10 +19,10 @@ from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource, list_member_types
 
 FRACTION = r'("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+))'
-"""Texts, and numbers with a fraction or an exponent beside them."""
+"""A pattern of texts, and of numbers with a fraction or an exponent outside of texts."""
 AFTER_A_MEMBER = r"[:\[,]\s*-?\d+[.eE]"
 EDGE = "\x01"
-"""No text of JSON has it, but as an escape."""
+"""A character that JSON texts contain only as an escape."""
 
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
@@ -38,7 +38,7 @@ def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
             rows = (_mark_numbers(chunk) if marks else chunk).str.json_decode(dtype=document)
         except pl.exceptions.ComputeError as error:
             raise Unsupported(f"a line that is not one JSON object ({error})", where=source.path) from error
-        if len(rows) != len(chunk):  # Polars joins the lines by commas
+        if len(rows) != len(chunk):  # Polars joins the lines with commas
             raise Unsupported("a line that is not one JSON object", where=source.path, hint="write an object a line")
         columns = [
             parse_values(col(each.name), each.type, source.path, marks=marks).alias(each.name) for each in fields
@@ -51,8 +51,10 @@ def _has_texts(type_: DataType) -> bool:
 
 
 def _mark_numbers(chunk: pl.Series) -> pl.Series:
-    """Make marked texts of numbers with a fraction or an exponent, which Polars would shorten: Java has them as
-    doubles, ``1.0`` and ``1000.0`` for ``1e3``."""
+    """Turn numbers with a fraction or an exponent into marked texts, since Polars would shorten the numbers.
+
+    Java writes them as doubles: ``1.0``, and ``1000.0`` for ``1e3``.
+    """
     edged = chunk.str.replace_all(FRACTION, f"${{1}}{EDGE}${{2}}{EDGE}").str.replace_all(EDGE * 2, "", literal=True)
     return edged.str.replace_all(f"{EDGE}([^{EDGE}]+){EDGE}", f'"{MARK_IN_JSON}${{1}}"')
 

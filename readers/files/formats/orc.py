@@ -1,26 +1,26 @@
 """ORC data files, decoded by Arrow stripe by stripe.
 
-Java Paimon's encodings and how they are read here (the rows equal those that Java reads):
+Java Paimon's encodings and how they are read here (the result equals Java's):
 
 * CHAR: Java's reader drops trailing blanks, as does this one.
 * TIME is an int of milliseconds.
 * TIMESTAMP is wall-clock time in the zone of the writer, which each stripe names; LTZ is an instant in UTC. Arrow turns
-  the first back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the
-  last second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 come
-  back days off, in year 1 two days early (the Java writer counts them in a calendar with Julian days).
-* Unless the table says ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
-  A file with TIMESTAMP columns names that zone and the shift is undone; in a file without any it is taken to be UTC, or
-  the value of the option ``morrow.orc.writer-time-zone``.
-* Arrow does not decode files directly, but each stripe's columns once `morrow.engine.format.orc_stripes` has checked
-  them.
-* Whole numbers have one encoding, whatever their width: those of another width than the table's are read as BIGINT
+  TIMESTAMP back into wall-clock time. Two errors are in the bytes and so in every reader's rows. A fraction in the last
+  second before 1970 is read a second late, since ORC cuts seconds towards zero. Dates before 1582-10-15 are read days
+  off (in year 1 two days early), since the Java writer counts them in a calendar with Julian days.
+* Unless the table sets ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
+  A file with TIMESTAMP columns names that zone, and the shift is undone. For other files the zone is assumed to be UTC,
+  or the value of the option ``morrow.orc.writer-time-zone``.
+* Arrow does not decode whole files. It decodes each stripe's columns after `morrow.engine.format.orc_stripes` has
+  checked them.
+* Whole numbers have the same encoding at every width. Numbers of another width than the table's type are read as BIGINT
   and narrowed, so that nothing is cut off. For other types only kinds that Paimon or Hive write are accepted.
 
-Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262, and differ from Java's in zones other than UTC
-before 1970 (the second that is lost to a fraction there, local mean times). A timestamp column is two integer
-streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as the values of a LONG column, and
-nanoseconds. So for such stripes Arrow is told that timestamps are LONG: it returns the seconds, with nulls and
-nesting. The nanoseconds are taken from their stream (`morrow.engine.format.orc_rle`).
+Arrow's timestamps are limited to nanoseconds in 64 bits, 1677 to 2262. In zones other than UTC they also differ from
+Java's before 1970 (seconds lost to a fraction, local mean times). A timestamp column has two integer streams: seconds
+since 2015-01-01 in the writer's zone, stored exactly like a LONG column, and nanoseconds. So for such stripes
+timestamps are declared to Arrow as LONG: it returns the seconds, with nulls and nesting. The nanoseconds are taken from
+their stream (`morrow.engine.format.orc_columns`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """Arrow's message for timestamps that it cannot hold."""
 EARLY_NANOS = 2 * 86_400 * NANOS_PER_SECOND
 VALIDITY_AND_OFFSETS = 2
-"""Buffers of a list or map array that precede those of its children; a struct has only the first."""
+"""Number of buffers of a list or map array before its children's buffers; a struct has only the first."""
 
 
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
@@ -132,7 +132,7 @@ class _PlainStripes:
 
 
 class _TimedStripes:
-    """Stripes with timestamps: decoded by Arrow where that equals Java's result, decoded exactly elsewhere."""
+    """Stripes with timestamps: decoded by Arrow if the result equals Java's, otherwise decoded exactly."""
 
     def __init__(self, layout: OrcLayout, kinds: Mapping[int, int], source: FileSource) -> None:
         self.layout, self.kinds, self.where = layout, kinds, source.path
@@ -188,7 +188,7 @@ def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where
 
 
 Leaf = Callable[[pa.Array, DataType, tuple[int, ...]], pa.Array]
-"""Converts Arrow's values to those of an atomic type; the path leads through ORC's type tree to the column."""
+"""Converts Arrow's values to an atomic type; the path leads through ORC's type tree to the column."""
 
 
 def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
@@ -213,7 +213,7 @@ def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...])
 
 
 def make_zoned_leaf(zone: str, where: str) -> Leaf:
-    """Convert like `convert_plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
+    """Return a function like `convert_plain_leaf` that undoes the writer's shift of TIMESTAMP_LTZ by its zone."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         if isinstance(type_, LocalZonedTimestampType):
@@ -226,7 +226,7 @@ def make_zoned_leaf(zone: str, where: str) -> Leaf:
 
 
 def make_exact_leaf(exact: ExactTimestamps) -> Leaf:
-    """Convert like `convert_plain_leaf` in a file whose timestamps are read as seconds."""
+    """Return a function like `convert_plain_leaf` for a file whose timestamps are read as seconds."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         return (
@@ -285,7 +285,8 @@ READER = FileReader(
 )
 
 MAX_RUN_VALUES, MAX_FREE_RUNS = 256, 1 << 10
-"""Streams are counted while all but some of their runs have so many values: that costs next to nothing."""
+"""A stream's values are counted only if it has at most `rows / MAX_RUN_VALUES + MAX_FREE_RUNS` runs, so that counting
+is cheap."""
 _TEXT = stored.TEXTS
 _SMALL = frozenset((stored.BYTE,)) | stored.WHOLE
 KINDS: dict[type[DataType], frozenset[int]] = {
@@ -310,15 +311,15 @@ KINDS: dict[type[DataType], frozenset[int]] = {
     MultisetType: frozenset((stored.MAP,)),
     RowType: frozenset((stored.STRUCT,)),
 }
-"""Kinds of ORC that may hold a type; types that are not here may be held by any."""
+"""The ORC kinds that may hold a type; other types may be held by any kind."""
 USUAL = {SmallIntType: stored.SHORT, IntType: stored.INT, TimeType: stored.INT, BigIntType: stored.LONG}
 
 
 def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[int]) -> dict[int, int]:
-    """Return the kinds as which nodes of the type tree are read, where they differ from the file's.
+    """Return the kind to read each node of the type tree as, if it differs from the file's kind.
 
     Raises:
-        Unsupported: a column cannot be of the type that the table gives it.
+        Unsupported: a column cannot hold the type that the table gives it.
     """
     found: dict[int, int] = {}
     for field, column in zip(fields, columns, strict=True):
@@ -352,7 +353,7 @@ def _list_member_nodes(names: Sequence[str], children: Sequence[int], type_: Dat
 
 
 def decode_stripe_columns(columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
-    """Return the columns of a stripe as Arrow decodes them; nodes of `kinds` as if they were of that kind.
+    """Decode the columns of a stripe with Arrow, reading the nodes in `kinds` as the given kind.
 
     Raises:
         CorruptFile: the streams claim more memory than their size justifies, or do not hold the values of the rows.
@@ -381,7 +382,7 @@ def _check(columns: StripeColumns, node: int, array: pa.Array, slots: int) -> No
 
 
 def _count_stream_values(columns: StripeColumns, node: int, kind: int, array: pa.Array, expected: int) -> int | None:
-    """Count the values that a stream holds; None where counting would take long."""
+    """Count the values that a stream holds; return None if counting would be slow."""
     type_, data, where = columns.layout.types[node].kind, columns.streams[node, kind], columns.layout.where
     most = columns.stripe.rows // MAX_RUN_VALUES + MAX_FREE_RUNS
     if kind == PRESENT or type_ == stored.BOOLEAN:
@@ -450,7 +451,7 @@ class ExactTimestamps:
         zone = self.stripe.zone
         instant = self.layout.types[column].kind == TIMESTAMP_INSTANT
         whole = np.asarray(seconds.fill_null(0)) + compute_orc_epoch(UTC if instant else zone, self.where)
-        # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction.
+        # Writers cut seconds towards zero, and every reader undoes this if there is a fraction.
         whole = whole - ((whole < 0) & (nanos > NANOS_PER_MILLI - 1))
         if not instant or self.legacy_ltz:
             whole = whole + find_offsets(whole, zone, self.where)

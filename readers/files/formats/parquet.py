@@ -1,12 +1,12 @@
 """Parquet data files, scanned by Polars.
 
-The scan itself is given the dtypes of the columns: it converts while decoding (INT96 and other units of timestamps,
-zones, maps to lists of key and value, narrow to wide integers) and refuses lossy conversions. No cast expression stands
+The scan receives the dtypes of the columns. It converts while decoding (INT96 and other units of timestamps, zones,
+maps to lists of key and value, narrow to wide integers) and refuses lossy conversions. There are no cast expressions
 between a filter and the file, so filters reach row groups and pages.
 
-One type needs a check of values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files, days and nanoseconds
-of a day, while Arrow and Polars count nanoseconds from 1970 in 64 bits: 1677-09-21 to 2262-04-11. Polars clamps values
-outside to the largest value; that value is therefore an error here, not a wrong row.
+One type needs a check of values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files: days and nanoseconds
+of a day. Arrow and Polars count nanoseconds from 1970 in 64 bits, which cover 1677-09-21 to 2262-04-11. Polars clamps
+values outside of this range to the largest value, so that value is an error here, not a wrong row.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def scan_parquet(
     lists = _find_list_vectors(sources[0], vectors) if vectors else {}
     store = sources[0].store
     if position is not None and len(sources) > 1:
-        # Polars counts rows by the footers: a wrong one would move the positions of all files after it.
+        # Polars counts rows by the footers: a wrong footer would shift the positions of all later files.
         for source in sources:
             check_rows(source, read_row_count(source))
     frame = pl.scan_parquet(
@@ -77,7 +77,7 @@ def scan_parquet(
 
 
 def _find_list_vectors(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
-    """Return dtypes for the vectors that are lists in this file, as Java writes them; pypaimon's have a fixed size."""
+    """Return dtypes for the vectors stored as lists in this file, as Java writes them; pypaimon uses a fixed size."""
     import pyarrow.parquet as pq
 
     with translate_errors(source.path), source.store.open(source.path) as stream:
@@ -105,7 +105,7 @@ def _scan_each(
 
 
 def _list_places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
-    """Return what Polars opens: URLs, or the bytes of files in a store that it does not know."""
+    """Return the inputs for Polars: URLs, or the bytes of files in a store that Polars does not support."""
     if has_urls(sources[0].store):
         return [source.store.url(source.path) for source in sources]
     return [source.store.read(source.path) for source in sources]
@@ -129,7 +129,7 @@ def read_row_count(source: FileSource) -> int:
     Raises:
         FileMissing, CorruptFile, StorageError: the footer cannot be read.
     """
-    import pyarrow.parquet as pq  # it brings all file systems of Arrow along
+    import pyarrow.parquet as pq  # imports all file systems of Arrow
 
     store = source.store.inner if isinstance(source.store, ConfinedStore) else source.store
     if type(store) is LocalStore:
@@ -148,7 +148,7 @@ def _read_stored_names(source: FileSource) -> list[str]:
 
 
 def _read_key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
-    """Return the bounds of a top-level column in each row group; None when any lacks them."""
+    """Return the bounds of a top-level column in each row group; None if any row group lacks them."""
     import pyarrow.parquet as pq
 
     with source.store.open(source.path) as stream:

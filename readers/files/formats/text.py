@@ -1,11 +1,11 @@
-"""Text data files, each line the value of the only column, and the lines and values that CSV and JSON share.
+"""Text data files (each line is the value of the only column), and parsing of lines and values for CSV and JSON.
 
-Java writes null as an empty line and reads that as empty text; so does this reader.
+Java writes null as an empty line, which is read as empty text, both by Java and here.
 
-Values have the form of Java's casts to and from text. Integers and DECIMAL are digits; FLOAT and DOUBLE also ``NaN``
-and ``Infinity``; BOOLEAN ``true`` or ``false``; BINARY base64; DATE ``2024-02-29``; TIME ``12:30:00.5``; TIMESTAMP
-``2024-02-29 12:30:00.5``. TIMESTAMP_LTZ is written on the clock of the writer's machine, which the file does not
-name: it cannot be read back exactly and is refused.
+Values have the form of Java's casts to and from text. Numbers are digits; FLOAT and DOUBLE may also be ``NaN`` and
+``Infinity``. BOOLEAN is ``true`` or ``false``, BINARY is base64. DATE is ``2024-02-29``, TIME is ``12:30:00.5``, and
+TIMESTAMP is ``2024-02-29 12:30:00.5``. TIMESTAMP_LTZ is written in the zone of the writer's machine, which the file
+does not name: it cannot be read back exactly and is refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
 READER = FileReader(decode=decode_text)
 
 CHUNK_BYTES = 1 << 24
-"""Text that is decoded at a time."""
+"""Bytes of text that are decoded at a time."""
 NEWLINE = b"\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -111,7 +111,7 @@ TEXT_TYPES = (t.CharType, t.VarCharType)
 
 
 MARK, MARK_IN_JSON = "\x01number ", r"\u0001number "
-"""Before the text of a number that JSON has in place of a text."""
+"""Marker before the text of a number that a JSON document has instead of a text."""
 
 
 def to_text_dtype(type_: t.DataType) -> pl.DataType:
@@ -126,9 +126,9 @@ def to_text_dtype(type_: t.DataType) -> pl.DataType:
 
 
 def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = False) -> pl.Expr:
-    """Parse values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
+    """Parse values of `type_` from text of `to_text_dtype(type_)`; text that does not parse fails when collected.
 
-    With `marks` text may begin with `MARK`: it is that of a number.
+    With `marks` text may begin with `MARK`, which marks the text of a number.
 
     Raises:
         Unsupported: TIMESTAMP_LTZ, and types that Paimon's text formats cannot write.
@@ -155,7 +155,7 @@ def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = 
 
 
 def _to_double_text(text: pl.Expr) -> pl.Expr:
-    """Return text, and for marked numbers what Java writes for the double."""
+    """Return the text; marked numbers become Java's text of the double."""
     number = text.str.strip_prefix(MARK).cast(pl.Float64, strict=False)
     written = number.map_batches(lambda series: format_reals(series, t.DoubleType()), return_dtype=pl.String())
     return pl.when(text.str.starts_with(MARK)).then(written).otherwise(text)

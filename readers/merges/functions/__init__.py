@@ -39,7 +39,7 @@ def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
         dtype: the column's type.
 
     Raises:
-        Unsupported: there is no such function, built in or installed, or it does not compute.
+        Unsupported: the function is neither built in nor installed, or does not support the column's type.
     """
     make = AGGREGATORS.get(call.function)
     function = make(call, dtype) if make else _load_installed(call, dtype)
@@ -47,7 +47,7 @@ def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
 
 
 def _load_installed(call: AggregateCall, dtype: DataType) -> Aggregator:
-    """Return a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
+    """Return a function of another package: an aggregator, or the result of a factory (such as a class)."""
     registered = load_plugin(AGGREGATE_FUNCTION_PLUGINS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")

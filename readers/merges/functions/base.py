@@ -1,8 +1,8 @@
 """Base of aggregate functions for the fold: expressions that map a state and one more value to the next state.
 
-A state is a mapping of expressions: ``value`` is the accumulator, null before the first record; the other names are
-those of the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and selects per
-key afterwards, with the new value null if the result is not selected: expressions must not fail on nulls.
+A state is a mapping of expressions. ``value`` is the accumulator, null before the first record; the other names come
+from the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and then selects per
+key. The new value is null if the result is not selected, so expressions must not fail on nulls.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ POLARS_CONTEXT = "\n\nThis error occurred"
 
 
 class NoResult(Unsupported):
-    """Values for which a function has no result, in Java or in Arrow.
+    """Error for values without a result of a function, in Java or in Arrow.
 
-    Polars re-creates exceptions that pass through a query, with the expression appended to the message; that is
+    Polars re-creates exceptions that pass through a query, and appends the expression to the message. The expression is
     removed.
     """
 
@@ -48,10 +48,10 @@ class Aggregator(ABC):
 
     picks: bool = False
     """Whether the result is always the accumulator, the new value or null, and values are inspected for null only.
-    The fold then passes row numbers (null where the value is null) instead of values of the column."""
+    The fold then passes row numbers (null if the value is null) instead of values of the column."""
 
     extra_state: Mapping[str, tuple[pl.DataType, Any]] = NO_STATE
-    """The extra state besides the accumulator: dtype and first value by name."""
+    """The state in addition to the accumulator: dtype and first value by name."""
 
     @abstractmethod
     def agg(self, state: State, new: pl.Expr) -> State:
@@ -60,13 +60,12 @@ class Aggregator(ABC):
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
         """Return the state after a record that is older than the accumulator, in a sequence group.
 
-        As in Java this is `agg` with value and accumulator swapped, whatever the effect of `agg` on the rest of the
-        state.
+        As in Java this is `agg` with value and accumulator swapped, regardless of the rest of the state.
         """
         return self.agg({**state, VALUE: new}, state[VALUE])
 
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
-        """Return the state after this value is retracted; None when the function does not support retractions."""
+        """Return the state after this value is retracted; None if the function does not support retractions."""
         return None
 
     def finish(self, value: pl.Expr) -> pl.Expr:
@@ -77,7 +76,7 @@ class Aggregator(ABC):
 class IgnoreRetract(Aggregator):
     """A function whose retractions change nothing: ``fields.<column>.ignore-retract``.
 
-    `agg_reversed` is the plain one even where `function` has its own, as in Java.
+    As in Java, `agg_reversed` is the default implementation even if `function` overrides it.
     """
 
     def __init__(self, function: Aggregator) -> None:
@@ -105,15 +104,15 @@ def ignore_arguments(function: type[Aggregator]) -> Make:
 
 
 def combine_non_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
-    """Return `both` where neither is null, else the one that is not; `both` may be null itself."""
+    """Return `both` if neither input is null, else the input that is not null; `both` may be null itself."""
     return pl.when(accumulator.is_null()).then(new).when(new.is_null()).then(accumulator).otherwise(both)
 
 
 class CorruptValue(Unsupported):
-    """A value of a column is invalid for its aggregate function: users may write any bytes.
+    """Error for a column's value that is invalid for its aggregate function: users may write any bytes.
 
-    Built from its message alone: Polars re-creates exceptions that pass through a query, with the expression appended
-    to the message; that is removed.
+    It is built from its message alone, since Polars re-creates exceptions that pass through a query, and appends the
+    expression to the message. The expression is removed.
     """
 
     def __init__(self, message: str) -> None:
@@ -132,7 +131,7 @@ def make_corrupt_value(function: str, problem: str) -> CorruptValue:
 
 @dataclass
 class Cursor:
-    """The bytes of a value and a read position; every step is checked against their end."""
+    """The bytes of a value and a read position; every read is checked against the end of the bytes."""
 
     data: bytes
     function: str

@@ -1,6 +1,6 @@
 """Aggregate functions rbm32 and rbm64: unions of Java's roaring bitmaps, stored in byte columns.
 
-There is no vectorised union: bitmaps are united one by one, for keys with several versions only.
+The union is not vectorised: bitmaps are united one by one, for keys with several versions only.
 
 pyroaring unites them. Equal sets have equal bytes after `runOptimize`, as Paimon writes them.
 Bytes after the last container of a 32-bit bitmap are ignored, as in Java.
@@ -94,11 +94,11 @@ NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
 
 
 HEAD_OF_RUNS = COOKIE_RUNS.to_bytes(4, "little") + b"\x01" + bytes(2)
-"""A bitmap of the portable format with one container, which has runs: before its cardinality."""
+"""Header of a portable bitmap with a single run container, up to its cardinality."""
 HEAD = COOKIE_NO_RUNS.to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(2)
-"""A bitmap of the portable format with one container, which has no runs."""
+"""Header of a portable bitmap with a single container without runs, up to its cardinality."""
 OFFSET = (len(HEAD) + 6).to_bytes(4, "little")
-"""The place of the container after `HEAD`, its cardinality, and this."""
+"""The offset of the container: it follows `HEAD`, the cardinality, and this offset."""
 
 
 class Layout(IntEnum):
@@ -111,11 +111,11 @@ class Layout(IntEnum):
 
 @dataclass
 class Bitmap64:
-    """Places of containers by key (6 bytes each), and the containers by place: None where free.
+    """The indexes of containers by key (6 bytes each), and the containers by index (None if the slot is free).
 
     A container is a bitmap of the low 16 bits of its positions.
 
-    `used` is the number of places that were ever taken; later places are spare.
+    `used` is the number of slots that were ever taken; later slots are spare.
     """
 
     places: dict[bytes, int]
@@ -123,7 +123,7 @@ class Bitmap64:
     used: int
 
     def unite(self, other: Bitmap64) -> None:
-        """Add all positions of `other`; new containers take places in the order of their keys."""
+        """Add all positions of `other`; new containers take slots in the order of their keys."""
         for key in sorted(other.places):
             container = other.containers[other.places[key]]
             assert container is not None
@@ -149,7 +149,7 @@ def merge_bitmaps64(first: bytes, second: bytes, *, function: str) -> bytes:
     """Unite both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
 
     Raises:
-        CorruptValue: bytes that are no such bitmap.
+        CorruptValue: the bytes are not such a bitmap.
     """
     bitmap = read_bitmap64(first, function=function)
     bitmap.unite(read_bitmap64(second, function=function))
@@ -179,7 +179,7 @@ def read_bitmap64(data: bytes, *, function: str) -> Bitmap64:
 
 
 def _read_nodes(cursor: Cursor, depth: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the keys of a node and their places; prefixes and key bytes are repeated in the keys and not read."""
+    """Yield the keys of a node and their container indexes; keys repeat prefixes and key bytes, which are not read."""
     kind = cursor.integer(1, "a node")
     children = cursor.integer(2, "a node")
     prefix = cursor.integer(1, "a node")
@@ -255,7 +255,7 @@ def _write_container(container: BitMap | None) -> bytes:
 
 
 def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[bytes]:
-    """Yield the node of keys that share their first `depth` bytes, and all below; keys ascend, with their places."""
+    """Yield the node of keys that share their first `depth` bytes, and all nodes below; `leaves` are sorted by key."""
     if len(leaves) == 1:
         [(key, place)] = leaves
         yield bytes((LEAF, 0, 0, 0)) + key + place.to_bytes(8, "little")
@@ -270,7 +270,7 @@ def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[by
 
 
 def _reverse_groups(data: bytes, group: int) -> bytes:
-    """Reverse each group of so many bytes, the digits of little-endian numbers."""
+    """Reverse each group of `group` bytes, the digits of little-endian numbers."""
     return b"".join(data[first : first + group][::-1] for first in range(0, len(data), group))
 
 
@@ -316,7 +316,7 @@ class Union(Protocol):
 class BytesUnion(Aggregator):
     """The union of two values; a single value stays as it is, unparsed.
 
-    Raises `CorruptValue` while it runs for bytes that are no value of the function.
+    Raises `CorruptValue` at run time if the bytes are not a value of the function.
     """
 
     def __init__(self, function: str, union: Union) -> None:

@@ -1,8 +1,8 @@
 """Aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime, nested_update and its kin.
 
 The elements of two columns of lists become one long frame, and lists again, so that list functions work on whole
-columns. The frame has one line per element: those of the accumulators first, then those of the new values, each in
-order.
+columns. The frame has one line per element: first the elements of the accumulators, then the elements of the new
+values, each in order.
 
 ==========  =========================================================================
 ``row``     number of the element's pair of lists, from 0
@@ -18,9 +18,9 @@ Polars groups both zeros together, and all NaNs. Java has two notions, and Paimo
 
 * *boxed* equality, that of `HashSet` and `HashMap` elements and of rows in binary form: ``0.0`` and ``-0.0`` differ,
   NaN is itself;
-* *compared* equality, that of ``==`` in the comparison of rows and arrays: zeros are equal, NaN equals nothing.
+* *compared* equality, used by ``==`` in the comparison of rows and arrays: zeros are equal, NaN equals nothing.
 
-In both, null equals null, and maps are equal whatever the order of their entries. Bytes are equal when they have the
+In both, null equals null, and maps are equal regardless of the order of their entries. Bytes are equal if they have the
 same content. (Paimon 1.4 compares the identity of byte arrays in sets and map keys, so that no two are equal;
 2.0 compares contents.)
 
@@ -87,7 +87,7 @@ def _identify_row(rows: RowType, names: tuple[str, ...]) -> list[pl.Expr]:
 class NestedUpdate(Aggregator):
     """The concatenation of rows up to `count_limit` elements; a longer accumulator stays as it is.
 
-    A retraction removes all rows that equal one of its own.
+    A retraction removes all rows that equal one of the retracted rows.
     """
 
     def __init__(self, kind: DataType, count_limit: int) -> None:
@@ -115,9 +115,9 @@ class NestedUpdate(Aggregator):
 
 
 class NestedUpdateByKey(NestedUpdate):
-    """Rows by key, later ones replacing earlier ones; their order is unspecified, as in Paimon.
+    """Rows by key; later rows replace earlier rows. Their order is unspecified, as in Paimon.
 
-    The limit counts rows before keys are matched. A retraction removes the keys that it has.
+    The limit counts rows before keys are matched. A retraction removes the rows with the retracted keys.
     """
 
     def __init__(self, kind: DataType, count_limit: int, key: tuple[str, ...]) -> None:
@@ -135,7 +135,7 @@ class NestedUpdateByKey(NestedUpdate):
 
 
 class NestedPartialUpdate(Aggregator):
-    """Rows by key, non-null members overwriting those of the row with the same key."""
+    """Rows by key; non-null members overwrite the members of the row with the same key."""
 
     def __init__(self, kind: DataType, key: tuple[str, ...]) -> None:
         self.dtype = to_polars_dtype(kind)
@@ -175,7 +175,7 @@ ELEMENT = pl.col("element")
 
 @dataclass(frozen=True)
 class Elements:
-    """The frame of the module, with the names of its identifying columns, of which ``row`` is the first."""
+    """The frame described in the module, with the names of its identifying columns; ``row`` is the first."""
 
     frame: pl.DataFrame
     same: tuple[str, ...]
@@ -194,7 +194,7 @@ class Elements:
 
 
 Step: TypeAlias = Callable[[Elements], pl.DataFrame]
-"""Maps the elements to those of the result: lines of ``row`` and ``element``, each row's in order."""
+"""Maps the input elements to the result's elements: lines of ``row`` and ``element``, in order within each row."""
 
 
 def fold_elements(
@@ -209,9 +209,9 @@ def fold_elements(
     """Return lists made of the elements of two columns of lists by `step`; never null.
 
     Args:
-        dtype: of the lists, of both columns and of the result.
+        dtype: the dtype of the lists in both columns and the result.
         identity: the identity of an element, as expressions of `ELEMENT`.
-        nulls: whether elements may be null; without, null ones are left out first.
+        nulls: whether elements may be null; if not, null elements are left out first.
     """
 
     def fold(pairs: pl.Series) -> pl.Series:
@@ -234,7 +234,7 @@ def _unfold_side(lists: pl.DataFrame, name: str, *, is_new: bool) -> pl.DataFram
 
 
 def _collect_lists(elements: pl.DataFrame, count: int, dtype: pl.DataType) -> pl.Series:
-    """Return `count` lists of the elements of each row; empty ones for rows without."""
+    """Return `count` lists with the elements of each row; the list is empty for rows without elements."""
     lists = elements.group_by("row", maintain_order=True).agg("element")
     rows = pl.DataFrame({"row": pl.int_range(count, dtype=pl.UInt32, eager=True)})
     joined = rows.join(lists, on="row", how="left", maintain_order="left")["element"].cast(dtype)
@@ -249,7 +249,7 @@ ENTRY_VALUE = ELEMENT.struct.field("value")
 
 AFTER_SURROGATES = "([\ue000-\uffff])"
 HIGHEST = "\U0010ffff${1}"
-"""Java compares UTF-16 units: characters from U+E000 on sort after those of two units."""
+"""Java compares UTF-16 units: characters from U+E000 on sort after characters of two units."""
 
 
 class Collect(Aggregator):
@@ -267,7 +267,7 @@ class Collect(Aggregator):
         return {VALUE: combine_non_null(array, new, pl.concat_list(array, new))}
 
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
-        """Append the same way: older elements are appended too."""
+        """Append older elements too, in the same way as newer ones."""
         return self.agg(state, new)
 
     def retract(self, state: State, new: pl.Expr) -> State:
@@ -283,7 +283,7 @@ class CollectDistinct(Collect):
     """The concatenation of all arrays without elements that are already present.
 
     Elements of atomic types go through a hash set, so duplicates in the accumulator are dropped, and all are returned
-    in the set's order. Nested ones (and bytes) are compared one by one: the accumulator's elements stay as they are.
+    in the set's order. Nested elements and bytes are compared one by one: the accumulator's elements stay as they are.
     """
 
     def __init__(self, kind: ArrayType) -> None:
@@ -305,7 +305,7 @@ class CollectDistinct(Collect):
 
 
 class MergeMap(Aggregator):
-    """The union of all maps; later entries replace earlier ones. A retraction removes the keys that it has."""
+    """The union of all maps; later entries replace earlier ones. A retraction removes its keys."""
 
     def __init__(self, kind: MapType) -> None:
         self.dtype = to_polars_dtype(kind)
@@ -327,10 +327,10 @@ class MergeMap(Aggregator):
 
 
 class MergeMapWithKeyTime(MergeMap):
-    """The union of maps of rows: per key the row with the greater time wins, the accumulator's when they are equal.
+    """The union of maps of rows: per key the row with the greater time wins, and the accumulator's row if equal.
 
-    A new entry that is null removes the key; one without time changes nothing. The accumulator's entry is replaced by
-    any time when it is null or has none. Times are texts. Keys of a map are unique, as everywhere.
+    A null entry in the new value removes the key; an entry without a time changes nothing. If the accumulator's entry
+    is null or lacks a time, an entry with any time replaces it. Times are texts. Keys of a map are unique.
     """
 
     def __init__(self, kind: MapType, time: str) -> None:
@@ -413,7 +413,7 @@ def _to_bits(number: pl.Expr, kind: DataType) -> pl.Expr:
 
 
 def list_inner_types(kind: DataType) -> dict[str, DataType]:
-    """Return the types inside a type: of a row by member, else of the element, or of the key and value of an entry."""
+    """Return the types inside a type: the members of a row, the element, or the key and value of an entry."""
     if isinstance(kind, RowType):
         return {field.name: field.type for field in kind.fields}
     if isinstance(kind, MapType):
@@ -492,7 +492,7 @@ def sort_by_hash(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:
 
 
 def is_hashable(dtype: t.DataType) -> bool:
-    """Return whether the order is known: bytes hash by identity, nested elements are in no set."""
+    """Return whether the order is known: bytes hash by identity, and nested elements are not kept in a set."""
     return type(dtype) in HASHES
 
 

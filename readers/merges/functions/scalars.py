@@ -8,8 +8,8 @@ Numbers have Java's results to the bit:
 
 DECIMAL is computed on unscaled integers, with Java's limits:
 
-* A sum of at most 18 digits is stored in a long that Java never checks against the precision: DECIMAL(4, 2) holds
-  199.98, and returns to its range with later retractions. Beyond a long the sum is null.
+* A sum of at most 18 digits is stored in a long that Java never checks against the precision. A DECIMAL(4, 2) may hold
+  199.98, and return to its range with later retractions. Beyond a long the sum is null.
 * A wider sum, and every product, is null as soon as it has more digits than the precision. The next record then starts
   again.
 * Products and quotients round half up (away from zero) to the scale. A quotient must be a finite decimal, however long.
@@ -188,7 +188,7 @@ class _OfDecimal(Aggregator):
         self.column = to_polars_dtype(dtype)
 
     def fitting(self, unscaled: pl.Expr) -> pl.Expr:
-        """Return unscaled Int128 values as values of the column, null where there are too many digits."""
+        """Return unscaled Int128 values as values of the column; null if they have too many digits."""
         return _keep_within(unscaled, -_get_greatest(self.dtype), _get_greatest(self.dtype)).reinterpret(
             dtype=self.column
         )
@@ -267,7 +267,7 @@ class DecimalProduct(_OfDecimal):
         return self._pairwise(left, right, WIDE.multiply)
 
     def _pairwise(self, left: pl.Expr, right: pl.Expr, exact: Callable[[Decimal, Decimal], Decimal]) -> pl.Expr:
-        """Compute `exact` of every pair in Python, rounded and fitted: no engine has integers of this width."""
+        """Compute `exact` for every pair in Python, rounded and fitted, since no engine has integers this wide."""
 
         def compute(pairs: pl.Series) -> pl.Series:
             values = (column.to_list() for column in pairs.struct.unnest())
@@ -340,8 +340,8 @@ class LastNonNullValue(Aggregator):
 class _First(Aggregator):
     """A function that takes one value and keeps it as the accumulator.
 
-    Reversed, accumulator and value are swapped, so the older record's value is kept: null too, also for
-    ``first_non_null_value``. A reversed step that finds nothing taken yet marks the accumulator itself as taken.
+    In a reversed step, accumulator and value are swapped, so the older record's value is kept, even a null for
+    ``first_non_null_value``. If no value was taken yet, a reversed step marks the accumulator itself as taken.
     """
 
     picks = True
@@ -374,7 +374,7 @@ class FirstNonNullValue(_First):
 
 
 class PrimaryKey(LastValue):
-    """Java's function of key columns: the value of the newest record, of retractions too."""
+    """Java's function of key columns: the value of the newest record, including retractions."""
 
     def retract(self, state: State, new: pl.Expr) -> State:
         return self.agg(state, new)
@@ -389,7 +389,7 @@ SELECTION_FUNCTIONS: Mapping[str, Make] = {
 }
 
 BLANK = " "
-"""The separator for splitting texts where the delimiter is empty."""
+"""The separator for splitting texts if the delimiter is empty."""
 
 
 class ListAgg(Aggregator):
@@ -404,7 +404,7 @@ class ListAgg(Aggregator):
         return {VALUE: combine_non_null(text, new, joined)}
 
     def joined(self, text: pl.Expr, new: pl.Expr) -> pl.Expr:
-        """Join both, neither null nor empty."""
+        """Join two texts, which are neither null nor empty."""
         return pl.concat_str(text, pl.lit(self.delimiter), new)
 
 

@@ -1,6 +1,6 @@
 """Aggregate functions hll_sketch and theta_sketch: unions of Apache DataSketches with the bytes of Paimon's Java.
 
-The C++ library behind `datasketches` computes the same unions; if it writes or reads less than the Java one, this
+The C++ library behind `datasketches` computes the same unions; if it writes or reads less than the Java library, this
 module compensates. The bytes of an HLL image are checked before they reach the library, which trusts them.
 
 HLL, little-endian; bytes that are not listed are ignored::
@@ -61,7 +61,7 @@ def _translate_errors(function: str) -> Iterator[None]:
     """Turn errors of the library about bytes into a `CorruptValue`."""
     try:
         yield
-    except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and what C++ exceptions become
+    except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and translated C++ exceptions
         raise make_corrupt_value(function, f"it is no sketch: {error}") from error
 
 
@@ -69,7 +69,7 @@ def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union at lg k of `second`, or less, as a compact HLL_4 image.
 
     Raises:
-        CorruptValue: bytes that are no HLL sketch.
+        CorruptValue: the bytes are not an HLL sketch.
     """
     import datasketches as ds
 
@@ -107,7 +107,7 @@ def merge_theta(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union with 4096 nominal entries, as a compact, ordered image.
 
     Raises:
-        CorruptValue: bytes that are no theta sketch, or one made with another seed.
+        CorruptValue: the bytes are not a theta sketch, or the sketch was made with another seed.
     """
     import datasketches as ds
 
@@ -141,7 +141,7 @@ def _compact(value: bytes) -> bytes:
 
 
 def _require_library(make: Make) -> Make:
-    """Refuse to make the function where its library is not installed, before a row is read."""
+    """Refuse to make the function if its library is not installed, before any row is read."""
 
     def made(call: AggregateCall, dtype: DataType) -> Aggregator:
         with require_extra(f"the aggregate function {call.function}", "datasketches", "sketches"):
@@ -174,7 +174,7 @@ U32 = npt.NDArray[np.uint32]
 
 
 class BadImage(ValueError):
-    """The bytes contradict the layout or themselves."""
+    """Error for bytes that contradict the layout or themselves."""
 
 
 def is_hll_array(image: bytes) -> bool:
@@ -183,7 +183,7 @@ def is_hll_array(image: bytes) -> bool:
 
 
 def check(image: bytes) -> None:
-    """Raise `BadImage` for bytes that are no sketch."""
+    """Raise `BadImage` for bytes that are not a sketch."""
     if len(image) < HEAD_BYTES:
         raise BadImage(f"{len(image)} bytes are too few")
     mode = image[7] & 3
@@ -215,7 +215,7 @@ class _Image:
         return np.frombuffer(self.data, "<u4", count, at)
 
     def coupons(self, at: int, count: int) -> U32:
-        """Return so many coupons from a list, or from a hash table with a free place."""
+        """Return `count` coupons from a list, or from a hash table with a free slot."""
         if self.compact:
             found = table = self.u32s(at, count)
         else:

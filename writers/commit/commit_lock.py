@@ -1,4 +1,4 @@
-"""The commit lock of one machine, and retries of operations that meet a conflict, on the newest snapshot.
+"""The commit lock of one machine, and retries of operations after a conflict, on the newest snapshot.
 
 The lock is advisory: no committer of this machine prepares a snapshot whose id another is taking. It saves work and is
 not needed for safety: a snapshot file is created only if none exists, with or without the lock. Races with committers
@@ -30,16 +30,16 @@ except ImportError:  # a system without locks on folders
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 MAX_WAIT_SECONDS = 10.0
-"""After this a committer goes on without the lock: its holder may have been stopped."""
+"""Seconds after which a committer continues without the lock, since its holder may have been suspended."""
 POLL_SECONDS = 0.002
 _OF_THREAD = threading.local()
 
 
 @contextmanager
 def hold_commit_lock(metadata: TableMetadata) -> Iterator[None]:
-    """Hold the commit lock of the table within the block, or goes on without it after `MAX_WAIT_SECONDS`.
+    """Hold the commit lock of the table within the block, or continue without it after `MAX_WAIT_SECONDS`.
 
-    The lock of the table's catalog is held too, however long that takes.
+    The lock of the table's catalog is held too. There is no limit on the wait for that lock.
     The lock is reentrant within a thread.
     """
     folder = metadata.store.url(metadata.paths.snapshot_dir)
@@ -68,7 +68,7 @@ def _find_held_folders() -> set[str]:
 
 
 def _open_folder(metadata: TableMetadata) -> int | None:
-    """Return a descriptor of the snapshot folder, None where there is none to lock."""
+    """Return a descriptor of the snapshot folder, None if it cannot be locked."""
     if fcntl is None or not metadata.store.is_local:
         return None
     try:
@@ -104,7 +104,7 @@ def retry_on_conflict(
     most: int | None = None,
     after: type[CommitConflict] = CommitConflict,
 ) -> Done:
-    """Call `attempt` again as long as it meets conflicts.
+    """Call `attempt`, and repeat it after conflicts.
 
     Args:
         locks: hold the commit lock from the second try on.

@@ -58,11 +58,11 @@ class ManifestWriter:
         """Files whose bytes are durable, but whose names are not yet."""
 
     def settle(self) -> None:
-        """Wait until all files that were begun are durable.
+        """Wait until all started files are durable.
 
-        In a store far away they are on their way together; on a local disk their folder is synced once.
+        Uploads to a remote store run in parallel; on a local disk the folder is synced once.
 
-        Raises: the first error of them.
+        Raises: the first error of a write.
         """
         under_way, self._under_way = self._under_way, []
         failures: list[MorrowError] = []

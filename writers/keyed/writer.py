@@ -151,7 +151,7 @@ class MergeTreeWriter:
         seen, self._seen = self._seen, self._looked_at()
         based_on, self._based_on = self._based_on, None  # from now on other writers may change the bucket too
         self._handed_over |= {file.file_name for file in self._done.own}
-        done, self._done = self._done, _Done()  # nothing may fail from here on, since `close` no longer knows these files
+        done, self._done = self._done, _Done()  # nothing may fail from here on: `close` does not know these files
         return CommitMessage(
             partition=self._place.partition,
             bucket=self._place.bucket,

@@ -125,12 +125,12 @@ def write_format_files(table: FolderTable, data: object, staging: str) -> list[N
 
 @contextmanager
 def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[tuple[str, list[NewFile]]]:
-    """Yield the name of a new folder for hidden files, and a list for those that are written to it.
+    """Yield the name of a new folder for hidden files, and a list to which the caller adds the written files.
 
-    At the end these become visible, and the files that they replace are removed; after an error, the hidden ones.
+    On exit these become visible, and replaced files are removed. After an error, the hidden files are removed.
 
     Raises:
-        InvalidArgument: a file lies in a partition that is not replaced. StorageError.
+        InvalidArgument: a file is in a partition that is not replaced. StorageError.
     """
     check_writable(table)
     before = [] if replaced is None else table.files()

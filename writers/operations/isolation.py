@@ -36,12 +36,13 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
     """Repeat an operation until no other commit has changed the rows that it read.
 
     Args:
-        filter: which rows it reads.
+        filter: selects the rows that the operation reads.
         attempt: reads the snapshot of a premise, and commits under this premise.
 
     Raises:
-        CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
-        Unsupported: such rows are read from the table's fallback branch.
+        CommitConflict: other commits were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as
+            `attempt`.
+        Unsupported: matching rows are read from the table's fallback branch.
     """
 
     def once() -> Done:
@@ -65,11 +66,11 @@ def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) 
 def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
     """Return the newest snapshot, after compacting rows that reads do not see yet.
 
-    Where reads see compacted files only, committed rows may not be compacted yet: their writer is about to compact
-    them, or was killed before.
+    If reads only see compacted files, committed rows may not be visible yet: their writer has not compacted them yet,
+    or was killed.
 
     Raises:
-        CommitConflict: others write faster than this compacts.
+        CommitConflict: other writers are faster than the compaction.
     """
     for _ in range(MAX_RECOMPACTION_TRIES):
         latest = target.metadata.latest_snapshot()

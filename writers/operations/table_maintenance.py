@@ -94,7 +94,7 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
         chosen = frozenset(find_matching_partitions(target, snapshot, filter))
         with guard_compaction(target.metadata, snapshot):
             entries = to_entries(read_live_entries(target.metadata, snapshot, target.schema, chosen))
-            settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads do not see postponed files
+            settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads ignore the others
             messages = _make_messages(target, settled)
         done = commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER)
         return RewrittenIndexes(len({message.partition for message in messages}), len(messages), done)

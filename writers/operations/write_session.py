@@ -128,7 +128,7 @@ class WriteSession:
         if there is not None and is_same_commit(there, base):
             return False
         earliest = metadata.earliest_snapshot_id()
-        return there is not None or earliest is None or earliest < base.id  # otherwise it has expired, which is harmless
+        return there is not None or earliest is None or earliest < base.id  # otherwise it expired: harmless
 
     def _overtaken(self, what: str, base: Snapshot) -> OvertakenError:
         return OvertakenError(

@@ -4,13 +4,12 @@ A partition that fits into memory is sorted there. A larger one is split, by a s
 sort key that each fit (about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``). One pass writes
 every row to the temporary file of its range, then the ranges are sorted and written one after another.
 
-The messages delete the files that were read and add the sorted ones, which makes an OVERWRITE snapshot as Paimon's own
-sort compaction does. Unlike Paimon's, rows added or changed concurrently are not overwritten: added files stay, and a
-changed file is a conflict.
+The messages delete the files that were read and add the sorted ones, in an OVERWRITE snapshot as in Paimon. Unlike in
+Paimon, rows added or changed concurrently are not overwritten: added files stay, and a changed file is a conflict.
 
-Space-filling curves map rows to positions on a line that keeps rows close which are close in several columns. Every
-column becomes bytes that compare as its values do, the most significant first, nulls least. Numbers, times and BOOLEAN
-take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
+Space-filling curves map rows to positions on a line, so that rows with close values in several columns are close. Every
+column is converted to bytes that compare as its values, the most significant first, nulls least. Numbers, times and
+BOOLEAN take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
 
 * z-order: the bits of the columns in turns; columns of fewer bytes drop out when theirs are used up
 * Hilbert: the same after Skilling's transform (J. Skilling, "Programming the Hilbert curve", 2004)

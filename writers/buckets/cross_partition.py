@@ -1,9 +1,9 @@
-"""Cross-partition upsert: the primary key lacks a partition key, so a key may come again in another partition.
+"""Cross-partition upsert: the primary key lacks a partition key, so new rows of a key may be in another partition.
 
-A key is in one partition only. When a row has a known key but another partition, the merge engine decides. If the
-newest version wins, the old row is deleted and the new one inserted. If versions are folded, the new one is written to
-the old partition. If the first version wins, the old row stays. The partition and bucket of every key is read from the
-whole table when writing begins.
+A key is in only one partition. If a row has a known key but another partition, the merge engine decides. If it keeps
+the newest version, the old row is deleted and the new one inserted. If it combines versions, the new one is written to
+the old partition. If it keeps the first version, the old row stays. The partition and bucket of every key are read from
+the whole table when writing begins.
 """
 
 from __future__ import annotations

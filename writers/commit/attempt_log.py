@@ -7,7 +7,7 @@ attempts whose result it did not take, then the folder.
 
 An attempt may outlive its job. The file ``open`` in the folder means that the job is running. An attempt looks for it
 before and after it writes a file; if ``open`` is missing, the attempt removes its file and fails. A killed driver
-leaves the folder behind. Its files are orphans like those of any writer.
+leaves the folder behind. Its files are then orphans.
 """
 
 from __future__ import annotations

@@ -375,10 +375,10 @@ class SnapshotLog:
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Write the LATEST hint, in a store far away while `settle` has not been called.
+        """Write the LATEST hint. In a remote store the write runs in the background until `settle`.
 
         Without it readers list the folder, so a failure is ignored.
-        A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
+        If the snapshot was rolled back meanwhile, no hint is written, since Java trusts a hint to a missing snapshot.
         """
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
             return

@@ -1,6 +1,6 @@
 """Writing, merging and discarding of manifests, manifest lists and index manifests.
 
-File names are those of Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
+Files are named as in Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
 
 Manifests of the previous snapshot are merged into its successor's base list as Java's ManifestFileMerger does. A minor
 merge joins small manifests when there are many of them. A full merge rewrites all manifests that are small or delete

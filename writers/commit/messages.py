@@ -78,7 +78,7 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LookupFiles:
-    """Names of a bucket's files above level 0 in which a compaction looked up keys, and names of its output files."""
+    """Names of a bucket's files above level 0 in which a compaction looked up keys, and of the files it changed."""
 
     partition: bytes
     bucket: int

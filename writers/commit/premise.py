@@ -1,13 +1,12 @@
 """Premise of a commit: the rows from which it was computed are unchanged.
 
-An operation that reads rows and writes results computed from them (update, merge, delete by a condition) is right on
-the snapshot that it has read, and on a later one if no snapshot in between changed what the read sees. Its premise is
-checked against every snapshot between the two, on each try of the commit.
+An operation that reads rows and writes results computed from them (update, merge, delete by a condition) may follow the
+snapshot that it has read. It may also follow a later one, if no snapshot in between changed the rows that it read. The
+premise is checked against every snapshot between the two, on each try of the commit.
 
-If buckets are assigned key by key, a writer knows the buckets of keys as of the snapshot that it read. Another commit
-that adds keys, moves them to another partition or overwrites them would put a key into two buckets, so `Routes` checks
-this at commit. A base snapshot may also expire while a writer reads it: its files were compacted or replaced, then
-removed.
+If buckets are assigned key by key, a writer knows the buckets of keys from the snapshot that it read. If another commit
+added keys, moved them to another partition or overwrote them, a key could end up in two buckets. `Routes` checks this
+at commit. A base snapshot may also expire while a writer reads it: its files were compacted or replaced, then removed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Sequence numbers at commit: the rows of a commit must be newer than all rows committed before it.
 
-A writer continues from the greatest sequence number that a bucket has when it begins. If others have committed to
-the bucket since, its rows would be older than theirs, or as old, key by key. A committer checks this against each
-snapshot that the commit may follow, and rewrites the files of such a bucket with greater numbers. Compactions of the
-old files are left out: the rows stay in level 0 until the next compaction.
+A writer continues from the greatest sequence number that a bucket has when the write begins. If others have committed
+to the bucket since, the writer's rows might not be newer than theirs. A committer checks this against each snapshot
+that the commit may follow, and rewrites the files of such a bucket with greater numbers. Compactions of the old files
+are dropped: the rows stay in level 0 until the next compaction.
 
-Rows in the postponed bucket have no numbers: there the creation time of files decides.
+Rows in the postponed bucket are without numbers, and are ordered by the creation time of their files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Atomic commits to one table: all messages of a commit become visible at once, or none does.
+"""Atomic commits to one table: either all messages of a commit become visible at once, or none.
 
 The files of messages that were not committed are removed. Maintenance of the table runs around its commits.
 """
@@ -77,11 +77,11 @@ class TableCommit:
     ) -> Snapshot | None:
         """Commit the written files (an APPEND snapshot), then the compacted ones (a COMPACT snapshot).
 
-        Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead.
-        In keyed tables the rows are newer than all rows committed before: where others added rows to a bucket since its
-        writer read it, files with greater sequence numbers replace those of the messages.
-        A compaction that conflicts with another one, or with such rows, is dropped with its files once the rows
-        themselves are committed: they stay in the table for a later compaction. `uncompacted` names these buckets.
+        Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead. In keyed
+        tables the rows become newer than all rows committed before. If others added rows to a bucket since its writer
+        read it, the files of the messages are rewritten with greater sequence numbers.
+        A compaction that conflicts with another one, or with such rows, is dropped with its files after the rows are
+        committed, and is left to a later compaction. `uncompacted` names these buckets.
 
         Args:
             identifier: number of the commit for this commit user, which identifies a repeated commit.

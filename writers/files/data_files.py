@@ -1,8 +1,8 @@
-"""Data files of a bucket: encoded by block, rolled at the target file size, durable, with metadata.
+"""Writing of a bucket's data files: encoded by block, rolled at the target file size, durable, with metadata.
 
-The frames come from buffers and merges and are written as they arrive: the current frame and a block or two for each
-thread are in memory. `Placement` is a partition and a bucket. `FileKind` has the format and layout of the files of one
-call, and the metadata of their rows.
+The frames come from buffers and merges and are written as they arrive. Memory holds the current frame and one or two
+blocks per thread. `Placement` is a partition and a bucket. `FileKind` is the format and layout of the files of one
+call, and computes the metadata of their rows.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ Renaming moves the folder. In an object store it is copied, schemas first, and t
 leaves both branches. They share all files, and either can be removed.
 
 Fast-forward: main (or the current branch) takes over the state of a branch. From the first snapshot of the branch on,
-its snapshots, tags and schemas replace those of main, as in Java. Earlier snapshots of main stay if that first snapshot
-was committed on top of them, as usual: it is the snapshot of main from which the branch was created. Otherwise, as when
+its snapshots, tags and schemas replace main's, as in Java. Earlier snapshots of main stay if that first snapshot was
+committed on top of them, as usual: it is the snapshot of main from which the branch was created. Otherwise, as when
 older snapshots of the branch have expired, they are removed. (Java keeps them, but expiry assumes that each snapshot
 follows the previous one.) Then unneeded files are removed. At every moment readers see a snapshot of main, then one of
 the branch, or an error:
 
     1. rewind main to the first snapshot of the branch (`rewind_table`)
-    2. retire the schemas of main that differ, the newest first, and copy those of the branch, the oldest first
+    2. retire the schemas of main that differ, the newest first, and copy the branch's, the oldest first
     3. copy the later snapshots of the branch, the oldest first, then its tags; set the hint LATEST
 
 If older snapshots of the branch have expired, its first one may use a schema that differs. Main's differing schemas are

@@ -32,7 +32,7 @@ class RepairedHint:
 
 
 def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
-    """Rewrite wrong hints of the branch; on the main branch, those of all branches.
+    """Rewrite wrong hints of the branch; on the main branch, rewrite wrong hints of all branches.
 
     Do not call it during expiry of snapshots: an EARLIEST that expiry sets at the same moment may be lost.
 

@@ -277,7 +277,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
         TableCommit(target).truncate()
     now = time.time_ns() // 1_000_000
     snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now)
-    changelogs = _remove_changelogs(metadata)  # including those that expiry made of snapshots
+    changelogs = _remove_changelogs(metadata)  # including changelogs that expiry made of snapshots
     orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
     return Purged(tuple(branches), tuple(tags), tuple(consumers), changelogs, snapshots, orphans)
 
@@ -331,7 +331,7 @@ def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     """Return the main branch and all others, by name.
 
     Raises:
-        Unsupported: a branch has no schema, so the locations of its files are unknown.
+        Unsupported: a branch lacks a schema, so the locations of its files are unknown.
     """
     main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}

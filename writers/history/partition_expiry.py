@@ -99,7 +99,7 @@ def expire_partitions(
     Returns: the values of each dropped partition by column, None for null; how many partitions are left, and why.
 
     Raises:
-        InvalidArgument: the table has no partitions, the expiration time is missing, or a value does not parse.
+        InvalidArgument: the table is not partitioned, the expiration time is missing, or a value does not parse.
         Unsupported: a letter in the formatter that Morrow does not support, or a table that Morrow does not write.
         CommitConflict: other commits were faster each time; partitions dropped before stay dropped.
     """

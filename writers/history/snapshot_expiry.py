@@ -1,7 +1,7 @@
 """Expiry of snapshots and changelogs, with the files that only they need.
 
     1. choose snapshots: all beyond the retention that every consumer has read, up to the limit
-    2. set the hint EARLIEST to the first snapshot after them: from now on, nobody uses them
+    2. set the hint EARLIEST to the first snapshot after them: readers, writers and creators of tags no longer use them
     3. read which files the tags and branches need
     4. from old to new, in batches: turn them into changelogs if these live longer; remove files, snapshot files last
 

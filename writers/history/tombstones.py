@@ -140,7 +140,7 @@ def _parse_retired_kind(name: str) -> str | None:
 
 
 def _read_roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
-    """Yield the roots in these files, without those that another process has finished meanwhile."""
+    """Yield the roots in these files, except roots that another process has removed meanwhile."""
     for path, kind in files:
         if kind in ROOTS:
             try:

@@ -112,14 +112,14 @@ def remove_expired(
 ) -> RemovedFiles:
     """Remove the files that only the oldest snapshots of a branch need.
 
-    A file that one of them needs and no later snapshot does was deleted by one of those after it, so that only the
-    changes are read.
+    If a snapshot needs a file that later ones do not, one of the later ones deleted it. So only the changes are read.
 
     Args:
-        following: the first snapshot that stays, when these are the last to go.
-        there: all lines of the table; that of this branch begins after them.
+        gone: consecutive snapshots, from old to new.
+        following: the first snapshot that stays, if these are the last to go.
+        there: all lines of the table; the line of this branch begins after the gone snapshots.
 
-    Raises: as `remove_unreferenced`; SnapshotExpired: a root is gone, read the lines anew.
+    Raises: as `remove_unreferenced`; SnapshotExpired: a root is gone, read the lines again.
     """
     own, others = _split(metadata, there)
     # An interrupted expiry may have removed snapshots in between. Their tags need the files that the next one deleted.

@@ -48,9 +48,9 @@ def convert_rows(
 ) -> Iterator[pl.DataFrame]:
     """Return the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
-    Columns are matched by name, in any order. A missing column takes its default value, without one null. As in Java, a
-    default value also replaces given nulls. Where versions are combined, null leaves a value as it is. An empty list
-    lacks no column.
+    Columns are matched by name, in any order. A missing column gets its default value, or null. As in Java, a default
+    value also replaces given nulls. If the merge engine combines versions, null leaves a value unchanged. For an empty
+    list, columns are not required.
 
     Args:
         data: see `open_source`.

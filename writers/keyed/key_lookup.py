@@ -1,12 +1,12 @@
 """Key lookups in the upper levels of a merge tree, and merges of the rows of keys that leave level 0.
 
-Paimon's writers use a hash table on local disk; here the sorted key columns themselves serve. Of each file only the key
-columns are read, of Parquet files only the row groups between the least and the greatest wanted key; integer keys are
-found by binary search, others by a join. Values are read for the rows found, and only when they are requested.
+Paimon's writers use a hash table on local disk; Morrow searches the sorted key columns. Only the key columns of a file
+are read, and in Parquet only the row groups between the least and the greatest wanted key. Integer keys are found by
+binary search, others by a join. Values are only read for the rows found, and only if they are requested.
 
-All merges take one frame that has all rows of its keys, with the level of the file each comes from. A key's rows in
-level 0 are new. Its row in the lowest level above is its old row, since every merge there included the levels below it.
-Rows further down do not count. A merge returns the remaining row of each key, and its change.
+A merge takes one frame with all rows of its keys, and the level of each row's file. A key's rows in level 0 are new.
+Its row in the lowest level above 0 is its old row, since every merge into that level included the levels below it. Rows
+in higher levels do not count. A merge returns the remaining row of each key, and its change.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
 def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
     """Return one sorted row per key, retractions included: its versions merged by the table's merge engine.
 
-    As in Paimon, a single version stays unchanged, and a key of which all versions are ignored gets no row.
+    As in Paimon, a single version stays unchanged, and a key is dropped if all its versions are ignored.
 
     Args:
         rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then

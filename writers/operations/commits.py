@@ -108,7 +108,7 @@ def _commit(
             )
             done = commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
         else:
-            if check_new or commits.target.store.is_local:  # far away it is a request, for what waited elsewhere
+            if check_new or commits.target.store.is_local:  # skipped in a remote store to save a request
                 commits.check_first(messages)
             done = commits.commit(
                 messages,

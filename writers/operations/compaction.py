@@ -251,7 +251,7 @@ class ChosenBuckets:
     """Selection of partitions and buckets to compact.
 
     Args:
-        partitions: values of partition columns, of which a partition matches any. Empty: all partitions.
+        partitions: values of partition columns; a partition matches any of them. Empty: all partitions.
         where: a condition on partition columns.
         idle: only partitions without a new file for this duration.
         buckets: only buckets with these numbers; None: all.

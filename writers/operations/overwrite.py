@@ -151,7 +151,7 @@ def build_key_premise(
 ) -> Premise | None:
     """Return the premise of an overwrite; this is `premise` if keys cannot move between partitions.
 
-    Otherwise the premise is that the remaining partitions of the newest snapshot have no written key and stay so.
+    Otherwise the premise is that the remaining partitions do not contain any written key, as in the newest snapshot.
 
     Raises:
         InvalidArgument: a remaining partition has a written key, which would then be in two partitions.

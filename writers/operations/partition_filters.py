@@ -110,7 +110,7 @@ def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) ->
 
 
 def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
-    """Convert given values of partition columns to those of metadata. Text is parsed as a value of the column's type.
+    """Convert given values of partition columns to decoded ones. Text is parsed as a value of the column's type.
 
     Raises:
         InvalidArgument: a column is not a partition key, or a value does not fit its type.

@@ -237,7 +237,7 @@ class PeriodTags:
 
 @dataclass(frozen=True)
 class BatchTags:
-    """Creator of a tag after each batch: ``batch-write-<day>``, moved by the next batch of that day."""
+    """Creator of a tag after each batch: ``batch-write-<day>``, which the next batch of that day moves."""
 
     metadata: TableMetadata
     options: TagOptions

@@ -36,7 +36,7 @@ MIN_GATHERED_ROWS = 1 << 17
 """Batches of a stream are joined up to this number of rows, since each step costs time per batch and column."""
 
 MAX_PIECE_ROWS = 1 << 20
-"""Maximum rows of a piece. Data in memory is also processed in pieces."""
+"""Maximum rows of a piece (about `MAX_PIECE_BYTES`). Data in memory is also processed in pieces."""
 MAX_PIECE_BYTES = 64 << 20
 
 INDEX_COLUMN = "__index_level_"

@@ -1,4 +1,4 @@
-"""Compaction of one bucket of a keyed table: picks sorted runs, and merges them section by section.
+"""Compaction of one bucket of a keyed table: sorted runs are picked, and merged section by section.
 
 Runs are picked by universal compaction as in Java Paimon. They are ordered newest first: the files of level 0, then the
 levels above. A pick is always a prefix of this order, so the compacted runs are newer than all others, and their output
@@ -163,7 +163,7 @@ Runs = Sequence[LevelRun]
 
 @dataclass(frozen=True)
 class CompactUnit:
-    """Files to compact, and their output level. `each_alone`: every file is rewritten by itself."""
+    """Files to compact, and their output level. `each_alone`: every file is rewritten separately."""
 
     output_level: int
     files: tuple[DataFileMeta, ...]

@@ -1,4 +1,4 @@
-"""The files of one bucket as levels of sorted runs, and the order of primary keys.
+"""Files of one bucket as levels of sorted runs, and the order of primary keys.
 
 A sorted run is a tuple of files in key order whose key ranges do not overlap. Level 0 holds a run per file, the newest
 first; every level above it is one run. `Levels` is immutable: an update returns a new one. Primary keys, stored bounds

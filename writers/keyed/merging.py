@@ -1,4 +1,4 @@
-"""Merges the versions of keys by the table's merge engine."""
+"""Merging of the versions of keys by the table's merge engine."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class MergeTreeWriter:
         except FileMissing as error:
             if error.path.rpartition("/")[2] not in self._handed_over:
                 raise
-            # The commit of this file has rewritten it with other sequence numbers.
+            # The commit has rewritten a file of this writer with other sequence numbers.
             log.info("%s: compaction is left to a later writer: %s", self._target.where, error)
             self._compactor, self.overtaken = None, True
             return

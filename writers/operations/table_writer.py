@@ -296,7 +296,7 @@ MIN_PARALLEL_BUCKETS, FLUSHES = 8, 8
 MAX_WRITERS = 512
 """Maximum writers whose files are described together, and maximum described writers that wait to be finished.
 
-For Polars, the bounds of ten rows take as long as those of ten thousand, and a file needs a dozen bounds. So one query
+In Polars, bounds of ten rows take as long as bounds of ten thousand, and a file needs a dozen bounds. So one query
 computes them for the small files of many buckets.
 """
 MAX_DESCRIBED_BYTES = 16 << 20
